@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick check format schemas picture report-picture clean
+.PHONY: demo test quick check format docs schemas picture report-picture clean
 
 # Runs the sample experiment, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -32,6 +32,11 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The documentation site in site/, with the reference of config keys written anew; fails for a broken link.
+docs: $(VENV)/.dev
+	$(BIN)/python docs/config_reference.py
+	$(BIN)/zensical build --strict --clean
 
 # The JSON Schemas that editors use.
 schemas: $(VENV)/.demo
@@ -58,7 +63,7 @@ $(VENV)/.dev: $(NEEDED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	$(QUICK)
-	$(INSTALL) '.[offline-model,code,dev]'
+	$(INSTALL) '.[offline-model,code,docs,dev]'
 	@touch $(VENV)/.demo $@
 
 clean:

@@ -1,4 +1,4 @@
-"""Draws the README's picture: runs the commands it shows and puts what they print into docs/terminal.svg.
+"""Draws the README's picture: runs the commands in a terminal and puts what they show into docs/terminal.svg.
 
 make picture
 """
@@ -7,39 +7,48 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("ragtrial run configs/hybrid.yaml", "ragtrial compare latest --baseline dense")
-MOST_LINES = {"run": 22, "compare": 11}
-WIDTH = 134
+WIDTH = 90
+COMMANDS = {"ragtrial run configs/hybrid.yaml": 12, "ragtrial compare --baseline dense": 14}
+"""Each command, and how many of its lines are shown."""
 
 
-def output_of(command: str) -> list[str]:
-    """The lines a command prints to stdout."""
+def shown(command: str) -> list[str]:
+    """The lines that a command shows on stdout in a terminal, with their colours."""
+    ours, its = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
     arguments = [sys.executable, "-m", *command.split()]
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": str(WIDTH)}
-    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.replace(f"{ROOT}/", "").rstrip().split("\n")
+    with subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=its, stderr=subprocess.PIPE) as process:
+        os.close(its)
+        text = b""
+        try:
+            while part := os.read(ours, 65536):
+                text += part
+        except OSError:  # Linux says so at the end
+            pass
+        assert process.stderr
+        said = process.stderr.read().decode()
+    if process.returncode:
+        raise SystemExit(f"{command}: {said}")
+    return text.decode().replace(f"{ROOT}/", "").replace("\r\n", "\n").rstrip().split("\n")
 
 
 def main() -> None:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    for command in COMMANDS:
+    for command, most in COMMANDS.items():
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-        lines = output_of(command)
-        most = MOST_LINES[command.split()[1]]
-        for number, line in enumerate(lines[:most]):
-            heading = number == 0 or line.startswith(("setting ", "costs ", "differences"))
-            for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ") or [""]:
-                console.print(Text(part if len(line) > WIDTH else line, style="bold" if heading else ""))
+        lines = shown(command)
+        for line in lines[:most]:
+            console.print(Text.from_ansi(line), no_wrap=True, overflow="crop", crop=True)
         console.print("..." if len(lines) > most else "")
     # Without the web fonts that rich names: a picture should fetch nothing.
     svg = re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="ragtrial"), flags=re.DOTALL)

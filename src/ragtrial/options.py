@@ -196,7 +196,7 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any]
     if kind == "extra_forbidden":
         return _unknown_key(model, path, detail["loc"])
     if kind == "missing":
-        return f"{name} is missing; it must be given."
+        return f"{name} is missing; it is required."
     if kind.startswith("union_tag") and isinstance(found, Mapping):
         missing = f"{name}.kind is missing; it must be one of: {listed(tags, 40)}."
         return _choice(f"{name}.kind", found["kind"], tags) if "kind" in found else missing

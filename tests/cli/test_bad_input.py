@@ -125,7 +125,7 @@ def test_labels_with_faults_of_every_kind_are_told_at_once(tmp_path: Path, capsy
         ragtrial(capsys, "run", "experiment.yaml"),
         f"{place}:2:69: unknown key 'grade' in queries[0].relevant_docs[0]. Allowed here: doc, relevance, quote, "
         "start, end, text_hash.",
-        f"{place}:3:3: queries[1].text is missing; it must be given.",
+        f"{place}:3:3: queries[1].text is missing; it is required.",
         f"{place}:3:60: queries[1].relevant_docs[0].relevance is 'high'; it must be a whole number.",
     )
 
@@ -406,7 +406,7 @@ def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(tmp_pat
     assert (made.code, made.out) == (3, "")
     assert made.err.startswith(f"error: {tmp_path / 'taken' / 'small'}{os.sep}")
     assert made.err.endswith(
-        ": cannot be written: Not a directory. What was computed is kept; free space or set output.directory, and run "
+        ": cannot be written: Not a directory. Finished work is cached; free space or set output.directory, and run "
         "the same command again.\n"
     )
     again = ragtrial(capsys, "run", "experiment.yaml", "--set", "output.directory=free")
@@ -433,7 +433,7 @@ def test_a_read_only_folder(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     made = ragtrial(capsys, "run", "experiment.yaml", "-q")
     assert made.code == 3
-    assert "cannot be written: Permission denied. What was computed is kept" in made.err
+    assert "cannot be written: Permission denied. Finished work is cached" in made.err
 
 
 def test_the_labels_that_every_test_here_spoils_are_right_as_they_are(tmp_path: Path, capsys: Capture) -> None:

@@ -224,7 +224,7 @@ def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, c
     config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
     made = ragtrial(capsys, "run", config)
     said, command = made.out.splitlines()[-4:-2]
-    assert said == "Nothing was tested: in no comparison do 10 queries differ. Ask more, or harder ones."
+    assert said == "Too little data to compare: no two settings differ on 10 or more queries. Ask more, or harder ones."
     assert command.startswith("All differences: ragtrial compare ")
 
 

@@ -66,7 +66,7 @@ def test_the_hybrid_that_init_leaves_out_is_right_once_it_is_taken_in(tmp_path: 
     config.write_text(config.read_text(encoding="utf-8").replace("\n  # ", "\n  "), encoding="utf-8")
     made = ragtrial(capsys, "validate", "trial/experiment.yaml")
     assert made.code == 0
-    assert "experiment.yaml is right; 4 settings" in made.out
+    assert "experiment.yaml is valid; 4 settings" in made.out
 
 
 def test_init_writes_here_unless_told_where(tmp_path: Path, capsys: Capture) -> None:
@@ -217,7 +217,7 @@ def test_show_refuses_an_id_that_is_unknown_or_may_be_several(two_runs: list[str
     made = ragtrial(capsys, "show", "nowhere")
     assert (made.code, made.out) == (2, "")
     assert made.err == (
-        "error: 'nowhere' is no report: neither a folder with report.json nor the id of one of 2 runs in results. "
+        "error: 'nowhere' is not a report: neither a folder with report.json nor one of the 2 runs in results. "
         "`ragtrial list runs` shows them.\n"
     )
     made = ragtrial(capsys, "show", "2")

@@ -73,7 +73,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "new has 0.7250 on the queries that it was chosen by; the best setting, chosen on other queries, can be "
         "expected to have 0.7250 (it is new in 100% of draws).",
         "too few differences: in fewer than 10 queries; no interval is given.",
-        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: "
+        "detectable: a true difference of this size would be found 4 times out of 5 with these n queries; n for 0.02: "
         "how many queries would find one of 0.02, the margin, as often (enough: n would).",
         "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "
         "All 4,096 flips; with probability 95% all 3 intervals of a metric hold simultaneously.",
@@ -193,8 +193,8 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
         "no worse, or within the margin: that is 0.02.",
-        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: how "
-        "many queries would find one of 0.02, the margin, as often (enough: n would).",
+        "detectable: a true difference of this size would be found 4 times out of 5 with these n queries; n for 0.02: "
+        "how many queries would find one of 0.02, the margin, as often (enough: n would).",
     ]
 
 
@@ -235,7 +235,7 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     (line,) = table.notes
     assert table.titles[-3:] == ["n", "detectable", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
-    assert line == "detectable: a true difference of this size would be found 4 times of 5 with these n queries."
+    assert line == "detectable: a true difference of this size would be found 4 times out of 5 with these n queries."
 
 
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:

@@ -184,7 +184,7 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
         ("", ": is empty."),
         (" \n", ": is empty."),
         ('{"queries": [', ":1:14: is not JSON: Expecting value."),
-        ("some text", ": is no JSON, and as CSV has no row below its first line; it begins 'some text'."),
+        ("some text", ": is not JSON, and as CSV has no row below its first line; it begins 'some text'."),
         ('question,quote\n?,a,b\n', ":2: has more cells than the header's 2 columns."),
         ('question,quote\n?,"a\n', ": is neither JSON nor CSV: unexpected end of data."),
         ('{"query": "a"}\n{"query": \n', ":2:11: is not JSON: Expecting value."),

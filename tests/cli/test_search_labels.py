@@ -172,7 +172,7 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
         (["--grade", "1"], "--grade: '1' must be written HIT=..., the number of a hit first: 1=2."),
         (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
         (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),
-        (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 stands twice."),
+        (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 is graded twice."),
         (["--grade", "1=1", "--quote", "2=x"], "the passage of hit 2 comes without a grade."),
         (
             ["--grade", "1=1", "--quote", "1=nowhere"],

@@ -20,8 +20,8 @@ COMMANDS = re.findall(r"ragtrial (labels convert [^`\n]+)", PAGE)
 
 
 def block(language: str) -> str:
-    """The first block of code in that language."""
-    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    """The first block of code in that language, below the heading on conversions."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE[PAGE.index("## Converting") :], re.MULTILINE | re.DOTALL)
     assert found
     return found[1]
 

@@ -48,8 +48,7 @@ def test_kills_leave_something_to_go_on_with(kills: dict[str, Any]) -> None:
     """The test of the test: runs were inside of their work when they were killed."""
     assert any(kill["half_made"] for kill in kills.values())
     later = STAGES[STAGES.index("index") :]
-    assert min(kills[stage]["cached"] for stage in later) > kills["chunks"]["cached"]
-    assert kills["report"]["cached"] > 300
+    assert min(kills[stage]["cached"] for stage in later) > 300, "texts were embedded before these stages began"
 
 
 def test_what_killed_runs_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:

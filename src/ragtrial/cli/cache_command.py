@@ -32,7 +32,7 @@ class _Age(click.ParamType[int]):
 
 @click.group("cache")
 def command() -> None:
-    """What finished stages take up, and clearing up.
+    """Show and clean up cached results.
 
     WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
     """

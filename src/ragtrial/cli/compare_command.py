@@ -31,11 +31,13 @@ class _WithViews(click.Command):
 @contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
-@click.option("--metrics", metavar="NAMES", help="Others to show, commas between; `all` takes every one.")
+@click.option("--metrics", metavar="NAMES", help="More metrics to show, comma-separated; `all` shows every one.")
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
               help="max-t, t-holm or bootstrap.")  # fmt: skip
-@click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the flips.")
+@click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random permutations.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the permutations."
+)
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
 @gate_options
 @common_options

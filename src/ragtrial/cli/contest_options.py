@@ -68,6 +68,6 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
                  help="A difference that would not matter."),
     click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-                 help="That all intervals of a metric hold simultaneously."),
+                 help="Family-wise confidence level."),
     click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports."),
 )  # fmt: skip

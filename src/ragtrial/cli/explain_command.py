@@ -2,26 +2,65 @@
 
 from __future__ import annotations
 
+import textwrap
+from typing import TYPE_CHECKING
+
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
 
+if TYPE_CHECKING:
+    from ragtrial.config.reference import ConfigSection
 
-@click.command("explain", short_help="Say what METRIC is: formula, edge cases, source.")
-@click.argument("metric")
+
+@click.command("explain", short_help="Explain a metric, a key of the config, or a kind.")
+@click.argument("name", metavar="NAME")
 @common_options
-def command(terminal: Terminal, metric: str) -> int:
-    """Say what METRIC is: its formula, its edge cases, and what other tools call the same number.
+def command(terminal: Terminal, name: str) -> int:
+    """Explain a metric, a key of the config, or a kind.
 
-    METRIC is a name like ndcg@10, rbp(p=0.8) or recall, or another tool's, like ndcg_cut_10 or
-    MRR@10; `ragtrial list metrics` has all.
-    """
+    \b
+    ragtrial explain ndcg@10                 formula, edge cases, names in other tools
+    ragtrial explain chunker.size            meaning, default and range
+    ragtrial explain recursive               all options of a chunker
+    """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     from dataclasses import asdict
 
+    from ragtrial.errors import InputError, MetricError, did_you_mean
     from ragtrial.evaluation.metrics import parse_metric
     from ragtrial.evaluation.metrics.cards import card, card_text
 
-    made = card(parse_metric(metric))
-    terminal.say(card_text(made, terminal.width))
-    terminal.say_json(asdict(made))
+    try:
+        made = card(parse_metric(name))
+    except MetricError:
+        from ragtrial.config.reference import config_names, look_up
+
+        sections = look_up(name)
+        if not sections:
+            if near := did_you_mean(name, config_names()):
+                raise InputError(f"{name!r} is neither a metric nor a key or kind of the config.{near}") from None
+            raise
+        terminal.say(_shown(name, sections, terminal.width))
+        terminal.say_json([asdict(section) for section in sections])
+    else:
+        terminal.say(card_text(made, terminal.width))
+        terminal.say_json(asdict(made))
     return 0
+
+
+def _shown(name: str, sections: list[ConfigSection], width: int) -> str:
+    """The sections with their keys; of several kinds at the one place that ``name`` is, only what each is."""
+    lines: list[str] = []
+    is_choice = len(sections) > 1 and sections[0].path == name
+    for section in sections:
+        kind = f" (kind {section.kind})" if section.kind else ""
+        lines += [f"{section.path or 'config'}{kind}", *_wrapped(section.about, 2, width)]
+        for key in () if is_choice else section.keys:
+            default = f"default {key.default}" if key.default not in ("", "required") else key.default
+            value = "; ".join(filter(None, [key.value.replace("`", ""), default]))
+            lines += [f"  {key.name}: {value}", *_wrapped(key.meaning, 6, width)]
+    return "\n".join([*lines, *([f"The keys of a kind: ragtrial explain {sections[0].kind}"] if is_choice else [])])
+
+
+def _wrapped(text: str, indent: int, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=" " * indent, subsequent_indent=" " * indent)

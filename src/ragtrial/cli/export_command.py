@@ -17,9 +17,9 @@ _FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "repo
 @click.argument("target", type=click.Path())
 @click.option("--qrels", is_flag=True, help="SOURCE holds judgments (default: a run).")
 @click.option("--run", "wanted", metavar="NAME", help="Which run, where SOURCE holds several: a setting of a report.")
-@click.option("--format", "form", type=click.Choice(_FORMS), help="What SOURCE is, where looking is not enough.")
+@click.option("--format", "form", type=click.Choice(_FORMS), help="The format of SOURCE, if it is not detected.")
 @click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
-              help="A document that stands twice in a ranking: an error, or the first counts.")  # fmt: skip
+              help="A document that occurs twice in a ranking: an error, or the first counts.")  # fmt: skip
 @common_options
 def command(
     terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, duplicates: str, *, qrels: bool

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.session.session import Session
 
 
-@click.command("label", short_help="Grade what a worklist asks, into the labels.")
+@click.command("label", short_help="Grade the texts of a worklist and add them to your labels.")
 @click.argument("worklist", type=click.Path())
 @click.option("--labels", type=click.Path(), metavar="FILE", help="The labels, where the worklist names others.")
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where the worklist names another.")

@@ -44,7 +44,7 @@ def command() -> None:
     metavar="PATH",
     help="The labels to write: a prompt_queries.json; - is standard output.",
 )
-@click.option("--from", "form", type=click.Choice(_FORMATS), help="What FILE is, where looking is not enough.")
+@click.option("--from", "form", type=click.Choice(_FORMATS), help="The format of FILE, if it is not detected.")
 @click.option("--fuzzy", type=click.FloatRange(0, 1, min_open=True), metavar="SCORE",
               help="Take the place most like a lost passage, from this likeness on (up to 1; try 0.9).")  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Leave out labels that are nowhere; otherwise nothing is written.")

@@ -19,7 +19,7 @@ from ragtrial.errors import counted
               help="Take the first K of each setting (default: the metric's cutoff).")  # fmt: skip
 @click.option("--repeat", type=click.FloatRange(0, 1_000_000), default=0.2, show_default=True, metavar="SHARE|N",
               help="How many items are judged already, to measure agreement.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the order.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the order.")
 @click.option("--labels", type=click.Path(), metavar="FILE",
               help="Where labels go: a prompt_queries.json, or an overlay (default: as the config says).")  # fmt: skip
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")

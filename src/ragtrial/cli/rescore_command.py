@@ -10,7 +10,7 @@ from ragtrial.cli.terminal import Terminal, common_options, results_option
 @click.command("rescore", short_help="Score stored rankings by other labels or metrics.")
 @click.argument("report", default="latest")
 @click.option("--labels", type=click.Path(), metavar="FILE", help="A prompt_queries.json, qrels, or a config.")
-@click.option("--metrics", metavar="NAMES", help="These metrics alone, commas between; the first decides.")
+@click.option("--metrics", metavar="NAMES", help="Only these metrics, comma-separated; the first decides.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
               help="Another rule: evaluators.relevance_threshold=2.")  # fmt: skip
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")

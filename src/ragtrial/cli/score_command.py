@@ -19,7 +19,7 @@ _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings
 
 @click.command("score")
 @click.argument("files", nargs=-1, required=True, metavar="QRELS RUN...")
-@click.option("--metrics", metavar="NAMES", help="Metrics, commas between: ndcg@10,ap,P_10.  [default: a usual few]")
+@click.option("--metrics", metavar="NAMES", help="Metrics, comma-separated: ndcg@10,ap,P_10.  [default: a usual few]")
 @click.option("--labels", type=click.Path(), help="Judgments are in this file; all of the others are runs.")
 @click.option("--relevance-threshold", type=int, default=1, show_default=True, help="Grade that counts as relevant.")
 @click.option("--no-relevant", type=click.Choice(["skip", "zero"]),
@@ -27,17 +27,17 @@ _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings
 @click.option("--depth", type=int, help="Cut every ranking at this rank first.")
 @click.option("--judged-only", is_flag=True, help="Drop hits that nobody judged first.")
 @click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
-              help="A document that stands twice in a ranking: an error, or the first counts.")  # fmt: skip
+              help="A document that occurs twice in a ranking: an error, or the first counts.")  # fmt: skip
 @click.option("--trec-compat", is_flag=True, help="Order, ties, topics and negative grades as trec_eval has them.")
 @click.option("--bounds", is_flag=True, help="Show what unjudged documents could change.")
 @click.option("--ties", is_flag=True, help="Show what the order of equal scores could change.")
 @click.option("--per-query", metavar="FILE", help="Write every query's values: .csv .jsonl .json .parquet .md, or -.")
 @click.option("--table", "table_file", metavar="FILE", help="Write the means: .csv .jsonl .json .parquet .md.")
 @click.option("-o", "--output", metavar="REPORT", help="Make a report of it, a new folder that `show` reads.")
+@click.option("--qrels-format", type=click.Choice(_QRELS_FORMS), help="The format of the qrels, if it is not detected.")
 @click.option(
-    "--qrels-format", type=click.Choice(_QRELS_FORMS), help="What the qrels are, where looking is not enough."
+    "--format", "run_format", type=click.Choice(_RUN_FORMS), help="The format of the runs, if it is not detected."
 )
-@click.option("--format", "run_format", type=click.Choice(_RUN_FORMS), help="What the runs are, likewise.")
 @click.option("--qrels-columns", metavar="NAMES", help="Columns of a table: query=qid,document=docno,grade=label.")
 @click.option("--columns", metavar="NAMES", help="Columns of the runs: query=qid,document=docno,score=sim (or rank=).")
 @common_options

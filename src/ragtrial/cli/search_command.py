@@ -25,7 +25,7 @@ if TYPE_CHECKING:
               help="Grade the hits by key, and add the query to the labels.")  # fmt: skip
 @click.option("--grade", "grades", multiple=True, metavar="HIT=GRADE", help="Grade a hit without being asked: 1=2.")
 @click.option("--quote", "quotes", multiple=True, metavar="HIT=TEXT", help="The passage of a graded hit that answers.")
-@click.option("--id", "name", metavar="ID", help="What the new query is called (default: after its words).")
+@click.option("--id", "name", metavar="ID", help="The new query's id (default: made of its words).")
 @click.option("--tag", "tags", multiple=True, metavar="NAME", help="A tag of the new query.")
 @click.option("--who", metavar="NAME", help="Who labels, for the history (default: the user of the machine).")
 @common_options

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @click.argument("report", default="latest")
 @results_option
 @click.option("--setting", metavar="NAME", help="Only this setting.")
-@click.option("--metrics", metavar="NAMES", help="Metrics to show, commas between; `all` shows every one.")
+@click.option("--metrics", metavar="NAMES", help="Metrics to show, comma-separated; `all` shows every one.")
 @click.option("--tag", metavar="NAME", help="Only the queries with this tag: means over them.")
-@click.option("--costs", is_flag=True, help="What each setting takes: latency, embedding, index, context.")
-@click.option("--query", metavar="ID", help="What was found for one query: ranks, scores, grades, texts.")
+@click.option("--costs", is_flag=True, help="Show latency, embedding and indexing time, index size and context.")
+@click.option("--query", metavar="ID", help="Show the hits of one query: ranks, scores, grades, texts.")
 @click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
 @click.option(
     "--as-expected", metavar="FILE", help="Write the scores as FILE that `run --expected` checks; - prints it."

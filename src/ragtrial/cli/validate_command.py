@@ -105,7 +105,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
     from ragtrial.views.chunk_listing import no_chunks_line
 
     told, settings = _as_json(evaluator, cuts, ()), evaluator.settings
-    terminal.say(f"config     {config} is right; {counted(len(settings), 'setting')}")
+    terminal.say(f"config     {config} is valid; {counted(len(settings), 'setting')}")
     terminal.say(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")
     grades = sorted(told["judgments"].items(), key=lambda one: -int(one[0]))
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in grades) or "none"

@@ -254,7 +254,7 @@ def judged_share(contender: ComparedSetting, metric: str) -> float | None:
 
 def _procedure_part(contest: ComparisonSet, aim: ComparisonOptions, parts: Sequence[ComparisonPart]) -> ProcedurePart:
     comparisons = sum(part.family == "primary" for part in parts)
-    sentence = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
+    sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more queries."
     if any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts):
         sentence = _procedure_sentence(aim, comparisons, len(contest.queries))
     return ProcedurePart(

@@ -38,10 +38,10 @@ class ContextOptions(Options):
     """The document's title, before the chunk. If false, a chunk's size does not count it either."""
 
     headings: bool = False
-    """The headings that the chunk stands below, like `Setup > Install`; without the title and those in the chunk."""
+    """The headings above the chunk, like `Setup > Install`; without the title and those in the chunk."""
 
     sentences: Annotated[int, Field(ge=0)] = 0
-    """So many sentences before the chunk and after it; one that the chunk cuts is completed, and counts."""
+    """How many sentences before and after the chunk; one that the chunk cuts is completed, and counts."""
 
     prefixes: PathText | None = None
     """A JSONL file with a text for each chunk, made from what `ragtrial chunks` writes (default: none)."""

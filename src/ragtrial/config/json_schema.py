@@ -7,6 +7,12 @@ from typing import Any
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.dataset.labels import LabelsFile
 
+EXTENDS = {
+    "description": "A config, or several, that this one extends and overrides; paths are relative to this file.",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+}
+"""The key that the loader resolves before a config is read."""
+
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -17,10 +23,7 @@ def config_schema() -> dict[str, Any]:
     from ``${VARIABLES}``.
     """
     schema: dict[str, Any] = _as_loaded(ExperimentConfig.model_json_schema())
-    schema["properties"]["extends"] = {
-        "description": "Other configs that this one is laid upon; paths are relative to this file.",
-        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-    }
+    schema["properties"]["extends"] = EXTENDS
     schema["anyOf"] = [{"required": schema.pop("required")}, {"required": ["extends"]}]
     return {"$schema": _DRAFT, **schema}
 

@@ -49,18 +49,19 @@ class FamilyOptions(Options):
     """Where the standard metrics of a family are cut, and which others are wanted."""
 
     k: list[Cutoff] | None = None
-    """Every metric of the family is reported at each of these (default: those of 1, 3, 5, 10 up to top_k, or 10)."""
+    """The cutoffs at which every metric of the family is reported (default, up to top_k: 1, 3, 5
+    and 10 for order_unaware, 10 for order_aware, 5 and 10 for graded)."""
 
     metrics: list[MetricText] = Field(default=[])
     """More metrics of the family, like `rbp(p=0.8)@10`; without a cutoff they are cut at top_k."""
 
 
 class EvaluatorOptions(Options):
-    """What is found, what counts as relevant, and which metrics are reported."""
+    """The unit of scoring, relevance, and the metrics."""
 
     unit: Literal["document", "span"] = "document"
-    """What is found: document (a ranking of chunks collapses to documents), or span (the passages that labels quote,
-    in chunks: the unit for comparing chunkers)."""
+    """The scored unit: document (a ranking of chunks collapses to documents), or span (the passages that labels quote;
+    the unit for comparing chunkers)."""
 
     span_coverage: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of a passage's characters that the hits so far must have together for it to be found (unit: span)."""
@@ -70,29 +71,29 @@ class EvaluatorOptions(Options):
     flatters large chunks. Tokens are those of the config's embedder, for all settings."""
 
     relevance_threshold: Annotated[int, Field(ge=1)] = 1
-    """The grade from which a document is relevant, for metrics that know only relevant and not."""
+    """The lowest grade that counts as relevant, for metrics without grades."""
 
     no_relevant: Literal["skip", "zero"] = "skip"
-    """Queries without relevant documents: left out of the means, or counted with what the formula gives (0)."""
+    """Whether queries without relevant documents are left out of the means, or count as 0."""
 
     primary_metric: MetricText | None = None
     """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
 
     order_unaware: FamilyOptions = FamilyOptions()
-    """precision, recall, f1, hit_rate."""
+    """Metrics that ignore the order: precision, recall, f1, hit_rate."""
 
     order_aware: FamilyOptions = FamilyOptions()
-    """rr, ap, rbp; and rbo where labels are an order."""
+    """Metrics of the order: rr, ap, rbp, and rbo if labels are ordered."""
 
     graded: FamilyOptions = FamilyOptions()
-    """dcg, ndcg, judged."""
+    """Metrics of grades: dcg, ndcg, judged."""
 
 
 class OutputOptions(Options):
     """Where reports go."""
 
     directory: PathText = "results"
-    """Reports are written to <directory>/<experiment>/<run id>/."""
+    """Reports are written to `directory/experiment/run id/`."""
 
 
 class ExperimentConfig(Options):
@@ -108,10 +109,10 @@ class ExperimentConfig(Options):
     """How documents are cut."""
 
     context: ContextOptions = ContextOptions()
-    """What is indexed for a chunk besides its own text."""
+    """Text that is indexed with each chunk."""
 
     embedder: AnyEmbedder = SentenceTransformerEmbedder()
-    """What turns texts into vectors."""
+    """The embedding model."""
 
     store: AnyStore = ChromaStore()
     """Where vectors are searched."""
@@ -124,19 +125,19 @@ class ExperimentConfig(Options):
     """Many settings from this one config: every combination of values along axes."""
 
     evaluators: EvaluatorOptions = EvaluatorOptions()
-    """What counts, and which metrics."""
+    """Unit, relevance and metrics."""
 
     output: OutputOptions = OutputOptions()
-    """Where reports go."""
+    """The folder that reports are written to."""
 
     workspace: PathText | None = None
-    """Where finished stages are kept (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
+    """The cache of finished stages (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
 
     latency: bool = True
     """Measure how long single queries take, on at most 50 of them, when a setting is first retrieved."""
 
     seed: int = 0
-    """Of everything that is drawn at random."""
+    """The random seed, for a sweep's `sample` and for the queries whose latency is measured."""
 
     _file: str | None = PrivateAttr(default=None)
     _written: Mapping[str, Any] | None = PrivateAttr(default=None)

@@ -162,7 +162,7 @@ class _Walker:
                 self._refuse_tag(key_node)
             key = key_node.value
             if key in first:
-                self.faults.append(self._fault(key_node, f"key {key!r} stands twice (first in line {first[key]})."))
+                self.faults.append(self._fault(key_node, f"duplicate key {key!r} (first used in line {first[key]})."))
                 continue
             first[key] = key_node.start_mark.line + 1
             self.places[(*path, key)] = self._fault(key_node, "")

@@ -138,10 +138,10 @@ class SweepOptions(Options):
     must come out unique (default: the retriever and the values that reach it, like `dense-size128`)."""
 
     sample: Annotated[int, Field(ge=1)] | None = None
-    """Only so many combinations of the matrix, drawn at random with the config's seed."""
+    """How many combinations of the matrix are tried, drawn at random with `seed` (default: all)."""
 
     max_settings: Annotated[int, Field(ge=1)] = 200
-    """A sweep that comes to more settings is refused before anything is run."""
+    """The most settings that a sweep may have; more are refused before anything is run."""
 
     @model_validator(mode="after")
     def _names_an_axis(self) -> SweepOptions:

@@ -101,7 +101,9 @@ def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
     section, *rest = key.split(".")
     if section not in SWEPT:
         near = did_you_mean(section, SWEPT)
-        return f"{key} is no option of a setting.{near} An axis reaches into {', '.join(SWEPT[:-1])} or {SWEPT[-1]}."
+        return (
+            f"{key} is not an option of a setting.{near} An axis reaches into {', '.join(SWEPT[:-1])} or {SWEPT[-1]}."
+        )
     known = config.get("retrievers")
     if section == "retrievers" and isinstance(known, Mapping) and (not rest or rest[0] not in known):
         name = rest[0] if rest else ""

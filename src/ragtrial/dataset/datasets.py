@@ -26,16 +26,16 @@ class DatasetOptions(Options):
     """The labels: a prompt_queries.json."""
 
     match: Literal["id", "content"] = "id"
-    """What a label's `doc` holds: a document's id, or a verbatim passage."""
+    """Whether a label's `doc` is a document's id or a verbatim passage."""
 
     beir: PathText | None = None
     """A folder with corpus.jsonl, queries.jsonl and qrels/, instead of `corpus` and `queries`."""
 
     split: str | None = None
-    """Which qrels/<split>.tsv of the BEIR folder is scored (default test)."""
+    """The split of the BEIR folder: `qrels/SPLIT.tsv` (default: test)."""
 
     overlay: PathText | None = None
-    """More qrels for the BEIR folder, such as labels of your own, laid upon those of the split: these count."""
+    """More qrels for the BEIR folder, such as labels of your own, which override those of the split."""
 
     on_error: OnError = "stop"
     """Files or rows that cannot be read (damaged, encrypted, not UTF-8): stop with an error, or skip and name them."""

@@ -30,7 +30,7 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
         message = f"has a number too long, or is nested too deeply, to be {what}."
         raise error(Fault(file, message=message)) from None
     if twice:
-        raise error(*(Fault(file, *place, f"key {key!r} stands twice in one object.") for key, place in twice))
+        raise error(*(Fault(file, *place, f"duplicate key {key!r} in one object.") for key, place in twice))
     return value
 
 

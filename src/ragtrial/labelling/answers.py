@@ -240,7 +240,7 @@ def parse_graded(texts: Iterable[str], option: str) -> dict[int, str]:
         if not equals or not number.strip().isdecimal() or not said.strip():
             faults.append(Fault(option, message=f"{text!r} must be written HIT=..., the number of a hit first: 1=2."))
         elif int(number) in found:
-            faults.append(Fault(option, message=f"hit {int(number)} stands twice."))
+            faults.append(Fault(option, message=f"hit {int(number)} is graded twice."))
         else:
             found[int(number)] = said.strip()
     if faults:

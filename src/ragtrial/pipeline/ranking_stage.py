@@ -71,7 +71,7 @@ class RankingStage(Stage[Ranked]):
     @cached_property
     def whatever_is_asked(self) -> str:
         """Equal for rankings of equal settings, whatever these are asked."""
-        own = {name: value for name, value in self.inputs().items() if name != "questions"}
+        own = {name: value for name, value in self.all_inputs.items() if name != "questions"}
         corpus = [need.spec for need in self.needs if not isinstance(need, RankingStage)]
         return fingerprint([own, corpus, [part.whatever_is_asked for part in self.parts]])
 

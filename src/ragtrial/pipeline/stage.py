@@ -99,9 +99,14 @@ class Stage(ABC, Generic[T]):
         return {}
 
     @cached_property
+    def all_inputs(self) -> Inputs:
+        """Its inputs, asked for once."""
+        return self.inputs()
+
+    @cached_property
     def own(self) -> str:
         """The fingerprint of its inputs."""
-        return fingerprint([self.kind, dict(self.inputs())])
+        return fingerprint([self.kind, dict(self.all_inputs)])
 
     @cached_property
     def spec(self) -> str:
@@ -118,7 +123,7 @@ class Stage(ABC, Generic[T]):
 
     def described(self) -> Inputs:
         """All inputs, of the stages that it needs, too, as they may be shown: of a secret the variable's name."""
-        written = json.dumps({**self.names(), **self.inputs()}, ensure_ascii=False)
+        written = json.dumps({**self.names(), **self.all_inputs}, ensure_ascii=False)
         values: dict[str, Any] = json.loads(without_secrets(written))
         return {name: value for need in self.needs for name, value in need.described().items()} | values
 

@@ -133,7 +133,7 @@ def write_report(
             write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
         raise RunError(
-            Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "
+            Fault(str(folder), message=f"cannot be written: {error.strerror or error}. Finished work is cached; "
                   "free space or set output.directory, and run the same command again.")
         ) from error  # fmt: skip
     return placed

@@ -120,7 +120,7 @@ def _advice(comparison: Comparison) -> list[str]:
     needed = (
         f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
     )
-    said = "detectable: a true difference of this size would be found 4 times of 5 with these n queries"
+    said = "detectable: a true difference of this size would be found 4 times out of 5 with these n queries"
     return [f"{said}{needed if margin else ''}."]
 
 
@@ -135,7 +135,7 @@ def best_line(comparison: Comparison) -> str:
     names = comparison.not_worse_than_best[comparison.primary_metric]
     by = f"by {comparison.primary_metric}, all pairs compared"
     if len(names) == len(comparison.settings):
-        return f"No setting is shown to be worse than another {by}."
+        return f"No setting is clearly worse than another {by}."
     if len(names) == 1:
         return f"The best {by}: {names[0]}."
     return f"Not distinguishable from the best {by}: {listed(names, MOST_EQUAL)}."

@@ -217,7 +217,7 @@ def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name
 
 def test_where_nothing_is_tested_the_procedure_says_so() -> None:
     sentence = compared({"a": [1.0], "b": [0.5]}).procedure.sentence
-    assert sentence == "Nothing was tested: in no comparison do 10 queries differ."
+    assert sentence == "Too little data to compare: no two settings differ on 10 or more queries."
 
 
 def test_the_caveat_stands_beside_every_other_procedure() -> None:

@@ -220,15 +220,15 @@ def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
     with pytest.raises(ReportError) as caught:
         contest_of(["nowhere", "main:dens", ":dense"])
     first, second, third = str(caught.value).splitlines()
-    assert first.startswith("'nowhere' is no report: neither a folder with report.json nor the id of one of 0 runs")
+    assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor one of the 0 runs")
     assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
-    assert third.startswith("':dense' is no report")
+    assert third.startswith("':dense' is not a report")
 
 
 def test_a_folder_without_a_report_is_refused_with_what_is_in_it(here: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
         contest_of([tmp_path])
-    assert str(caught.value).startswith(f"'{tmp_path}' is no report: neither a folder with report.json nor ")
+    assert str(caught.value).startswith(f"'{tmp_path}' is not a report: neither a folder with report.json nor ")
     with pytest.raises(ReportError) as caught:
         contest_of([here])
     assert " It holds branch, main. " in str(caught.value)

@@ -59,7 +59,7 @@ def test_what_is_wrong_with_values_is_told_at_once_with_line_and_column(tmp_path
         "1:1: unknown key 'tolerence'. Did you mean 'tolerance'? Allowed here: report, tolerance, nearly, settings.",
         "4:5: settings.dense.ndcg@10 is 'no'; it must be a number.",
         "5:25: settings.dense.rr@10.tolerance is -1; it must be at least 0.0.",
-        "6:5: settings.dense.recall@10.value is missing; it must be given.",
+        "6:5: settings.dense.recall@10.value is missing; it is required.",
         "7:3: settings.hybrid has 0 entries; it must have at least 1.",
     ]
 
@@ -78,7 +78,7 @@ def test_unknown_and_duplicate_names_are_told_at_once_with_line_and_column(tmp_p
     [
         ("settings: {}", "1:1: settings has 0 entries; it must have at least 1."),
         ("[1]", "1:1: "),
-        ("nearly: 0.5", "1:1: settings is missing; it must be given."),
+        ("nearly: 0.5", "1:1: settings is missing; it is required."),
     ],
 )
 def test_a_file_without_scores_is_refused(tmp_path: Path, text: str, told: str) -> None:

@@ -153,7 +153,7 @@ def test_without_the_extra_it_is_said_which_one_to_install(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ({}, "language is missing; it must be given."),
+        ({}, "language is missing; it is required."),
         (
             {"language": "pyhton"},
             "language is 'pyhton'; it must be one of: bash, c, cpp, csharp, go, java, javascript, php, python, ruby, "

@@ -104,7 +104,7 @@ def refused(made: Experiment) -> str:
 @pytest.mark.parametrize(
     ("retriever", "fault"),
     [
-        ({"collection": {"path": "db"}}, "retrievers.prod.collection.name is missing; it must be given."),
+        ({"collection": {"path": "db"}}, "retrievers.prod.collection.name is missing; it is required."),
         ({"collection": {"name": "a"}},
          "retrievers.prod.collection: it must have either path (a folder) or host (a server)."),
         ({"collection": {"name": "a", "path": "db", "host": "h"}},

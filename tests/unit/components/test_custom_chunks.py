@@ -154,7 +154,7 @@ def test_a_function_without_a_source_needs_a_version() -> None:
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ({}, "function is missing; it must be given."),
+        ({}, "function is missing; it is required."),
         ({"function": "cutter"}, "function: 'cutter' must be written package.module:function."),
     ],
 )

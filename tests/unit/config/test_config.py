@@ -194,9 +194,9 @@ WRONG = [
      "Allowed here: ef_construction, max_neighbors, ef_search."),
     ("a key of another kind", with_("{kind: exact}", "{kind: exact, hnsw: {}}"),
      "5:22: unknown key 'hnsw' in store. Allowed here: kind, space."),
-    ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it must be given."),
+    ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it is required."),
     ("missing key of a kind", with_(', function: "hashing:embed"', ""),
-     "4:1: embedder.function is missing; it must be given."),
+     "4:1: embedder.function is missing; it is required."),
     ("no dataset", with_("{corpus: documents, queries: prompt_queries.json}", "{}"),
      "2:1: dataset: corpus and queries must be given (or beir: a BEIR folder)."),
     ("half a dataset", with_(", queries: prompt_queries.json", ""),
@@ -503,7 +503,7 @@ def test_a_fault_is_placed_in_the_file_that_it_is_written_in(tmp_path: Path) -> 
 def test_what_breaks_a_base_is_told_with_its_place(tmp_path: Path) -> None:
     place = tmp_path / "base.yaml"
     assert faults_of("extends: base.yaml\n", base="a: 1\na: 2\n") == [
-        f"{place}:2:1: key 'a' stands twice (first in line 1)."
+        f"{place}:2:1: duplicate key 'a' (first used in line 1)."
     ]
     assert faults_of("extends: base.yaml\n", base="[1]\n") == [
         f"{place}:1:1: must be a mapping of keys to values, like `experiment: first`."

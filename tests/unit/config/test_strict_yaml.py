@@ -108,11 +108,11 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("a: 1\nb: 2\na: 3\n", "3:1: key 'a' stands twice (first in line 1)."),
-     ("a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: key 'b' stands twice (first in line 2)."),
-     ("a: {b: 1, b: 2}\n", "1:11: key 'b' stands twice (first in line 1)."),
-     ("a: 1\n'a': 2\n", "2:1: key 'a' stands twice (first in line 1)."),
-     ("1: a\n'1': b\n", "2:1: key '1' stands twice (first in line 1).")],
+    [("a: 1\nb: 2\na: 3\n", "3:1: duplicate key 'a' (first used in line 1)."),
+     ("a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: duplicate key 'b' (first used in line 2)."),
+     ("a: {b: 1, b: 2}\n", "1:11: duplicate key 'b' (first used in line 1)."),
+     ("a: 1\n'a': 2\n", "2:1: duplicate key 'a' (first used in line 1)."),
+     ("1: a\n'1': b\n", "2:1: duplicate key '1' (first used in line 1).")],
 )  # fmt: skip
 def test_a_key_that_stands_twice_is_refused_with_both_lines(text: str, fault: str) -> None:
     assert faults_of(text) == [fault]
@@ -120,7 +120,7 @@ def test_a_key_that_stands_twice_is_refused_with_both_lines(text: str, fault: st
 
 def test_all_faults_of_a_text_are_told_at_once() -> None:
     assert faults_of("a: 1\na: 2\nb: !x 3\nc: ${NOT_SET}\n") == [
-        "2:1: key 'a' stands twice (first in line 1).",
+        "2:1: duplicate key 'a' (first used in line 1).",
         "3:4: the tag '!x' is not allowed; write plain values.",
         "4:4: the environment variable NOT_SET is not set; set it, or write ${NOT_SET:-a default}.",
     ]
@@ -259,7 +259,7 @@ def test_a_merge_key_of_something_else_than_a_mapping_is_refused(source: str) ->
 
 
 def test_a_fault_in_a_merged_mapping_is_told_once_where_it_stands() -> None:
-    assert faults_of("b: &b {x: 1, x: 2}\na: {<<: *b}\n") == ["1:14: key 'x' stands twice (first in line 1)."]
+    assert faults_of("b: &b {x: 1, x: 2}\na: {<<: *b}\n") == ["1:14: duplicate key 'x' (first used in line 1)."]
 
 
 # Bytes and lines.

@@ -52,8 +52,8 @@ max_settings: 10
         ("{range: [1, a, 1]}", 38, ".range[1] is 'a'; it must be a number."),
         ("{share: half, of: a}", 27, ".share is 'half'; it must be a number."),
         ("{share: [0.1, -1], of: a}", 40, ".share[1] is -1; it must be at least 0.0."),
-        ("{share: 0.1}", 12, ".of is missing; it must be given."),
-        ("{of: a}", 12, ".share is missing; it must be given."),
+        ("{share: 0.1}", 12, ".of is missing; it is required."),
+        ("{of: a}", 12, ".share is missing; it is required."),
         ("{share: [], of: a}", 27, ".share has 0 entries; it must have at least 1."),
     ],
 )  # fmt: skip
@@ -92,9 +92,9 @@ def test_a_sweep_of_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("chunkr.size", f"chunkr.size is no option of a setting. Did you mean 'chunker'? {SECTIONS}"),
-        ("seed", f"seed is no option of a setting. {SECTIONS}"),
-        ("dataset.corpus", f"dataset.corpus is no option of a setting. {SECTIONS}"),
+        ("chunkr.size", f"chunkr.size is not an option of a setting. Did you mean 'chunker'? {SECTIONS}"),
+        ("seed", f"seed is not an option of a setting. {SECTIONS}"),
+        ("dataset.corpus", f"dataset.corpus is not an option of a setting. {SECTIONS}"),
         ("retrievers", "there is no retriever ''. Known: dense, whole."),
         ("retrievers.dnse.top_k", "there is no retriever 'dnse'. Did you mean 'dense'? Known: dense, whole."),
     ],

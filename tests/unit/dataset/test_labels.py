@@ -162,10 +162,10 @@ def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
             b'{"queries": [\n\n{"id": "caf\xe9"}]}',
             ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
         ),
-        ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: key 'queries' stands twice in one object."),
+        ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: duplicate key 'queries' in one object."),
         ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
         ("null", ":1:1: the file is empty; it must be a mapping of keys to values. Leave the key out for its default."),
-        ("{}", ":1:1: queries is missing; it must be given."),
+        ("{}", ":1:1: queries is missing; it is required."),
         ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
         ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),
         (
@@ -184,8 +184,8 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
     ("query", "fault"),
     [
         ("7", ":2:1: queries[0] is 7; it must be a mapping of keys to values."),
-        ('{"id": 1, "text": "x"}', ":2:1: queries[0].relevant_docs is missing; it must be given."),
-        ('{"text": "x", "relevant_docs": []}', ":2:1: queries[0].id is missing; it must be given."),
+        ('{"id": 1, "text": "x"}', ":2:1: queries[0].relevant_docs is missing; it is required."),
+        ('{"text": "x", "relevant_docs": []}', ":2:1: queries[0].id is missing; it is required."),
         (
             '{"id": true, "text": "x", "relevant_docs": []}',
             ":2:8: queries[0].id is true; it must be a text (put it in quotes) or a whole number.",
@@ -218,7 +218,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"relevance": 1}]}',
-            ":2:42: queries[0].relevant_docs[0].doc is missing; it must be given.",
+            ":2:42: queries[0].relevant_docs[0].doc is missing; it is required.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevence": 1}]}',
@@ -315,7 +315,7 @@ def test_all_faults_of_form_are_reported_at_once(tmp_path: Path) -> None:
         ":1:12: prompt is 5; it must be a text (put it in quotes).",
         ":3:22: unknown key 'txt' in queries[0]. Did you mean 'text'? "
         "Allowed here: id, text, relevant_docs, tags, ordered, phrasings, where, where_document.",
-        ":3:3: queries[0].text is missing; it must be given.",
+        ":3:3: queries[0].text is missing; it is required.",
         ":3:71: queries[0].relevant_docs[0].relevance is 'high'; it must be a whole number.",
         ":4:45: queries[1].relevant_docs is a mapping; it must be a list.",
     ]
@@ -340,8 +340,8 @@ def test_every_repeated_key_is_reported_at_once(tmp_path: Path) -> None:
    "relevant_docs": [{"doc": "a", "doc": "b"}]}
 ]}"""
     assert faults_of(tmp_path, content) == [
-        ":2:26: key 'id' stands twice in one object.",
-        ":3:35: key 'doc' stands twice in one object.",
+        ":2:26: duplicate key 'id' in one object.",
+        ":3:35: duplicate key 'doc' in one object.",
     ]
 
 

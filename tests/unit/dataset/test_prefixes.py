@@ -126,7 +126,7 @@ def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunk
     assert [str(fault).removeprefix(str(file)) for fault in caught.value.faults] == [
         ":1:14: is not JSON: Expecting ',' delimiter.",
         ":2: must be a JSON object, in {}.",
-        ":3: prefix is missing; it must be given.",
+        ":3: prefix is missing; it is required.",
         ":4: prefix is empty; it must be a text (put it in quotes).",
         ":5: prefix is 3; it must be a text (put it in quotes).",
         ":6: chunk is 7; it must be a text (put it in quotes).",
@@ -139,7 +139,7 @@ def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunk
         ":13: start is -1; it must be at least 0.",
         ":14: start is 3 and end is 2; a chunk ends behind its start.",
         ":15: start is false; it must be a whole number.",
-        ":17: prefix is missing; it must be given.",
+        ":17: prefix is missing; it is required.",
     ]
 
 

@@ -293,7 +293,7 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("[1]", "is no JSON object"),
+        ("[1]", "is not a JSON object"),
         ('{"did": "dance"}', "'dance' is nothing that is done to a worklist."),
         ('{"did": "grade", "item": 4, "grade": 1}', "'grade' cannot have happened here."),
         ('{"did": "undo"}', "'undo' cannot have happened here."),

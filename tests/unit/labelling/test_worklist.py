@@ -77,7 +77,7 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
     )
     with pytest.raises(WorklistError) as refused:
         write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
-    assert str(refused.value) == f"{file}: is no worklist, and is not replaced by one; name another file."
+    assert str(refused.value) == f"{file}: is not a worklist and is not replaced; name another file."
     assert file.read_text() == "mine"
     file.write_text('{"ragtrial_worklist": 1}')
     write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
@@ -96,9 +96,9 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes."),
-        ('{"a": 1, "a": 2}', ":1:10: key 'a' stands twice in one object."),
+        ('{"a": 1, "a": 2}', ":1:10: duplicate key 'a' in one object."),
         *(
-            (text, ": is no worklist of version 1, which this ragtrial reads; `ragtrial pool REPORT` makes one.")
+            (text, ": is not a worklist of version 1; `ragtrial pool REPORT` makes one.")
             for text in ("[]", '{"queries": []}', '{"schema_version": 1}', '{"ragtrial_worklist": 2}')
         ),
     ],

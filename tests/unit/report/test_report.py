@@ -347,8 +347,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(report
     with pytest.raises(RunError) as caught:
         write_report(report, tmp_path / "results", {}, [], "")
     assert str(caught.value) == (
-        f"{tmp_path / 'results' / 'kitchen' / report.run_id}: cannot be written: Not a directory. What was computed is "
-        "kept; free space or set output.directory, and run the same command again."
+        f"{tmp_path / 'results' / 'kitchen' / report.run_id}: cannot be written: Not a directory. Finished work is "
+        "cached; free space or set output.directory, and run the same command again."
     )
 
 

@@ -223,7 +223,7 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as wrong:
         read_runs(tmp_path / "a.txt", form="labels")
     assert str(wrong.value) == (
-        "'labels' is no form of a run; it may be: trec, msmarco, json, jsonl, parquet, report, rankings, results."
+        "'labels' is not a form of a run; it may be: trec, msmarco, json, jsonl, parquet, report, rankings, results."
     )
 
 

@@ -97,7 +97,7 @@ RUN_FAULTS = [
     ('{"q": {"d": 0.5}', ["a.json:1:17: is not JSON: Expecting ',' delimiter."]),
     ('{"q":\n {"d": NaN}}', ["a.json:2:8: is not JSON: NaN is not JSON."]),
     ('{"q": {"d": 1, "d": 2},\n "q": {}}',
-     ["a.json:1:16: key 'd' stands twice in one object.", "a.json:2:2: key 'q' stands twice in one object."]),
+     ["a.json:1:16: duplicate key 'd' in one object.", "a.json:2:2: duplicate key 'q' in one object."]),
     ("[1]", ["a.json: must be an object in objects, {query: {document: score}}; found [1]."]),
     ("7", ["a.json: must be an object in objects, {query: {document: score}}; found 7."]),
     ("{}", ["a.json: has no queries."]),

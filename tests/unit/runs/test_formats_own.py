@@ -260,7 +260,7 @@ def test_every_fault_of_results_is_told_with_its_path(tmp_path: Path) -> None:
         "a.json:1:229: [0].results[7].hits[0].doc is empty; it must be a text (put it in quotes) or a whole number. "
         "Leave the key out for its default.",
         "a.json:1:238: [0].results[8]: must have `contexts` (texts, best first) or `hits`.",
-        "a.json:1:279: [1].results is missing; it must be given.",
+        "a.json:1:279: [1].results is missing; it is required.",
     ]
     for name, found in (
         ("b.json", "is a mapping; it must be a list"),

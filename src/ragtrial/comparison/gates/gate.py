@@ -207,7 +207,7 @@ def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float) -> Fi
     elif part.difference is not None:
         if gate.relation == "worse than":
             passes = part.verdict not in ("worse", "worse within the margin")
-            said = "not shown to be worse" if passes else "worse"
+            said = "not significantly worse" if passes else "worse"
         else:
             passes = part.verdict == "better" or (part.ci is not None and part.ci[0] > -gate.limit)
             said = f"{'no worse than' if passes else 'not shown to be within'} {gate.limit:g}"

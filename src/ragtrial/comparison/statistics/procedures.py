@@ -99,8 +99,8 @@ PROCEDURES = {
         ProcedureCard(
             "t-holm",
             "Paired t tests with Holm's correction, and t intervals with Bonferroni's.",
-            "It is blind to what comparisons have in common, so near-clones cost it power; a claim may stand beside an "
-            "interval that has 0 in it.",
+            "It is blind to what comparisons have in common, so near-clones cost it power; the interval of a "
+            "significant difference may contain 0.",
             infer_t_holm,
         ),
         ProcedureCard(

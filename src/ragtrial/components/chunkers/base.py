@@ -92,14 +92,14 @@ class MeasuredChunker(Chunker):
     """A chunker that counts how long chunks are."""
 
     unit: Literal["tokens", "characters"] = "tokens"
-    """What is counted: tokens of `tokenizer`, or characters."""
+    """The unit of sizes: tokens of `tokenizer`, or characters."""
 
     tokenizer: TokenizerName = "embedder"
-    """What counts: `embedder` (its tokenizer), `characters`, `words` (between white space), or a tokenizer.json."""
+    """The tokenizer for sizes: `embedder`, `characters`, `words` (separated by white space), or a tokenizer.json."""
 
     measure: Literal["indexed", "text"] = "indexed"
-    """What counts for `size`: all that is indexed for a chunk, its title and a model's special tokens too; or its text
-    alone, as in other tools."""
+    """Whether `size` includes everything that is indexed (title, special tokens), or only the chunk's text, as in
+    other tools."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
@@ -142,10 +142,10 @@ class SizedChunker(MeasuredChunker):
     named_by = ("size", "overlap", "unit")
 
     size: Annotated[int, Field(ge=1)] = 200
-    """How long a chunk may be at most, in `unit`s; what counts besides its own text, `measure` says."""
+    """The maximum length of a chunk, in `unit`s; `measure` says what is included."""
 
     overlap: Annotated[int, Field(ge=0)] = 40
-    """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
+    """How much of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
 
     @model_validator(mode="after")
     def _overlap_below_size(self) -> SizedChunker:

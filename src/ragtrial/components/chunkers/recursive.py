@@ -32,13 +32,13 @@ class RecursiveChunker(SizedChunker):
     """
 
     kind: Literal["recursive"] = "recursive"
-    """At paragraphs, else lines, else sentences, else words: the coarsest pieces that fit, merged up to `size`."""
+    """Splits at paragraphs, else lines, sentences and words, and merges pieces up to `size`."""
 
     separators: Annotated[tuple[str, ...], Field(strict=False)] = SEPARATORS
-    """Where to split, coarsest first. The last must be "", which stands for: between units."""
+    """Where to split, coarsest first. The last must be "": between any two units."""
 
     keep: Literal["end", "start"] = "end"
-    """Where a separator stays: at the end of the piece before it, or at the start of the one after."""
+    """Whether a separator stays at the end of the piece before it, or at the start of the next one."""
 
     preset: Literal["langchain"] | None = None
     """`langchain`: as its RecursiveCharacterTextSplitter. Separators \\n\\n, \\n, space, "" and `keep: start`, both of

@@ -45,15 +45,16 @@ class SemanticChunker(EmbeddingChunker):
     """How many sentences on each side are embedded together with each sentence."""
 
     threshold: Threshold = "percentile"
-    """Which distances part two chunks: those above the percentile `amount` of a document's distances; above their mean
+    """Where to cut: at distances above the percentile `amount` of a document's distances; above their mean
     and `amount` standard deviations; above their mean and `amount` interquartile ranges; or those whose gradient is
     above the percentile `amount` of the gradients."""
 
     amount: Annotated[float, Field(ge=0)] | None = None
-    """Of the threshold (default: 95 for percentile and gradient, 3 for standard_deviation, 1.5 for interquartile)."""
+    """The threshold's parameter (default: 95 for percentile and gradient, 3 for standard_deviation, 1.5 for
+    interquartile)."""
 
     target: Annotated[int, Field(ge=1)] | None = None
-    """Instead of `threshold` and `amount`: about how many `unit`s long chunks shall be on average. The cuts of a
+    """The average length of chunks in `unit`s, instead of `threshold` and `amount`. The cuts of a
     document are then its (length / `target`) largest distances."""
 
     size: Annotated[int, Field(ge=1)] | None = None

@@ -30,7 +30,7 @@ class Embedder(Options):
     """Scale every vector to length 1."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """How many texts the model is given at once; changes speed and memory, not results."""
+    """How many texts the model gets at once; affects speed and memory, not results."""
 
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""

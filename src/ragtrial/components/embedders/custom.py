@@ -33,7 +33,7 @@ class CustomEmbedder(Embedder):
     """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts."""
 
     version: str | None = None
-    """Name what the function does: as long as it stays, cached vectors are used (default: the hash of its file)."""
+    """Your version of the function: cached vectors are used while it stays the same (default: the hash of its file)."""
 
     query_prefix: str = ""
     """Put before every query."""

@@ -35,7 +35,7 @@ class SentenceTransformerEmbedder(Embedder):
     """A model of the sentence-transformers library."""
 
     model: ModelName = "sentence-transformers/all-MiniLM-L6-v2"
-    """Its name on the hub, or the path of a local folder."""
+    """The model's name on the hub, or the path of a local folder."""
 
     revision: str | None = None
     """A branch, tag or commit of the hub's repository."""
@@ -44,7 +44,8 @@ class SentenceTransformerEmbedder(Embedder):
     """cpu, cuda, mps, ... (default: the best that is there)."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What the model computes in; bfloat16 is about twice as fast on recent processors, and slightly other numbers."""
+    """The number format of the model; bfloat16 is about twice as fast on recent processors, with slightly different
+    results."""
 
     query_prefix: str | None = None
     """Put before every query (default: the prompt that the model itself declares for queries)."""

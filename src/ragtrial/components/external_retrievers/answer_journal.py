@@ -55,7 +55,8 @@ class Journal:
         # A line break before it: what another one left half-written does not swallow it.
         line = b"\n%08x %s" % (zlib.crc32(content), content)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._answers:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab", buffering=0) as file:
                 written = file.write(line)
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -44,10 +44,11 @@ def read_hit(raw: Any, key: str | None = None) -> ReturnedHit:
 
     Raises RetrieverError with what is wrong with it.
     """
+    if isinstance(raw, tuple | list | np.ndarray) and len(raw) == 2 and not isinstance(raw[0], tuple | list):
+        hit = read_hit(raw[0], key)
+        return ReturnedHit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
     if isinstance(raw, str | Integral):
         return ReturnedHit(_id_of(raw))
-    if isinstance(raw, tuple | list | np.ndarray) and len(raw) == 2 and not isinstance(raw[0], tuple | list):
-        return replace(read_hit(raw[0], key), score=_score_of(raw[1]))
     return _of_mapping(raw, key) if isinstance(raw, Mapping) else _of_document(raw, key)
 
 
@@ -102,6 +103,8 @@ def _id_of(value: Any) -> str:
 def _score_of(value: Any) -> float:
     if value is None:
         return math.nan
+    if type(value) is float and abs(value) <= _LARGEST_SCORE:
+        return value
     if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= _LARGEST_SCORE:
         raise RetrieverError(
             f"has the score {shown(value)}; it must be a finite number (float32), or None where there is none"

@@ -38,7 +38,7 @@ class Refiner(Ranker):
     """Whether its parts are asked other texts than the query's own; a report does not keep what they find."""
 
     candidates: Annotated[int, Field(ge=1)] = 100
-    """How many hits of each part are looked at."""
+    """How many hits of each input are used."""
 
     def wordings(self, question: Question) -> Sequence[Question]:
         """What its parts are asked instead of ``question``: the question itself, unless it says otherwise."""

@@ -197,7 +197,7 @@ class FusingRefiner(Refiner):
     """method: rrf adds 1 / (rank_constant + rank): the higher, the less the first ranks stand out."""
 
     normalisation: Normalisation = "min_max"
-    """What makes scores comparable (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), rank (1 down to
+    """How scores are normalised (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), rank (1 down to
     1/n), dbsf (mean - 3 to mean + 3 standard deviations become 0..1), none (the scores as they are)."""
 
     @model_validator(mode="after")

@@ -55,13 +55,13 @@ class Mmr(SingleInputRefiner):
     """Maximal marginal relevance: near to the question, and unlike what stands before it."""
 
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """What unlikeness counts, from 0 (nearness to the question alone) to 1; LangChain's lambda_mult is 1 minus it."""
+    """The weight of diversity, from 0 (only nearness to the question) to 1; LangChain's lambda_mult is 1 minus it."""
 
     candidates: Annotated[int, Field(ge=1)] = 50
-    """How many hits of the part are looked at, and put in order."""
+    """How many hits of the input are ordered."""
 
     embedder: AnyEmbedder | None = None
-    """What embeds questions and texts here (default: the config's); the part's own is not taken over. Texts are
+    """The embedder of questions and texts (default: the config's); the part's own is not taken over. Texts are
     embedded as they are indexed for the part, or with their titles where its hits are no chunks."""
 
     @property

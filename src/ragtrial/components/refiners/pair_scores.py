@@ -110,7 +110,7 @@ def _json(folder: Path, name: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ModelNotFoundError(f"{path} is no JSON: {error}. Fetch the model again.") from error
+        raise ModelNotFoundError(f"{path} is not JSON: {error}. Fetch the model again.") from error
 
 
 _MOST_TEXTS = 1_024  # whose tokens are held at once

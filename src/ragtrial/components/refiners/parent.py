@@ -100,11 +100,11 @@ class Parent(SingleInputRefiner):
     """The larger text that each hit is in: small chunks are found, large ones returned."""
 
     returns: Literal["chunk", "neighbours", "document"] = "document"
-    """What is returned for a hit: the `chunk` of `chunker` that holds most of its characters, the hit with its
+    """The text that is returned for a hit: the `chunk` of `chunker` that holds most of its characters, the hit with its
     `neighbours`, or the whole document."""
 
     chunker: AnyChunker | None = None
-    """What cuts the larger chunks, with `returns: chunk`."""
+    """The chunker of the larger chunks, with `returns: chunk`."""
 
     neighbours: Annotated[int, Field(ge=1)] = 1
     """How many chunks before and after the hit are returned with it, with `returns: neighbours`."""

@@ -51,7 +51,7 @@ class Rerank(SingleInputRefiner):
     )
 
     kind: Literal["rerank"] = "rerank"
-    """In the order of a cross-encoder's scores."""
+    """The first hits, in the order of a cross-encoder's scores."""
 
     model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
     """A cross-encoder with one score for a pair: its name on the hub, or the path of a local folder."""
@@ -63,10 +63,10 @@ class Rerank(SingleInputRefiner):
     """cpu, cuda, mps, ... (default: the best that is there)."""
 
     precision: Precision = "float32"
-    """What the model computes in; bfloat16 is faster on recent machines, and slightly other numbers."""
+    """The number format of the model; bfloat16 is faster on recent machines, with slightly other results."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """How many pairs the model is given at once; changes speed and memory, and scores in their last bits at most."""
+    """How many pairs the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
     """How many tokens of a question and a text together are read at most (default: what the model declares)."""

@@ -143,7 +143,7 @@ class Ranker(Options):
     """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
 
     score: bool = True
-    """Whether it is a setting of its own, and not only a part of others."""
+    """Whether it is scored as a setting, or only an input of others."""
 
     @property
     def reached_by(self) -> frozenset[str]:
@@ -202,7 +202,7 @@ class ChunkRetriever(Retriever):
     """This retriever's own chunker (default: the config's)."""
 
     context: ContextOptions | None = None
-    """What this retriever's chunks are indexed with (default: the config's)."""
+    """This retriever's own context (default: the config's)."""
 
     embedder: AnyEmbedder | None = None
     """This retriever's own embedder (default: the config's)."""

@@ -82,7 +82,7 @@ class Bm25Retriever(ChunkRetriever):
     inputs_are: ClassVar[str] = "stop words or libraries"
 
     kind: Literal["bm25"] = "bm25"
-    """The chunks that share most words with the question: BM25, by bm25s."""
+    """The chunks that share most words with the question (BM25, by bm25s)."""
 
     method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
     """The variant of the formula: as Lucene's, Robertson's own, ATIRE's, BM25L or BM25+."""
@@ -94,10 +94,10 @@ class Bm25Retriever(ChunkRetriever):
     """How much long chunks are marked down: 0 not at all, 1 by all of their length."""
 
     delta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Of bm25l and bm25+: what one occurrence is worth at least (default: 0.5 for bm25l, 1 for bm25+)."""
+    """For bm25l and bm25+: the minimum value of one occurrence (default: 0.5 for bm25l, 1 for bm25+)."""
 
     stemmer: Annotated[str, BeforeValidator(_stemmer_name)] = "english"
-    """What brings words to their stem: a language of Snowball, `porter` (as Lucene's for English), or `none`."""
+    """The stemmer: a language of Snowball, `porter` (as Lucene's for English), or `none`."""
 
     stop_words: Annotated[str | tuple[str, ...], BeforeValidator(_stop_words)] = "english"
     """Words that are left out: a language, `none`, a list of words, or a file with one a line."""

@@ -60,10 +60,11 @@ class CustomRetriever(Retriever):
     """How many queries a function gets in one call (default: all; objects of libraries get one at a time)."""
 
     on_error: Literal["stop", "skip"] = "stop"
-    """What a query without a valid answer does: it fails the setting, or is left out of every mean and counted."""
+    """Whether a query without a valid answer fails the setting, or is left out of every mean and counted."""
 
     version: str | None = None
-    """Name what stands behind the function: as long as it stays, answers are kept (default: the hash of its file)."""
+    """Your version of the function and its index: cached answers are used while it stays the same (default: the hash of
+    the function's file)."""
 
     def identity(self) -> dict[str, Any]:
         return {name: value for name, value in super().identity().items() if name not in ("batch_size", "version")}

@@ -35,7 +35,7 @@ class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
 
     collection: CollectionOptions | None = None
-    """Search this Chroma collection as it is, instead of chunks and an index of our own."""
+    """An existing Chroma collection to search, instead of chunks and a new index."""
 
     where: dict[str, JsonValue] | None = Field(default=None, min_length=1)
     """Search only items of the collection with such metadata, as Chroma writes it: `{lang: en}`; with a query's own."""

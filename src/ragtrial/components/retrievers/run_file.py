@@ -47,7 +47,7 @@ class RunFileRetriever(Retriever):
     """A run of documents: a TREC file, JSONL, JSON, Parquet, a report's folder; all that `ragtrial score` reads."""
 
     form: Form | None = None
-    """What the file is, where looking is not enough."""
+    """The format, if it is not detected."""
 
     name: str | None = None
     """Which run, where the file holds several: a setting of a report."""

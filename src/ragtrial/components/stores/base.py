@@ -61,7 +61,7 @@ class Store(Options):
     """The next step where no search can return some of the vectors."""
 
     space: Space = "cosine"
-    """What near means: cosine, ip (inner product) or l2 (squared distance)."""
+    """The similarity: cosine, ip (inner product) or l2 (squared distance)."""
 
     @property
     def is_exact(self) -> bool:

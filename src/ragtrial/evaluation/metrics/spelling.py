@@ -121,7 +121,7 @@ def _inside(definition: Definition, alias: Alias, inside: str, text: str) -> tup
         if key == "dcg" and "gain" in definition.parameters:
             key, value = "gain", _DISCOUNTS.get(value, value)
         if key in given or (key.isdigit() and int(key) in gains):
-            raise MetricError(f"{text!r}: parameter {key!r} stands twice.")
+            raise MetricError(f"{text!r}: duplicate parameter {key!r}.")
         if definition.gains and key.isascii() and key.isdigit():
             gains[int(key)] = float(_parsed(_GAIN, f"the gain of grade {key}", value, text))
         else:

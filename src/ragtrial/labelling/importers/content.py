@@ -268,6 +268,6 @@ def _csv(path: Path, text: str) -> Content:
     if faults:
         raise LabelsError(*faults[:MOST_FAULTS])
     if not rows:
-        message = f"is no JSON, and as CSV has no row below its first line; it begins {shown(header[:60])}."
+        message = f"is not JSON, and as CSV has no row below its first line; it begins {shown(header[:60])}."
         raise LabelsError(Fault(str(path), message=message))
     return Content(str(path), rows, lines=lines, is_csv=True)

@@ -112,7 +112,7 @@ def read_worklist(path: str | Path) -> Worklist:
     text = read_text(file, WorklistError)
     value = json_value(text, str(file), WorklistError, "a worklist")
     if not isinstance(value, dict) or value.get(_MARK) != 1:
-        message = "is no worklist of version 1, which this ragtrial reads; `ragtrial pool REPORT` makes one."
+        message = "is not a worklist of version 1; `ragtrial pool REPORT` makes one."
         raise WorklistError(Fault(str(file), message=message))
     fault_at = fault_in(text, str(file))
     read = validate(Worklist, value, WorklistError, fault_at)
@@ -151,7 +151,7 @@ def check_new(file: Path, *, force: bool = False) -> None:
         message = "is there already; it may hold work that is not done. Name another file, or replace it: --force."
         raise WorklistError(Fault(str(file), message=message))
     if file.exists() and not _is_worklist(file):
-        raise WorklistError(Fault(str(file), message="is no worklist, and is not replaced by one; name another file."))
+        raise WorklistError(Fault(str(file), message="is not a worklist and is not replaced; name another file."))
 
 
 def _is_worklist(file: Path) -> bool:

@@ -97,7 +97,7 @@ class SessionJournal:
             except ValueError:
                 row = None
             if not isinstance(row, dict):
-                message = "is no JSON object; the answers to a worklist are, one a line. Take the line out."
+                message = "is not a JSON object, as each line of answers is. Remove the line."
                 raise InputError(Fault(str(self.file), number, message=message))
             rows.append(row)
         if not rows:

@@ -110,5 +110,5 @@ def _faults(source: object, error: type[InputError]) -> Faults:
 def _known(form: Form | None, kind: Kind) -> Form | None:
     if form is not None and form not in FORMS_OF[kind]:
         error = LabelsError if kind == "qrels" else RunFileError
-        raise error(f"{form!r} is no form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")
+        raise error(f"{form!r} is not a form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")
     return form

@@ -1,0 +1,82 @@
+"""The tutorial and the reference pages are true: their commands run, and their lists are complete."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+
+from pages import assert_prints_what_it_shows
+from ragtrial.cli.group import COMMANDS, group
+from scripts import run_script
+from small_experiment import small_experiment
+
+DOCS = Path(__file__).parents[2] / "docs"
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return [block["code"] for block in _BLOCK.finditer(text) if block["language"] == language]
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    """All but the installation: init, labels from a CSV, three retrievers, the comparison and the page."""
+    install, start, convert, compare = blocks("tutorial.md", "sh")
+    assert "pip install -c constraints/cpu.txt" in install
+    (table,) = blocks("tutorial.md", "text")
+    _, retrievers = blocks("tutorial.md", "yaml")
+    begun = run_script(start, tmp_path, COLUMNS="90")
+    assert begun.code == 0, begun.err
+    trial = tmp_path / "trial"
+    (trial / "questions.csv").write_text(table, encoding="utf-8")
+    config = trial / "experiment.yaml"
+    text = re.sub(
+        r"^retrievers:.*\n(?:(?: .*)?\n)+", retrievers, config.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    config.write_text(text, encoding="utf-8")
+    done = run_script(convert + compare, trial, COLUMNS="90")
+    assert done.code == 0, done.err
+    assert "experiment.yaml is valid" in done.out
+    assert "hybrid" in done.out
+    assert (trial / "report.html").is_file()
+
+
+def test_the_page_on_the_command_line_has_every_command_and_its_options_exist() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    head, _, options = text.partition("## Common options")
+    named = {name for row in re.findall(r"^\| (`.*?) \|", head, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(COMMANDS)
+    known: set[str] = set()
+    for name in COMMANDS:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        known |= {spelling for one in command.params for spelling in one.opts}
+    assert set(re.findall(r"`(-{1,2}[a-z-]+)", options.partition("## Exit codes")[0])) <= known
+
+
+def test_the_commands_of_the_page_on_the_cache_run(tmp_path: Path) -> None:
+    small_experiment(tmp_path)
+    done = run_script("ragtrial run experiment.yaml -q\n" + "".join(blocks("cache.md", "sh")), tmp_path)
+    assert done.code == 0, done.err
+
+
+def test_the_commands_of_the_page_on_scoring_run(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "results" / "sample", tmp_path / "results" / "quickstart" / "20260101T000000Z-000000")
+    (tmp_path / "results" / "quickstart" / "latest").write_text("20260101T000000Z-000000\n", encoding="utf-8")
+    shutil.copy(root / "prompt_queries.json", tmp_path)
+    done = run_script("".join(blocks("scoring.md", "sh")), tmp_path, COLUMNS="100")
+    assert done.code == 0, done.err
+    assert "(best possible)" in done.out
+
+
+def test_the_python_of_the_page_on_scoring_prints_what_it_shows() -> None:
+    assert_prints_what_it_shows(DOCS / "scoring.md")
+
+
+@pytest.mark.parametrize("page", ["index.md", "tutorial.md"])
+def test_a_first_page_is_short(page: str) -> None:
+    assert len((DOCS / page).read_text(encoding="utf-8").split()) < 800

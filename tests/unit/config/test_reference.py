@@ -1,0 +1,98 @@
+"""The reference of config keys: each key with its value, default and range, found by its path, its name or its kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS
+from ragtrial.components.stores import STORES
+from ragtrial.config.reference import config_names, config_sections, look_up
+from small_experiment import ragtrial
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_every_kind_of_every_family_has_a_section() -> None:
+    families = (CHUNKERS, EMBEDDERS, STORES, RETRIEVERS, REFINERS)
+    kinds = {name for family in families for name in family.names()}
+    assert {section.kind for section in config_sections()} - {""} == kinds
+
+
+def test_every_key_says_what_it_means() -> None:
+    silent = [f"{one.path}.{key.name}" for one in config_sections() for key in one.keys if not key.meaning]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "default"),
+    [
+        ("chunker.size", "whole number, at least 1", "200"),
+        ("chunker.separators", "list of: text", '["\\n\\n", "\\n", ". ", " ", ""]'),
+        ("retrievers.dense.chunker.overlap", "whole number, at least 0", "40"),
+        ("retrievers.words.b", "number, at least 0, at most 1", "0.75"),
+        ("bm25.stop_words", "text or list of: text", "english"),
+        ("evaluators.span_coverage", "number, above 0, at most 1", "0.5"),
+        ("store.space", "`cosine` or `ip` or `l2`", "cosine"),
+        ("store.hnsw.max_neighbors", "whole number, at least 2", "16"),
+        ("sample", "whole number, at least 1", ""),
+        ("experiment", "text", "required"),
+        ("latency", "true or false", "true"),
+        ("chunker", "mapping", "{kind: recursive}"),
+    ],
+)
+def test_a_key_has_the_value_and_the_default_of_the_model(name: str, value: str, default: str) -> None:
+    last = name.rpartition(".")[2]
+    sections = config_sections() if name == last else look_up(name)
+    key = next(key for section in sections for key in section.keys if key.name == last)
+    assert (key.value, key.default) == (value, default)
+
+
+def test_every_name_of_the_reference_is_found() -> None:
+    assert [name for name in config_names() if not look_up(name)] == []
+
+
+def test_kinds_with_the_same_key_are_one_answer() -> None:
+    assert [section.kind for section in look_up("retrievers.dense.score")] == [
+        "bm25, custom, dense, run_file, fusion, expand, mmr, parent, rerank"
+    ]
+
+
+def test_a_kind_of_several_families_is_found_in_each() -> None:
+    assert [section.path for section in look_up("custom")] == ["chunker", "embedder", "retrievers.NAME"]
+
+
+def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    made = ragtrial(capsys, "explain", "embedder.query_prefix")
+    assert (made.code, made.err) == (0, "")
+    assert "embedder (kind sentence-transformer)\n  query_prefix: text\n      Put before every query (" in made.out
+    assert max(len(line) for line in made.out.splitlines()) <= 70
+    kind = ragtrial(capsys, "explain", "recursive").out
+    assert all(f"  {key.name}: " in kind for key in look_up("recursive")[0].keys)
+
+
+def test_explain_lists_the_kinds_of_a_place_that_has_several(capsys: Capture) -> None:
+    shown = ragtrial(capsys, "explain", "store").out
+    assert [line for line in shown.splitlines() if not line.startswith(" ")] == [
+        "store (kind chroma)",
+        "store (kind exact)",
+        "The keys of a kind: ragtrial explain chroma",
+    ]
+
+
+def test_explain_gives_keys_as_json(capsys: Capture) -> None:
+    made = ragtrial(capsys, "explain", "store.space", "--json")
+    (section,) = made.json
+    assert (section["path"], section["kind"]) == ("store", "chroma, exact")
+    assert section["keys"][0]["default"] == "cosine"
+
+
+def test_explain_suggests_the_nearest_key(capsys: Capture) -> None:
+    made = ragtrial(capsys, "explain", "chunker.siz")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == (
+        "error: 'chunker.siz' is neither a metric nor a key or kind of the config. Did you mean 'chunker.size'?\n"
+    )
