@@ -174,7 +174,7 @@ def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, 
     (report,) = file.parent.glob("results/kitchen/*/report.json")
     bare = tmp_path / "bare"
     bare.mkdir()
-    (bare / "report.json").write_text(json.dumps(json.loads(report.read_text())))
+    (bare / "report.json").write_text(json.dumps({**json.loads(report.read_text()), "checksum": ""}))
     seen = opened(browser, write_page(bare, tmp_path / "page.html"), "#q=quote")
     assert seen.page.locator("#detail li").count() == 6
     assert seen.page.locator("#detail .passage").count() == 0

@@ -18,6 +18,7 @@ from commands import Ended
 from corpora import write_files
 from experiments import Experiment, write_experiment
 from forked import forked_command
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.upkeep import Entry, Upkeep
 from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.outcome import run as command_line
@@ -91,9 +92,9 @@ def test_two_experiments_that_share_stages_are_both_named(experiment: Experiment
 
 
 def test_what_is_no_workspace_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no workspace: its file LAYOUT cannot be read"):
+    with pytest.raises(InputError, match=r"is no workspace: its file LAYOUT is missing"):
         Upkeep(tmp_path)
-    (tmp_path / "LAYOUT").write_text("99\n")
+    (tmp_path / "LAYOUT").write_text(f"99 {fingerprint('99')}\n")
     with pytest.raises(InputError, match=r"has layout '99'.*Use the ragtrial that made it"):
         Upkeep(tmp_path)
 

@@ -12,11 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.fingerprints import file_checksum, file_digest, fingerprint
 
 SEAL = "stage.json"
-_OPENED_FOR_WRITING = ".sqlite3"
-"""The end of the names of databases, whose bytes change when they are opened; their own check stands for a hash."""
+_DATABASE = ".sqlite3"
+"""The end of the names of databases, whose bytes change when they are opened; their rows are hashed instead."""
+
+_CHANGED_BY_OPENING = "acquire_write"
+"""The table in which Chroma writes that it has opened a database."""
+
+SMALL = 100_000
+"""Bytes of a file that may be read unasked."""
+
+_CHECKSUM = "xxh3_128"
+_HASHES = {_CHECKSUM: file_checksum, "blake2b": file_digest}
+"""How files are hashed, by the name that a seal has for it."""
 
 
 MadeOf = Mapping[str, Any]
@@ -33,7 +43,8 @@ class Seal:
 
     ``id`` is its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
     size in bytes and the hash of each file by its path below the folder. ``seconds`` is how long it took to make;
-    ``made_of`` is what it depends on. A folder of before these were kept has None, and nothing.
+    ``made_of`` is what it depends on. A folder of before these were kept has None, and nothing. ``hashed_by`` names
+    the hash of the files.
     """
 
     what: str
@@ -42,6 +53,7 @@ class Seal:
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     seconds: float | None = None
     made_of: MadeOf = field(default_factory=dict)
+    hashed_by: str = _CHECKSUM
 
     @property
     def size(self) -> int:
@@ -51,20 +63,26 @@ class Seal:
 
 def seal(folder: Path, what: str, seconds: float | None = None, made_of: MadeOf | None = None) -> None:
     """Write down what ``folder`` holds, and how it was made: it is finished."""
-    files = {path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path)) for path in _files(folder)}
-    written = Seal(what, files, seconds=seconds, made_of=dict(made_of or {}))
-    (folder / SEAL).write_text(json.dumps(vars(written)), encoding="utf-8")
+    files = {path.relative_to(folder).as_posix(): (path.stat().st_size, _hashed(path)) for path in _files(folder)}
+    written = vars(Seal(what, files, seconds=seconds, made_of=dict(made_of or {})))
+    (folder / SEAL).write_text(json.dumps({**written, "checksum": fingerprint(written)}), encoding="utf-8")
 
 
 def read_seal(folder: Path) -> Seal:
     """What was written down of ``folder``. Raises DamagedError."""
     try:
         found = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        checksum = found.pop("checksum", None)
+        if checksum is not None and checksum != fingerprint(found):
+            raise DamagedError(f"{SEAL} has other bytes than it had")
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
         datetime.fromisoformat(found["made"])
         seconds, made_of = found.get("seconds"), dict(found.get("made_of") or {})
         known = None if seconds is None else float(seconds)
-        return Seal(str(found["what"]), files, str(found["id"]), found["made"], known, made_of)
+        hashed_by = found.get("hashed_by", "blake2b")
+        if hashed_by not in _HASHES:
+            raise DamagedError(f"{SEAL} has hashes of an unknown kind, {hashed_by!r}")
+        return Seal(str(found["what"]), files, str(found["id"]), found["made"], known, made_of, hashed_by)
     except FileNotFoundError:
         raise DamagedError(f"{SEAL} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -79,31 +97,62 @@ def check_sizes(folder: Path) -> Seal:
             now = (folder / name).stat().st_size
         except OSError:
             raise DamagedError(f"{name} is missing") from None
-        if now < size or (now != size and not name.endswith(_OPENED_FOR_WRITING)):
+        if now < size or (now != size and not name.endswith(_DATABASE)):
             raise DamagedError(f"{name} has {now:,} bytes and had {size:,}")
     return found
 
 
-def check_bytes(folder: Path) -> Seal:
-    """As ``check_sizes``, and every byte is what it was. Raises DamagedError. Reads all files."""
+def check_bytes(folder: Path, largest: int | None = None) -> Seal:
+    """As ``check_sizes``, and every byte is what it was. Raises DamagedError.
+
+    Reads all files, or those that are not larger than ``largest`` bytes.
+    """
     found = check_sizes(folder)
-    for name, (_, digest) in found.files.items():
-        if name.endswith(_OPENED_FOR_WRITING):
-            _check_database(folder / name)
-        elif file_digest(folder / name) != digest:
+    for name, (size, digest) in found.files.items():
+        if largest is not None and size > largest:
+            continue
+        if name.endswith(_DATABASE):
+            check_database(folder / name)
+            if found.hashed_by != _CHECKSUM:
+                continue
+        if _hashed(folder / name, found.hashed_by) != digest:
             raise DamagedError(f"{name} has other bytes than it had")
     return found
+
+
+def _hashed(path: Path, hashed_by: str = _CHECKSUM) -> str:
+    return _rows_checksum(path) if path.name.endswith(_DATABASE) else _HASHES[hashed_by](path)
+
+
+def _rows_checksum(path: Path) -> str:
+    """The checksum of all rows of a database, but of the table that changes when it is opened."""
+    import xxhash
+
+    found = xxhash.xxh3_128()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = bytes
+            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+            for table in (name.decode() for (name,) in tables):
+                if table != _CHANGED_BY_OPENING:
+                    found.update(table.encode())
+                    for row in database.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - the database's own name
+                        found.update(repr(row).encode())
+    except sqlite3.Error as error:
+        raise DamagedError(f"{path.name}: {error}") from error
+    return str(found.hexdigest())
 
 
 def _files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def _check_database(path: Path) -> None:
+def check_database(path: Path, *, quick: bool = False) -> None:
+    """Raise DamagedError if SQLite finds its file damaged; a ``quick`` check does not compare indexes with rows."""
     # For writing, if that may be: a process that was killed in a transaction leaves a journal to be rolled back.
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
-            (said,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            (said,) = database.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
     except sqlite3.Error as error:
         raise DamagedError(f"{path.name}: {error}") from error
     if said != "ok":

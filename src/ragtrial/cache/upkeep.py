@@ -131,7 +131,7 @@ class Upkeep:
             return None
         if entry.kind in _CACHES:
             try:
-                with VectorCache(entry.path) as cache:
+                with VectorCache(entry.path, as_it_is=True) as cache:
                     lost = cache.drop_damaged()
             except WorkspaceError as error:
                 if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
@@ -198,7 +198,7 @@ def _stage_in_words(path: Path) -> str:
 
 def _cache_in_words(path: Path, things: str) -> str:
     try:
-        with VectorCache(path) as cache:
+        with VectorCache(path, as_it_is=True) as cache:
             return f"{len(cache):,} cached {things} ({cache.what})"
     except WorkspaceError as error:
         return f"cached {things}, which cannot be read: {error.__cause__}"

@@ -5,6 +5,7 @@ SQLite gives each batch of vectors an atomic, durable commit, so whatever was em
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,11 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
-from ragtrial.errors import WorkspaceError
+from ragtrial.cache.seals import DamagedError, check_database
+from ragtrial.errors import WorkspaceError, counted
 from ragtrial.rankings import Floats
 
 Keys = npt.NDArray[np.uint8]
 """Hashes of texts, shape (texts, 16)."""
+
+logger = logging.getLogger(__name__)
+
+_checked: set[tuple[Path, int]] = set()
+"""Files whose structure was checked in this process, with their inodes."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _VECTOR_BYTES = np.dtype(np.float32).itemsize
@@ -34,15 +41,19 @@ def text_keys(texts: Iterable[str]) -> Keys:
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager.
 
-    ``what`` says in words what makes the vectors; it is kept in the file when that is made.
+    ``what`` says in words what makes the vectors; it is kept in the file when that is made. A file that is no whole
+    database is made anew, unless ``as_it_is``.
     """
 
-    def __init__(self, path: Path, what: str = "") -> None:
+    def __init__(self, path: Path, what: str = "", *, as_it_is: bool = False) -> None:
         from filelock import FileLock
 
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not as_it_is:
+                with FileLock(f"{path}.lock"):
+                    _remove_if_damaged(path)
             if _is_made(path):
                 self._open(what)
             else:
@@ -105,19 +116,19 @@ class VectorCache:
             row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
         return int(row[0]) // _VECTOR_BYTES if row else None
 
-    def missing(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Which of ``keys`` have no vector yet, shape (keys,)."""
+    def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
+        """Which of ``keys`` have no vector yet, shape (keys,); damaged ones are removed, unless they are ``unread``."""
         absent = np.ones(len(keys), dtype=np.bool_)
         for start, block in _blocks(keys):
-            found = {key for (key,) in self._rows("key", block)}
+            found = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
             absent[start : start + len(block)] = [key not in found for key in block]
         return absent
 
     def read(self, keys: Keys) -> Floats:
-        """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing."""
+        """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing or damaged."""
         parts: list[bytes] = []
         for _, block in _blocks(keys):
-            found: dict[bytes, bytes] = dict(self._rows("key, vector", block))
+            found = self._whole(block)
             parts += map(found.__getitem__, block)
         if not parts:
             return np.empty((0, 0), dtype=np.float32)
@@ -132,9 +143,21 @@ class VectorCache:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
             rows = self._connection.execute("SELECT key, vector, crc FROM vectors")
-            damaged = [(key,) for key, vector, crc in rows if _crc(key, vector) != crc]
-        self._change("DELETE FROM vectors WHERE key = ?", damaged)
+            damaged = [key for key, vector, crc in rows if _crc(key, vector) != crc]
+        self._drop(damaged)
         return len(damaged)
+
+    def _whole(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """The vectors of those ``keys`` that have one; what is damaged is removed."""
+        found = {key: (vector, crc) for key, vector, crc in self._rows("key, vector, crc", keys)}
+        damaged = [key for key, (vector, crc) in found.items() if _crc(key, vector) != crc]
+        if damaged:
+            logger.warning("%s: %s damaged; made again", self.path, counted(len(damaged), "row"))
+            self._drop(damaged)
+        return {key: vector for key, (vector, _) in found.items() if key not in damaged}
+
+    def _drop(self, keys: list[bytes]) -> None:
+        self._change("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
 
     def _change(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         with self._errors():
@@ -161,6 +184,20 @@ class VectorCache:
                 f"the embedding cache {self.path} cannot be used: {error}. "
                 "Free space or mend permissions; if the file is damaged, `ragtrial cache verify` removes it."
             ) from error
+
+
+def _remove_if_damaged(path: Path) -> None:
+    """Remove a file that SQLite cannot read to its end, once in a process: what was in it is made again."""
+    if not path.exists() or (path, path.stat().st_ino) in _checked:
+        return
+    try:
+        check_database(path, quick=True)
+    except DamagedError as error:
+        logger.warning("%s is damaged (%s); it is made again.", path, error)
+        for part in ("", "-wal", "-shm"):
+            Path(f"{path}{part}").unlink(missing_ok=True)
+    else:
+        _checked.add((path, path.stat().st_ino))
 
 
 def _is_made(path: Path) -> bool:

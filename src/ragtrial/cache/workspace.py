@@ -15,11 +15,17 @@ from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, r
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.memory import FileDigests, Rates
 from ragtrial.cache.presence import Presence, Usage, only_writer
-from ragtrial.cache.seals import DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
+from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
 from ragtrial.errors import WorkspaceError, listed
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
+
+_UNSEALED = ("1\n", "2\n")
+"""How the file LAYOUT was before it had a hash of its own."""
+
+_OURS = frozenset({".gitignore", "in-use"})
+"""What every workspace holds, so that a file called LAYOUT in a folder of something else is left alone."""
 
 DAMAGE = (
     DamagedError, ValueError, TypeError, LookupError, EOFError, BadZipFile, OSError, RuntimeError, SyntaxError,
@@ -60,9 +66,12 @@ class Workspace:
                         "name a new or an empty folder with `workspace:` or RAGTRIAL_WORKSPACE."
                     )
                 with only_writer(root):
-                    write_text(root / "LAYOUT", LAYOUT + "\n")
+                    write_text(root / "LAYOUT", _sealed(LAYOUT))
                     if not (root / ".gitignore").exists():
                         write_text(root / ".gitignore", "*\n")
+            elif not _layout(root) and _OURS.issubset(here):
+                self._say_damaged(root / "LAYOUT", "it names no layout")
+                write_text(root / "LAYOUT", _sealed(LAYOUT))
         check_layout(root)
         with suppress(OSError):  # what cannot be written to can be read all the same
             self._presence = Presence(root / "in-use")
@@ -115,10 +124,12 @@ class Workspace:
 
         return self.read(kind, make, checked)
 
-    def check(self, kind: str, name: str) -> None:
-        """Compare every byte of a stage with its hashes, once in a run. Raises DamagedError."""
+    def check(self, kind: str, name: str, *, small_only: bool = False) -> None:
+        """Compare every byte of a stage, or of its small files, with its hashes, once in a run. Raises DamagedError."""
         if self.build_id(kind, name) not in self._sound:
-            self._sound.add(check_bytes(self.path(kind, name)).id)
+            found = check_bytes(self.path(kind, name), SMALL if small_only else None)
+            if not small_only:
+                self._sound.add(found.id)
 
     def read(self, kind: str, make: Callable[[], str], read: Callable[[Path], T]) -> T:
         """What ``read`` gives of the stage that ``make`` sees to and names; one that it cannot read is made again."""
@@ -232,14 +243,27 @@ class Workspace:
 
 def check_layout(root: Path) -> None:
     """Raise WorkspaceError if ``root`` is no workspace, or one of another layout."""
-    try:
-        found = (root / "LAYOUT").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT cannot be read ({why}).") from error
+    found = _layout(root)
     if found == LAYOUT:
         return
+    if not found:
+        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT is missing, damaged or cannot be read.")
     raise WorkspaceError(
         f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}. Use the ragtrial that made it, "
         "delete the folder (it is made again), or name another with `workspace:`."
     )
+
+
+def _sealed(layout: str) -> str:
+    """What is in the file LAYOUT: another layout is refused for good, so that no damage may look like one."""
+    return f"{layout} {fingerprint(layout)}\n"
+
+
+def _layout(root: Path) -> str:
+    """The layout that the workspace in ``root`` names; empty if it names none."""
+    try:
+        written = (root / "LAYOUT").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = written.partition(" ")[0].strip()
+    return found if written in (_sealed(found), *_UNSEALED) else ""

@@ -54,7 +54,7 @@ class JudgedRankings:
         """What a setting found for each query, best first. Raises ReportError if it cannot be read."""
         if place not in self._found:
             contender = self._contest.contenders[place]
-            path = contender.report.folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
+            path = contender.report.ranking_file(contender.setting.name)
             names = [query.id for query in self._contest.queries]
             rows = read_rows(path, "query", names)
             try:

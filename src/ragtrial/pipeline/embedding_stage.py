@@ -64,6 +64,7 @@ class EmbeddingStage(Stage[Embeddings]):
 
     kind = "embeddings"
     shown_as = "embeddings"
+    is_searched = True
 
     resources: Resources
     texts: ContextStage

@@ -30,6 +30,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     kind = "indexes"
     shown_as = "index"
+    is_searched = True
 
     resources: Resources
     texts: ContextStage

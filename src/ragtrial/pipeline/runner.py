@@ -33,7 +33,7 @@ class Runner:
         self._built: set[Stage[Any]] = set()
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``; with ``every_byte`` its files are compared with their hashes.
+        """The artefact of ``stage``, whose files are what was written; see ``Artefacts.artefact``.
 
         Raises what building it raises, or a stage that it needs; what was finished before is kept.
         """
@@ -44,7 +44,7 @@ class Runner:
         if stage in self.failures:
             raise without_frames(self.failures[stage])
         try:
-            made = self._made(stage, every_byte=every_byte or stage.is_large)
+            made = self._made(stage, every_byte=every_byte)
             while stage.is_incomplete(made) and stage not in self._built:  # another run left it so: try again
                 if (name := self._name(stage)) is not None:
                     self.workspace.drop(stage.kind, name)
@@ -91,8 +91,7 @@ class Runner:
             return stage.load(Path(), *(self.artefact(one) for one in stage.reads))
 
         def read(folder: Path) -> T:
-            if every_byte:
-                self.workspace.check(stage.kind, folder.name)
+            self.workspace.check(stage.kind, folder.name, small_only=stage.is_searched and not every_byte)
             return stage.load(folder, *(self.artefact(one) for one in stage.reads))
 
         return self.workspace.read(stage.kind, lambda: self._built_name(stage), read)

@@ -49,7 +49,10 @@ class Artefacts(Protocol):
     """Gives the artefact of any stage, building first what is not kept."""
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``; with ``every_byte`` its files are compared with their hashes."""
+        """The artefact of ``stage``, whose files are compared with their hashes, once in a run.
+
+        The large files of what ``is_searched`` only with ``every_byte``: whoever opens it for a search asks for that.
+        """
         ...
 
 
@@ -74,7 +77,10 @@ class Stage(ABC, Generic[T]):
     """What a dry run calls it; empty for a stage that is a detail of those that need it."""
 
     is_large: ClassVar[bool] = False
-    """Whether its artefact is read whole, so that every byte may be checked, and held only while somebody uses it."""
+    """Whether its artefact is held only while somebody uses it."""
+
+    is_searched: ClassVar[bool] = False
+    """Whether its large files are only read by searches."""
 
     title: str
     """What it is, in words: for locks, warnings and the list of the cache."""

@@ -6,15 +6,16 @@ import gzip
 import json
 import re
 import secrets
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from ragtrial.cache.atomic import new_folder, write_text
-from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.records import Unit
@@ -27,8 +28,12 @@ HITS_SHOWN = 20
 
 _HITS = re.compile(rb'"hits": \[(?=\n {6}\{\n {7}"doc")(?:\n {6}.*+)++\n {5}\]')
 """The hits of a query as ``write_folder`` indents them."""
+OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. Run the experiment again."
 PARTS = "parts"
 """Where the rankings of parts are, below rankings/."""
+
+_END = b'"\n}\n'
+"""What follows the checksum of report.json, which comes last."""
 
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
@@ -62,8 +67,14 @@ class Report(Part):
     failures: list[FailurePart]
     warnings: list[WarningPart]
     environment: dict[str, Any]
+    files: dict[str, str] = Field(default={})
+    """The checksum (XXH3, 128 bits) of each other file of the folder; empty in a report of before these were kept."""
+
+    checksum: str = ""
+    """That of this file, taken while it was empty here."""
 
     _folder: Path | None = PrivateAttr(default=None)
+    _sound: set[str] = PrivateAttr(default_factory=set)
 
     @property
     def folder(self) -> Path:
@@ -71,6 +82,37 @@ class Report(Part):
         if self._folder is None:
             raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
         return self._folder
+
+    def file(self, name: str) -> Path:
+        """Where a file of the folder is, such as ``texts.jsonl.gz``, compared with its checksum if it is there.
+
+        Raises ReportError if it has other bytes than were written, or if ``name`` leads out of the folder.
+        """
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or "\0" in name:
+            raise ReportError(f"run {self.run_id} names {name!r}, which is outside of its folder; it is not read.")
+        path = self.folder / name
+        if name in self.files and name not in self._sound and path.is_file():
+            if file_checksum(path) != self.files[name]:
+                raise ReportError(Fault(str(path), message=OTHER_BYTES))
+            self._sound.add(name)
+        return path
+
+    def verify(self) -> None:
+        """Compare every file of the folder with its checksum. Raises ReportError that names all that differ."""
+        faults = []
+        for name in self.files:
+            try:
+                if not self.file(name).is_file():
+                    faults.append(Fault(str(self.folder / name), message="is missing. Run the experiment again."))
+            except ReportError as error:
+                faults += error.faults
+        if faults:
+            raise ReportError(*faults)
+
+    def ranking_file(self, setting: str) -> Path:
+        """Where all hits of a setting are, or of a part; see ``file``."""
+        return self.file(f"rankings/{setting}.jsonl.gz")
 
     def setting(self, name: str) -> SettingPart:
         """The setting called ``name``. Raises ReportError with those that there are."""
@@ -148,7 +190,6 @@ def write_folder(
 ) -> Report:
     """Write what ``write_report`` writes as ``folder``, which is new. Raises OSError."""
     with new_folder(folder) as new:
-        (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (new / "config.yaml").write_text(config_text, encoding="utf-8")
         (new / "rankings").mkdir()
         for name, rows in rankings.items():
@@ -156,7 +197,12 @@ def write_folder(
             path.parent.mkdir(exist_ok=True)
             _write_lines(path, rows)
         _write_lines(new / "texts.jsonl.gz", texts)
-    return _placed(report, folder)
+        files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
+        unsealed = report.model_copy(update={"files": files, "checksum": ""})
+        text = (unsealed.model_dump_json(indent=1) + "\n").encode()
+        made = unsealed.model_copy(update={"checksum": checksum(text)})
+        (new / "report.json").write_bytes(text.removesuffix(_END) + made.checksum.encode() + _END)
+    return _placed(made, folder)
 
 
 def load_report(reference: str | Path, directory: str | Path = "results", *, hits: bool = True) -> Report:
@@ -171,6 +217,9 @@ def load_report(reference: str | Path, directory: str | Path = "results", *, hit
     try:
         text = path.read_bytes()
         found = Report.model_validate_json(text if hits else _HITS.sub(rb'"hits": []', text))
+        own = found.checksum.encode()
+        if own and checksum(text.removesuffix(own + _END) + _END) != found.checksum:
+            raise ReportError(Fault(str(path), message=OTHER_BYTES))
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValidationError as error:
@@ -189,7 +238,7 @@ def _damage(error: ValidationError) -> str:
 
 def _placed(report: Report, folder: Path) -> Report:
     placed = report.model_copy()
-    placed._folder = folder  # noqa: SLF001 - set once, here
+    placed._folder, placed._sound = folder, set()  # noqa: SLF001 - set once, here
     return placed
 
 
@@ -202,7 +251,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 if not isinstance(row, dict):
                     raise _unreadable(path, ValueError("a row is no object"))
                 yield row
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise _unreadable(path, error) from error
 
 

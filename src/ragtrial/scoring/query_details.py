@@ -49,12 +49,11 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
         names = [one.id for one in report.queries]
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
-    folder = report.folder
     try:
-        files = {setting.name: folder / "rankings" / f"{setting.name}.jsonl.gz" for setting in settings}
+        files = {setting.name: report.ranking_file(setting.name) for setting in settings}
         rows = {setting: read_rows(path, "query", [name])[name] for setting, path in files.items()}
         wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
-        texts = read_rows(folder / "texts.jsonl.gz", "chunk", wanted)
+        texts = read_rows(report.file("texts.jsonl.gz"), "chunk", wanted)
         rankings = []
         for setting in settings:
             scores = next(one for one in setting.queries if one.id == name)
@@ -63,7 +62,7 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
-        raise ReportError(Fault(str(folder), message=message)) from error
+        raise ReportError(Fault(str(report.folder), message=message)) from error
     return rankings
 
 

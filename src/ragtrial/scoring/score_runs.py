@@ -314,7 +314,7 @@ def score(
     for rule in rules:
         if rule not in known:
             raise InputError(f"there is no rule {rule!r}.{did_you_mean(rule, known)} Rules: {', '.join(known)}.")
-    protocol = Protocol(tuple(parse_metrics(metrics)), **rules)
+    protocol = Protocol(tuple(parse_metrics(metrics, trec=bool(rules.get("trec_compat")))), **rules)
     several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
     sources = tuple(runs) if several else (runs,)
     if not sources:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -24,7 +25,7 @@ from corpora import write_files
 from killed_databases import kill_in_transaction
 from limits import full_disk
 from ragtrial.cache.arrays import map_file, read_array, write_array, write_rows
-from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.fingerprints import checksum, file_checksum, file_digest
 from ragtrial.cache.memory import FileDigests
 from ragtrial.cache.presence import Presence, Usage
 from ragtrial.cache.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
@@ -44,9 +45,54 @@ def test_a_seal_knows_each_file_by_size_and_hash(sealed: Path) -> None:
     assert found == check_sizes(sealed) == check_bytes(sealed)
     assert found.what == "what it is"
     assert found.files == {
-        name: ((sealed / name).stat().st_size, file_digest(sealed / name)) for name in ("a.bin", "c.json", "sub/b.bin")
+        name: ((sealed / name).stat().st_size, file_checksum(sealed / name))
+        for name in ("a.bin", "c.json", "sub/b.bin")
     }
     assert found.size == 5
+
+
+@given(st.binary(max_size=300))
+def test_a_checksum_is_xxh3_of_the_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "content"
+    path.write_bytes(content)
+    assert file_checksum(path) == checksum(content) == xxhash.xxh3_128(content).hexdigest()
+
+
+@given(st.data())
+def test_no_flipped_byte_of_a_seal_or_a_file_stays_unseen(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = write_files(tmp_path_factory.mktemp("stage"), {"a.bin": bytes(range(50)), "b.bin": b"xyz"})
+    seal(folder, "what it is", 1.5, {"chunker.size": 100})
+    before = check_bytes(folder)
+    path = folder / data.draw(st.sampled_from(["a.bin", "b.bin", SEAL]))
+    content = bytearray(path.read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    try:
+        assert check_bytes(folder) == before, "a name of the checksum itself may be what changed"
+        assert path.name == SEAL
+    except DamagedError:
+        pass
+
+
+def test_a_seal_of_before_checksums_is_compared_by_its_own_hash(sealed: Path) -> None:
+    written = json.loads((sealed / SEAL).read_text())
+    del written["checksum"], written["hashed_by"]
+    written["files"] = {name: [size, file_digest(sealed / name)] for name, (size, _) in written["files"].items()}
+    (sealed / SEAL).write_text(json.dumps(written))
+    check_bytes(sealed)
+    (sealed / "a.bin").write_bytes(b"abd")
+    with pytest.raises(DamagedError, match=r"^a\.bin has other bytes than it had$"):
+        check_bytes(sealed)
+
+
+def test_a_seal_with_hashes_of_a_later_kind_is_damage(sealed: Path) -> None:
+    written = json.loads((sealed / SEAL).read_text()) | {"hashed_by": "later"}
+    del written["checksum"]
+    (sealed / SEAL).write_text(json.dumps(written))
+    with pytest.raises(DamagedError, match="unknown kind, 'later'"):
+        check_sizes(sealed)
 
 
 def test_two_seals_of_the_same_files_have_two_ids(sealed: Path) -> None:
@@ -96,20 +142,23 @@ def test_a_folder_without_a_seal_is_damaged(tmp_path: Path) -> None:
             check_sizes(folder)
 
 
-def test_a_database_may_change_its_bytes_and_grow_as_long_as_it_is_whole(tmp_path: Path) -> None:
+def test_a_database_may_change_its_bytes_as_long_as_its_rows_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "some.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE rows (value TEXT)")
-        database.commit()
-        seal(tmp_path, "database")
+        database.execute("CREATE TABLE acquire_write (id INTEGER)")
         database.executemany("INSERT INTO rows VALUES (?)", [("x" * 100,)] * 1_000)
         database.commit()
-    assert path.stat().st_size > read_seal(tmp_path).files["some.sqlite3"][0]
+        seal(tmp_path, "database")
+        database.execute("INSERT INTO acquire_write VALUES (1)")
+        database.commit()
     check_bytes(tmp_path)
-    content = bytearray(path.read_bytes())
-    content[4_096:8_192] = b"\xff" * 4_096  # the page of the table's root
-    path.write_bytes(bytes(content))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"xxxx", b"xxyx", 1))
     check_sizes(tmp_path)
+    with pytest.raises(DamagedError, match=r"^some\.sqlite3 has other bytes than it had$"):
+        check_bytes(tmp_path)
+    path.write_bytes(content[:4_096] + b"\xff" * 4_096 + content[8_192:])  # the page of a table's root
     with pytest.raises(DamagedError, match=r"^some\.sqlite3: "):
         check_bytes(tmp_path)
     path.write_bytes(b"not a database" * 10_000)

@@ -411,31 +411,46 @@ def test_a_free_lock_and_another_lock_are_not_waited_for(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("found", ["3", "1", "two"])
-def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str) -> None:
+def sealed_layout(layout: str) -> str:
+    return f"{layout} {fingerprint(layout)}\n"
+
+
+@pytest.mark.parametrize("written", [sealed_layout("3"), "1\n"])
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, written: str) -> None:
     root = tmp_path / "workspace"
     Workspace(root)
-    assert (root / "LAYOUT").read_text() == "2\n"
-    (root / "LAYOUT").write_text(f"{found}\n")
+    assert (root / "LAYOUT").read_text() == sealed_layout("2")
+    (root / "LAYOUT").write_text(written)
     with pytest.raises(WorkspaceError) as caught:
         Workspace(root)
     assert str(caught.value) == (
-        f"the workspace {root} has layout {found!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
+        f"the workspace {root} has layout {written[0]!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
         "delete the folder (it is made again), or name another with `workspace:`."
     )
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "invalid start byte")])
-def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(
-    tmp_path: Path, content: bytes | None, why: str
-) -> None:
+@pytest.mark.parametrize("written", [b"", b"\xff", b"3\n", b"two", sealed_layout("2").replace("2", "3", 1).encode()])
+def test_a_damaged_layout_is_written_again_and_reported(tmp_path: Path, written: bytes) -> None:
+    root = tmp_path / "workspace"
+    Workspace(root)
+    (root / "LAYOUT").write_bytes(written)
+    assert Workspace(root).repaired == [f"{root / 'LAYOUT'} is damaged (it names no layout); it is made again."]
+    assert Workspace(root).repaired == []
+    (root / "LAYOUT").write_text("2\n")
+    assert Workspace(root).repaired == [], "so it was written before it had a hash"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"my own notes"])
+def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "LAYOUT").write_bytes(content)
+        with pytest.raises(WorkspaceError, match="is no workspace"):
+            Workspace(tmp_path)
+        assert (tmp_path / "LAYOUT").read_bytes() == content
     with pytest.raises(WorkspaceError) as caught:
         check_layout(tmp_path)
-    assert str(caught.value).startswith(f"{tmp_path} is no workspace: its file LAYOUT cannot be read (")
-    assert why in str(caught.value)
+    assert str(caught.value) == f"{tmp_path} is no workspace: its file LAYOUT is missing, damaged or cannot be read."
 
 
 def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -573,15 +588,39 @@ def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_go
         assert np.array_equal(cache.read(keys_of(-1, *many)), vectors_of(-1, *many, dimension=64))
 
 
-def test_a_damaged_cache_says_how_to_mend_it(tmp_path: Path) -> None:
+def test_a_cache_that_is_no_database_is_made_anew_or_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "v.db"
     path.write_bytes(b"not a database " * 1000)
     with pytest.raises(WorkspaceError) as caught:
-        VectorCache(path)
+        VectorCache(path, as_it_is=True)
     assert str(caught.value) == (
         f"the embedding cache {path} cannot be used: file is not a database. Free space or mend permissions; if the "
         "file is damaged, `ragtrial cache verify` removes it."
     )
+    with VectorCache(path) as cache:
+        assert len(cache) == 0
+        cache.write(keys_of(1), vectors_of(1))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} is damaged (v.db: file is not a database); it is made again."
+    ]
+
+
+def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "v.db"
+    with VectorCache(path) as cache:
+        cache.write(keys_of(1, 2), vectors_of(1, 2))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = ?", (keys_of(1).tobytes(),))
+        database.commit()
+    with VectorCache(path) as cache:
+        assert not cache.missing(keys_of(1, 2), unread=True).any()
+        with pytest.raises(KeyError):
+            cache.read(keys_of(1))
+        assert cache.missing(keys_of(1, 2)).tolist() == [True, False]
+        assert np.array_equal(cache.read(keys_of(2)), vectors_of(2))
+    assert [record.getMessage() for record in caplog.records] == [f"{path}: 1 row damaged; made again"]
 
 
 def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:

@@ -109,7 +109,9 @@ def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_i
     for experiment, run in [("kitchen", ids[0]), ("kitchen", ids[1]), ("garden", ids[2])]:
         folder = tmp_path / "results" / experiment / run
         folder.mkdir(parents=True)
-        (folder / "report.json").write_text(json.dumps({**written, "experiment": experiment, "run_id": run}))
+        (folder / "report.json").write_text(
+            json.dumps({**written, "experiment": experiment, "run_id": run, "checksum": ""})
+        )
     assert contest_of(ids).report_names == ("20260101T000000Z", ids[1], "garden")
     assert contest_of([ids[0], "latest"]).report_names == ("kitchen", "latest")
     assert contest_of([ids[0], f"{ids[2]}:dense"]).names == ("kitchen:dense", "kitchen:bm25", "garden:dense")

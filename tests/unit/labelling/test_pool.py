@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from contests import run_into
+from edited_reports import edit_report
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.contest import contest_of
@@ -130,8 +131,7 @@ def test_queries_outside_the_mean_are_not_pooled(tmp_path: Path) -> None:
 
 def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> None:
     report = report_of(tmp_path, "rr@10", {"a": {"q1": "r x"}, "b": {"q1": "x r"}}, q1={"r": 1})
-    path = report.folder / "report.json"
-    path.write_text(path.read_text().replace('"rr@10": 0.5', '"rr@10": 0.25'))
+    edit_report(report.folder, '"rr@10": 0.5', '"rr@10": 0.25')
     with pytest.raises(ReportError, match=r"do not give its scores \(queries that differ: 1\)"):
         pool_of(load_report(report.folder))
 

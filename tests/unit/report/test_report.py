@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import shutil
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from golden_report import GOLDEN, PROMPT, fixed_report
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, load_report, read_lines, report_schema, write_report
+from ragtrial.report.model import OTHER_BYTES, Report, load_report, read_lines, report_schema, write_report
 
 RECIPES = {
     **DOCUMENTS,
@@ -101,6 +102,8 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "failures",
         "warnings",
         "environment",
+        "files",
+        "checksum",
     ]
     setting = written.report["settings"][0]
     assert set(setting) == {
@@ -427,3 +430,22 @@ def test_a_secret_from_the_environment_is_nowhere_in_the_report(
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         assert SECRET.encode() not in content, path
         assert SECRET not in str(path.relative_to(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["../../../secret", "a/../../../b", "nul\0"])
+def test_a_name_that_leads_out_of_the_folder_is_not_read(report: Report, name: str) -> None:
+    with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
+        report.ranking_file(name)
+
+
+def test_all_damaged_files_are_named_at_once(written: Written, tmp_path: Path) -> None:
+    folder = shutil.copytree(written.folder, tmp_path / "copy")
+    load_report(folder).verify()
+    (folder / "config.yaml").write_text("other")
+    (folder / "texts.jsonl.gz").unlink()
+    with pytest.raises(ReportError) as caught:
+        load_report(folder).verify()
+    assert str(caught.value).splitlines() == [
+        f"{folder / 'config.yaml'}: {OTHER_BYTES}",
+        f"{folder / 'texts.jsonl.gz'}: is missing. Run the experiment again.",
+    ]

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from edited_reports import edit_report
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import load_report, run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions
@@ -254,8 +255,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     odd = "_<script>$\\frac{x}$\u202e"
     runs = {name: dict.fromkeys(labels, docs) for name, docs in (("odd", "a b"), ("plain", "b a"))}
     report = scored_report(tmp_path / "odd", labels, runs, "--metrics", "ndcg@2,ndcg@1")
-    file = report.folder / "report.json"
-    file.write_text(file.read_text().replace('"odd"', json.dumps(odd)))
+    edit_report(report.folder, '"odd"', json.dumps(odd))
     contest = contest_of([str(report.folder)])
     assert odd in contest.names
     analysis = analyse(contest, ComparisonOptions(), costs=True)

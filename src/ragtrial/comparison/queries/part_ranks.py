@@ -108,15 +108,14 @@ def _rows(
     report: Report, whole: Mapping[str, Any], entry: str, queries: Sequence[str]
 ) -> Mapping[str, Mapping[str, Any]] | None:
     """The rankings that were kept of a part; of one that is a setting of the report itself, that setting's."""
-    rankings = report.folder / "rankings"
-    path = rankings / f"{part_file(whole, entry)}.jsonl.gz"
+    path = report.ranking_file(part_file(whole, entry))
     if not path.exists():
         wanted = _without_values(whole["parts"][entry])
         same = (one.name for one in report.settings if _without_values(one.parameters) == wanted)
         name = next(same, None)
         if name is None:
             return None
-        path = rankings / f"{name}.jsonl.gz"
+        path = report.ranking_file(name)
     rows = read_rows(path, "query", queries)
     for query in queries:
         if not isinstance(rows.get(query, {}).get("docs"), list):

@@ -277,7 +277,7 @@ def _pieces(contest: ComparisonSet, documents: set[str]) -> Pieces:
 def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
     """The texts beside a report; none where it was never written, or is kept without them."""
     try:
-        path = report.folder / "texts.jsonl.gz"
+        path = report.file("texts.jsonl.gz")
     except ReportError:
         return
     if path.is_file():

@@ -182,7 +182,7 @@ class CachedEmbedder:
             first = _first_of_each(keys)
         else:
             with VectorCache(self.path) as cache:
-                first = _absent(cache, keys)
+                first = _absent(cache, keys, unread=True)
         return first, keys[first]
 
     def dimension(self) -> int | None:
@@ -252,9 +252,9 @@ def _keys(source: TextSource, prefix: str) -> Keys:
     return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
 
 
-def _absent(cache: VectorCache, keys: Keys) -> Counts:
-    """The positions of the keys that the cache has not, of equal ones the first, ascending."""
-    absent = np.flatnonzero(cache.missing(keys))
+def _absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
+    """The positions of the keys that the cache has not, of equal ones the first, ascending; see ``missing``."""
+    absent = np.flatnonzero(cache.missing(keys, unread=unread))
     return absent[_first_of_each(keys[absent])]
 
 

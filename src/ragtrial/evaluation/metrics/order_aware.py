@@ -175,6 +175,7 @@ class OrderAwareMetrics(Formulas):
         "order_aware", "relevant",
         "(1 - p) x sum of p^(rank - 1) over all ranks without a judged hit, those below the first k included",
         f"{_MOFFAT}, section 5", cut="optional", parameters=_PERSISTENCE, condensable=False,
+        aliases=(Alias("rbp_resid", sets={"p": 0.9}, cut="none"),),
         prefers="unjudged", ideal="judged",
         unbounded="it says itself how far rbp could rise, hits that were not retrieved included.",
         card=Card(

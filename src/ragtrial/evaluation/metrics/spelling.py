@@ -37,6 +37,7 @@ _ELSEWHERE_ONLY = {
     "documentrecallevaluator": _HAYSTACK,
 }
 """Names elsewhere of numbers that no metric here gives."""
+_OF_TREC_EVAL = {"rbp": "rbp(p=0.9)"}
 
 
 @lru_cache(maxsize=1000)
@@ -71,9 +72,10 @@ def parse_metric(text: str) -> Metric:
     return metric
 
 
-def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
+def parse_metrics(metrics: str | Sequence[str | Metric], *, trec: bool = False) -> list[Metric]:
     """The metrics of a list with commas between, or of several spellings, each once.
 
+    With ``trec``, names that trec_eval and others give to different numbers mean trec_eval's.
     Raises MetricError with all that is wrong: as ``parse_metric`` does, for a cutoff that is missing or too much, for a
     metric that is not defined for rankings of documents, and for a list of none.
     """
@@ -82,7 +84,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
     for part in [metrics] if isinstance(metrics, str) else metrics:
         for one in [part] if isinstance(part, Metric) else spellings(part):
             try:
-                metric = one if isinstance(one, Metric) else parse_metric(one)
+                metric = one if isinstance(one, Metric) else parse_metric(_OF_TREC_EVAL.get(one, one) if trec else one)
                 metric.check_cut()
                 metric.check_unit("document")
                 made[metric] = None

@@ -93,15 +93,15 @@ def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, Item
     queries = {query for query, _ in wanted}
     for contender in contest.contenders:
         folder = contender.report.folder
-        path = folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
+        path = contender.report.ranking_file(contender.setting.name)
         for query, row in read_rows(path, "query", queries).items():
             for chunk, unit in zip(row["chunks"], found_in(row, contender.report.unit), strict=True):
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
-    for folder in dict.fromkeys(one.report.folder for one in contest.contenders):
+    for folder, report in {one.report.folder: one.report for one in contest.contenders}.items():
         names = {name for found in chunks.values() for name, where in found.items() if where == folder}
-        texts.update(read_rows(folder / "texts.jsonl.gz", "chunk", names))
+        texts.update(read_rows(report.file("texts.jsonl.gz"), "chunk", names))
     lacking = {name for found in chunks.values() for name in found} - texts.keys()
     if lacking or not all(chunks.values()):
         place = contest.contenders[0].report.folder / "texts.jsonl.gz"

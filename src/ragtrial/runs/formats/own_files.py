@@ -60,7 +60,7 @@ def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Ru
     report = load_report(reference, directory)
     runs = []
     for setting in report.settings:
-        path = report.folder / "rankings" / f"{setting.name}.jsonl.gz"
+        path = report.ranking_file(setting.name)
         run = rankings_run(path, setting.name, Faults(str(path), faults.error))
         runs.append(replace(run, of_chunks=report.unit == "span"))
     return runs

@@ -48,7 +48,7 @@ def config_with_documents(report: Report, config_file: str | Path) -> Experiment
 
 def config_file_of(report: Report) -> Path | None:
     """A file with the text of the report's config, and its documents: here, around the reports, or a folder deeper."""
-    copy = report.folder / "config.yaml"
+    copy = report.file("config.yaml")
     text = copy.read_text(encoding="utf-8") if copy.is_file() else None
     roots = dict.fromkeys([Path.cwd(), *report.folder.absolute().parents[2:3]])
     inside = [path for root in roots if root.is_dir() for path in sorted(root.iterdir()) if path.name[:1] != "."]

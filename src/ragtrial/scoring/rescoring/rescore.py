@@ -131,15 +131,15 @@ def _write(parent: Report, made: Report, target: str | Path | None) -> Report:
     """
 
     def rows(name: str) -> Iterator[dict[str, Any]]:
-        found = {row["query"]: row for row in read_lines(parent.folder / "rankings" / f"{name}.jsonl.gz")}
+        found = {row["query"]: row for row in read_lines(parent.ranking_file(name))}
         return (found[query.id] for query in made.queries)
 
     parts = sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz"))
     names = [setting.name for setting in made.settings]
     names += [f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}" for path in parts]
     rankings = {name: rows(name) for name in names}
-    texts = read_lines(parent.folder / "texts.jsonl.gz")
-    copy, own = parent.folder / "config.yaml", parent.folder.absolute()
+    texts = read_lines(parent.file("texts.jsonl.gz"))
+    copy, own = parent.file("config.yaml"), parent.folder.absolute()
     text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(made.config, indent=1) + "\n"
     if target is None and (own.name, own.parent.name) == (parent.run_id, parent.experiment):
         return write_report(made, own.parent.parent, rankings, texts, text)

@@ -97,7 +97,7 @@ class StoredSetting:
 
 def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:
     """The rankings of a setting of ``report`` for ``queries``. Raises ReportError if they are not there."""
-    path = report.folder / "rankings" / f"{setting.name}.jsonl.gz"
+    path = report.ranking_file(setting.name)
     scores = {query.id: query for query in setting.queries}
     try:
         rows = {row["query"]: row for row in read_lines(path)}
@@ -123,7 +123,7 @@ def chunk_tokens(report: Report, settings: Sequence[StoredSetting], embedder: Em
     tokenizer = None
     with suppress(ModelNotFoundError):
         tokenizer = embedder.tokenizer() if known else None
-    rows = read_lines(report.folder / "texts.jsonl.gz") if tokenizer else ()
+    rows = read_lines(report.file("texts.jsonl.gz")) if tokenizer else ()
     texts = {row["chunk"]: row["text"] for row in rows if row["chunk"] in wanted}
     if tokenizer is None or texts.keys() != wanted:
         return None

@@ -110,8 +110,8 @@ def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dic
     room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
-    for folder in dict.fromkeys(contender.report.folder for contender in contest.contenders):
-        path = folder / "texts.jsonl.gz"
+    for report in {contender.report.folder: contender.report for contender in contest.contenders}.values():
+        path = report.file("texts.jsonl.gz")
         for row in read_lines(path) if path.is_file() else ():
             if row["chunk"] in places:
                 rows.setdefault(row["chunk"], row)
