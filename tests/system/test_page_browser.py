@@ -101,7 +101,7 @@ def test_filters_and_search_leave_what_fits(seen: Seen) -> None:
 
     everything = differences()
     for name, sign in (("won", 1), ("lost", -1), ("tied", 0)):
-        button = seen.page.get_by_role("button", name=name, exact=True)
+        button = seen.page.locator("#filters").get_by_role("button", name=name, exact=True)
         button.click()
         assert button.get_attribute("aria-pressed") == "true"
         expected = [one for one in everything if one is not None and (one > 0) - (one < 0) == sign]
