@@ -9,7 +9,7 @@ from typing import Any
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.comparison.queries.part_ranks import Key
 from ragtrial.records import Unit
-from ragtrial.report.model import HITS_SHOWN, read_rows
+from ragtrial.report.model import HITS_SHOWN, read_lines
 from ragtrial.report.schema import HitPart, QueryPart, QueryScores
 
 
@@ -56,8 +56,10 @@ def _of(
         path = contender.report.folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
         if not path.is_file():
             return None
-        for name, row in read_rows(path, "query", wanted).items():
-            keys = _keys(row, unit)
+        for row in read_lines(path):
+            name, keys = row.get("query"), _keys(row, unit)
+            if name not in wanted:
+                continue
             lengths[name] = len(keys)
             deep = enumerate(keys[HITS_SHOWN:], HITS_SHOWN + 1)
             ranks[name] = {key: rank for rank, key in deep if key in wanted[name]}
