@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ragtrial.comparison.contest import contest_of
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+from ragtrial.comparison.contest import Pair, contest_of
+from ragtrial.comparison.queries.side_by_side import side_by_side
 from ragtrial.views.page.deep_ranks import deep_ranks
 from scored_runs import scored_report
 
@@ -44,3 +47,27 @@ def test_without_rankings_they_are_not_known_unless_all_hits_are_shown(tmp_path:
         shutil.rmtree(folder / "rankings")
     assert deep_ranks(contest_of([str(deep)]).with_hits()) == [None, None]
     assert [one.ranks if one else None for one in deep_ranks(contest_of([str(short)]).with_hits())] == [[{}], [{}]]
+
+
+def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
+    """Under unit: span, where the same document has many chunks."""
+    queries = [
+        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
+        for one in QUERIES
+    ]
+    made = write_experiment(
+        tmp_path, queries=queries, evaluators={"unit": "span"},
+        chunker={"kind": "fixed", "size": 20, "overlap": 0, "unit": "characters"},
+        retrievers={"dense": {"kind": "dense", "top_k": 40}, "words": {"kind": "bm25", "top_k": 40}},
+    )  # fmt: skip
+    contest = contest_of([str(run_experiment(made.config()).folder)]).with_hits()
+    (dense, words), compared = deep_ranks(contest), 0
+    assert dense
+    assert words
+    for place, query in enumerate(QUERIES):
+        for move in side_by_side(contest, Pair(0, 1), query["id"]).moves:
+            for own, rank in ((dense, move.rank_baseline), (words, move.rank)):
+                if (known := own.ranks[place].get((move.doc, move.start, move.end))) is not None:
+                    assert known == rank
+                    compared += 1
+    assert compared >= 10

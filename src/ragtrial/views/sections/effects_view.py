@@ -46,7 +46,7 @@ class EffectsView(View["EffectsPart"]):
             ("Effect of each parameter, all else equal", effect_table(part)),
             ("Interactions between parameters", interaction_table(part)),
         ]
-        return PageSection("What each parameter does", tables, data=_page_data(part))
+        return PageSection("Parameters", tables, data=_page_data(part))
 
 
 def effect_table(effects: EffectsPart) -> Table:
