@@ -80,7 +80,7 @@ def command(
     _say(terminal, report, findings, comparison)
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    terminal.say(f"page: {page or f'ragtrial report {_reference(report)} --open'}")
+    terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     terminal.say_json({**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})})
     return _exit_code(report, findings)
 
@@ -115,15 +115,8 @@ def _page(report: Report, baseline: RunBaseline | None, terminal: Terminal) -> P
     return path
 
 
-def _reference(report: Report) -> str:
-    """What finds the report from here: ``latest``, or its folder."""
-    from ragtrial.report.find import find_report
-
-    folder, here = report.folder, Path.cwd()
-    with suppress(ReportError):
-        if find_report("latest", Path("results")).resolve() == folder.resolve():
-            return "latest"
-    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+def _from_here(folder: Path) -> Path:
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 def _exit_code(report: Report, findings: Findings | None) -> int:
@@ -163,9 +156,8 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
     if comparison:
         untested = all(part.ci is None for part in comparison.comparisons)
         line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
-        terminal.say(
-            f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {_reference(report)}"
-        )
+        named = _from_here(report.folder)
+        terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
     terminal.warn(report.warnings)
     _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")

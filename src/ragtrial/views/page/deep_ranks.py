@@ -53,11 +53,11 @@ def _of(
     lengths = {name: len(own[name].hits) if name in own else 0 for name in wanted}
     ranks: dict[str, dict[Key, int]] = {name: {} for name in wanted}
     if max(lengths.values()) >= HITS_SHOWN:
-        path = contender.report.folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
+        path = contender.report.ranking_file(contender.setting.name)
         if not path.is_file():
             return None
         for row in read_lines(path):
-            name, keys = row.get("query"), _keys(row, unit)
+            name, keys = str(row.get("query")), _keys(row, unit)
             if name not in wanted:
                 continue
             lengths[name] = len(keys)
@@ -67,7 +67,6 @@ def _of(
 
 
 def _keys(row: Mapping[str, Any], unit: Unit) -> list[Key]:
-    docs = row.get("docs", [])
     if unit == "span":
-        return list(zip(docs, row["starts"], row["ends"], strict=True))
-    return [(doc, None, None) for doc in docs]
+        return list(zip(row["docs"], row["starts"], row["ends"], strict=True))
+    return [(doc, None, None) for doc in row["docs"]]

@@ -23,7 +23,7 @@ class EffectsView(View["EffectsPart"]):
     """The effect of each parameter, and where two depend on each other; nothing where nothing was swept."""
 
     name, order = "axes", 40
-    help = "What each parameter of a sweep does, and where two depend on each other."
+    help = "Effect of each parameter of a sweep, and where two depend on each other."
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
@@ -118,7 +118,7 @@ def _page_data(effects: EffectsPart) -> dict[str, Any]:
 
 
 def effect_plot(given: ViewInput) -> Figure:
-    """What each parameter of a sweep does, all else equal. Raises PlotError."""
+    """The effect of each parameter of a sweep, all else equal. Raises PlotError."""
     found = EFFECTS.of(given.analysis)
     parts = [part for part in found.effects if part.difference is not None] if found else []
     if not found or not parts:

@@ -62,7 +62,7 @@ function drawDifferences() {
   const against = new Map();
   for (const part of parts) against.set(part.baseline, (against.get(part.baseline) ?? 0) + 1);
   const baseline = comparison.procedure.baseline ?? [...against].sort((one, other) => other[1] - one[1])[0]?.[0];
-  // A baseline that is no setting is a report, of which each setting is set against that of the same name.
+  // Where the baseline is a report, each setting is compared with that of the same name.
   const rows = parts.filter((part) => (part.baseline === baseline || !names.includes(baseline)) && part.difference != null)
     .map((part) => ({ ...part, key: part.setting, label: plain(part.setting) }));
   if (!rows.length) return put("differences-plot");
@@ -74,7 +74,7 @@ function drawDifferences() {
     label: `difference in ${comparison.primary_metric} from ${shortened(plain(baseline))}`, margin, side,
     title: `Differences in ${comparison.primary_metric} from ${plain(baseline)} with ${percent}% intervals`,
   }), made("p", { class: "soft" },
-    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% simultaneous intervals; the band is the margin of ${margin}. Filled: shown to be better or worse.`));
+    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% simultaneous intervals; the band is the margin of ${margin}. Filled: clearly better or worse.`));
 }
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["triangle", "▲"], ["diamond", "◆"], ["star", "★"], ["cross", "✚"], ["wye", "Y"]];
 // If there are too many settings for distinct colours, the chosen two and the best ones have a colour and a sign; the others are grey.

@@ -1,5 +1,5 @@
 const numberOf = (cell) => Number.parseFloat(cell.textContent.replace(/[,<]/g, ""));
-// Tables whose columns sort: numbers highest first, texts from A; once more turns the order. What is no number is last.
+// Tables whose columns sort: numbers highest first, texts from A; once more turns the order. Cells without a number are last.
 function sortBy(table, head) {
   const column = head.cellIndex;
   const isNumber = head.classList.contains("number");
