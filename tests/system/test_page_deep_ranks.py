@@ -48,6 +48,7 @@ def test_a_hit_that_falls_out_of_the_list_has_its_rank(browser: Browser, report:
     found = moves(seen)
     assert found["d03"] == "3 → 30 ↓ down"
     assert found["d40"] == "40 → 7 ↑ up"
+    assert found["d35"] == "35 → 36 ↓ down"  # relevant, and below the list in both
     assert "rank 30 in the other" in listed(seen, 0, "d03")
     assert "rank 40 in the other" in listed(seen, 1, "d40")
     text = seen.page.locator("#moved").inner_text()

@@ -25,6 +25,10 @@ async function movesOf(query, [one, other], found) {
       move.adds[side] = reasons.settings[setting].adds?.[start + place] ?? 0;
     });
   });
+  for (const [doc, grade] of summary.queries[query].labels) {
+    const hit = { doc, start: null, end: null, grade };
+    if (grade > 0 && !moves.has(keyOf(hit)) && below.some((deep) => deep.has(doc))) moves.set(keyOf(hit), { hit, ranks: [null, null], adds: [0, 0], places: [null, null] });
+  }
   for (const move of moves.values()) {
     below.forEach((deep, side) => {
       if (move.ranks[side] != null) return;
