@@ -95,11 +95,11 @@ def test_its_part_is_in_the_json_and_null_where_it_was_not_asked_for(small: Path
 def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
     assert ragtrial(capsys, "report", "small", "-o", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
-    (section,) = re.findall(r"<section><h2>Counted &lt;here&gt;</h2>.*?</section>", page, re.DOTALL)
-    assert "<caption>What was counted</caption>" in section
+    (section,) = re.findall(r"<section id=\"counts\"><h2>Counted &lt;here&gt;</h2>.*?</section>", page, re.DOTALL)
+    assert "<caption><span>What was counted</span></caption>" in section
     assert '<td class="name">all</td><td class="number">12</td>' in section
     assert '<p class="soft">in all</p>' in section
-    assert '<p class="warning">somebody counted.</p>' in page
+    assert "<li>somebody counted.</li>" in page
     headings = re.findall(r"<h2>(.*?)</h2>", page)
     assert headings.index("Counted &lt;here&gt;") == headings.index("Quality against cost") - 1
 

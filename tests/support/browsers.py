@@ -61,3 +61,11 @@ def opened(browser: Browser, file: Path, fragment: str = "", **context: object) 
     page.goto(f"{file.as_uri()}{fragment}")
     page.wait_for_selector("html[data-ready=yes]")
     return seen
+
+
+def violations(page: Page) -> list[str]:
+    """The rules of axe-core that the page breaks, each with its impact and the elements."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']} ({one['impact']}): {[node['html'][:80] for node in one['nodes']]}" for one in found]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import Seen, chromium
+from browsers import Seen, chromium, violations
 from ragtrial.labelling.pooling.worklist import WorkItem
 from ragtrial.labelling.session.serving import LabelPage
 from small_experiment import LABELS, small_experiment
@@ -297,3 +297,10 @@ def test_everything_has_a_name_for_those_who_hear_it(seen: Labelling) -> None:
     outline = page.locator("#text").evaluate("node => getComputedStyle(node).outlineStyle")
     assert outline == "solid"
     assert len(whole_documents()) == page.locator("#progress").evaluate("node => node.max")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, page: LabelPage, scheme: str) -> None:
+    with opened(browser, page, color_scheme=scheme, bypass_csp=True) as seen:
+        seen.press("2")
+        assert violations(seen.page) == []

@@ -101,7 +101,7 @@ def test_filters_and_search_leave_what_fits(seen: Seen) -> None:
 
     everything = differences()
     for name, sign in (("won", 1), ("lost", -1), ("tied", 0)):
-        button = seen.page.get_by_role("button", name=name, exact=True)
+        button = seen.page.locator("#filters").get_by_role("button", name=name, exact=True)
         button.click()
         assert button.get_attribute("aria-pressed") == "true"
         expected = [one for one in everything if one is not None and (one > 0) - (one < 0) == sign]
@@ -189,3 +189,17 @@ def test_numbers_that_no_test_has_are_refused_and_no_page_is_written(
     (report,) = file.parent.glob("results/kitchen/*/report.json")
     ran = CliRunner().invoke(group, ["report", str(report.parent), "-o", str(tmp_path / "page.html"), *option])
     assert (type(ran.exception).__name__, list(tmp_path.iterdir())) == ("ComparisonError", [])
+
+
+def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_path: Path) -> None:
+    report = run_experiment(write_experiment(tmp_path).config())
+    seen = opened(browser, write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
+    assert "There is no other setting to compare it with." in seen.page.locator("#verdict").inner_text()
+    assert not seen.page.locator("#choose-a").is_visible()
+    assert seen.page.locator("#query-head th").all_inner_texts() == ["query", "text", "dense"]
+    assert len(seen.rows()) == len(QUERIES)
+    seen.page.get_by_role("button", name="rye", exact=True).click()
+    assert seen.page.locator("#detail .lists > div").count() == 1
+    assert "won" not in seen.page.locator("#filters").inner_text()
+    assert seen.console == []
+    seen.page.context.close()

@@ -207,7 +207,7 @@ def test_each_parameter_of_a_sweep_is_drawn_with_its_effect(browser: Browser, sw
         assert part.difference is not None
         ends = f"{part.ci[0]:+.4f} to {part.ci[1]:+.4f}" if part.ci else "no interval"
         said = f"{part.difference:+.4f}, {ends}"
-        assert any(f"What {part.levels.parameter} does" in one and said in one for one in labels)
+        assert any(f"Effect of {part.levels.parameter} on" in one and said in one for one in labels)
     seen.page.context.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ class _PlotOption(click.Option):
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
               help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
+@click.option("--open", "opens", is_flag=True, help="Open the file in a browser.")
 @common_options
 def command(
     terminal: Terminal,
@@ -45,9 +47,12 @@ def command(
     plot: str | None,
     setting: str | None,
     output: str | None,
+    *,
+    opens: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
     from ragtrial.cache.atomic import write_bytes
+    from ragtrial.views.page import page
     from ragtrial.views.plots.drawing import check_plot
 
     target = output or (f"{plot}.svg" if plot else "report.html")
@@ -57,28 +62,18 @@ def command(
         raise PlotError("--setting goes with --plot; on the page one chooses.")
     if plot is None and Path(target).suffix.lower() not in (".html", ".htm"):
         raise InputError(Fault(target, message="a page is written as .html; with --plot NAME, a plot as .svg or .png."))
-    contest = compared.contest()
+    contest = compared.contest(may_be_one=plot is None)
     aim = compared.aim(contest)
-    content = _page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
+    content = page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
     try:
         write_bytes(Path(target), content)
     except OSError as error:
         raise InputError(Fault(target, message=f"cannot be written: {error.strerror or error}.")) from error
     terminal.say(target)
+    if opens and not webbrowser.open(Path(target).resolve().as_uri()):
+        terminal.note("There is no browser to open it with; set BROWSER, or open the file by hand.")
     terminal.say_json({"exit_code": 0, "wrote": [target], "bytes": len(content)})
     return 0
-
-
-def _page(contest: ComparisonSet, aim: ComparisonOptions) -> bytes:
-    from ragtrial.views.analysis import analyse
-    from ragtrial.views.page import page
-    from ragtrial.views.report_tables import usual_metrics
-    from ragtrial.views.sections import all_views
-
-    contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
-    made = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
-    title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
-    return page(contest, made, title).encode()
 
 
 def _plot(contest: ComparisonSet, aim: ComparisonOptions, name: str, setting: str | None, target: str) -> bytes:

@@ -12,9 +12,10 @@ import click
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
-from ragtrial.errors import ComparisonError, ReportError, counted
+from ragtrial.errors import ComparisonError, Fault, ReportError, RunError, counted
 
 if TYPE_CHECKING:
+    from ragtrial.cli.run_gates import RunBaseline
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
@@ -43,6 +44,7 @@ _OPEN_FILES = 65_536
 @click.option(
     "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
 )
+@click.option("--report", "with_page", is_flag=True, help="Write the HTML page, too: report.html, beside report.json.")
 @gate_options
 @common_options
 def command(
@@ -59,6 +61,7 @@ def command(
     no_latency: bool,
     fail_fast: bool,
     strict: bool,
+    with_page: bool,
 ) -> int:
     """Run the experiment of CONFIG and write its report.
 
@@ -84,10 +87,12 @@ def command(
     )
     findings = checks.findings(report) if checks else None
     comparison = _compared(report)
+    page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison)
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    terminal.say_json(_as_json(report, findings, comparison))
+    terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
+    terminal.say_json({**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})})
     return _exit_code(report, findings)
 
 
@@ -100,6 +105,29 @@ def _compared(report: Report) -> Comparison | None:
     with suppress(ComparisonError, ReportError):  # its metric counts for no query
         return compare(report, metrics=[report.primary_metric], all_pairs=True)
     return None
+
+
+def _page(report: Report, baseline: RunBaseline | None, terminal: Terminal) -> Path | None:
+    """Where the HTML page was written; None, after a word why, where there is nothing to show."""
+    from ragtrial.cache.atomic import write_bytes
+    from ragtrial.comparison.comparing import options_of
+    from ragtrial.comparison.contest import contest_of
+    from ragtrial.views.page import page
+
+    path = report.folder / "report.html"
+    try:
+        contest = contest_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
+        write_bytes(path, page(contest, options_of(contest)))
+    except (ComparisonError, ReportError) as error:
+        terminal.note(f"no page was written: {error}")
+        return None
+    except OSError as error:
+        raise RunError(Fault(str(path), message=f"cannot be written: {error.strerror or error}.")) from error
+    return path
+
+
+def _from_here(folder: Path) -> Path:
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 def _exit_code(report: Report, findings: Findings | None) -> int:
@@ -137,10 +165,9 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
         terminal.warn(compared.warnings)
     if comparison:
-        folder, here = report.folder, Path.cwd()
-        named = folder.relative_to(here) if folder.is_relative_to(here) else folder
         untested = all(part.ci is None for part in comparison.comparisons)
         line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
+        named = _from_here(report.folder)
         terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
     terminal.warn(report.warnings)
     _say_failures(report)

@@ -28,6 +28,11 @@ class RunBaseline:
     setting: str
     report: Report | None = None
 
+    @property
+    def reference(self) -> str:
+        """How a comparison is given it."""
+        return self.setting if self.report is None else f"{self.report.folder}:{self.setting}"
+
 
 @dataclass(frozen=True, eq=False)
 class RunChecks:

@@ -9,56 +9,73 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.comparing import close_comparisons
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.views.analysis import Analysis
+from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import best_line, heading, left_out_line, verdict_table
+from ragtrial.views.page.deep_ranks import deep_ranks
+from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
+from ragtrial.views.page.origins import origins_of
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 from ragtrial.views.page.reasons import reasons_block
 from ragtrial.views.plain_text import plain
+from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
-from ragtrial.views.table import Table, cell_kind, mean_row, mean_table
+from ragtrial.views.table import Table, cell_kind
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "main")
+_SCRIPTS = ("data", "state", "tables", "charts", "labels", "sweeps", "pairs", "queries", "moves", "main")
 
 
-def page(contest: ComparisonSet, analysis: Analysis, title: str) -> str:
-    """The whole page; the same text for the same reports."""
+def page(contest: ComparisonSet, aim: ComparisonOptions) -> bytes:
+    """The whole page, as the file has it; the same bytes for the same reports.
+
+    Raises ReportError if what is beside report.json is damaged, or ``aim`` names a baseline that is not there.
+    """
+    report = contest.contenders[0].report
+    contest = contest.limited_to(usual_metrics(report)).with_hits()
+    analysis = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
+    return _rendered(contest, analysis).encode()
+
+
+def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    hits, wanted = hits_block(contest)
+    deep = deep_ranks(contest)
+    hits, wanted = hits_block(contest, deep)
     drawn = {name: section.data for name, section in sections.items() if section.data is not None}
     blocks = {
         "summary": packed(summary_block(contest, analysis, drawn)),
         "hits": packed(hits),
-        "reasons": packed(reasons_block(contest)),
+        "reasons": packed(reasons_block(contest, deep)),
     }
     blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
-    rows = close_comparisons(analysis)
-    means = [
-        mean_row(contender.name, [contender.setting.scores[name] for name in contest.metrics])
-        for contender in contest.contenders
-    ]
+    rows, origins = close_comparisons(analysis), list(origins_of(contest))
+    of_runs = {warning.message: warning for origin in origins for warning in origin.report.warnings}
     return _template().render(
-        title=title,
+        title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders)),
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}",
         style=style,
         scripts=scripts,
         blocks=blocks,
         comparison=analysis,
-        heading=heading(analysis),
+        heading=heading(analysis) if rows else "",
         best=best_line(analysis),
+        origins=origins,
+        warnings=[*of_runs.values(), *analysis.all_warnings],
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),
-        verdicts=_verdict_first(verdict_table(analysis, rows)),
-        means=mean_table("setting", contest.metrics, means),
+        verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
+        means=means_by_metric(contest),
+        budget=means_by_budget(contest),
+        formulas=column_texts(contest),
+        have_best=have_best,
         sections=sections,
         cell_kind=cell_kind,
     )

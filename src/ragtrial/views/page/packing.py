@@ -13,9 +13,11 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
+from ragtrial.comparison.queries.part_ranks import Key
 from ragtrial.evaluation.grading import Scores
-from ragtrial.report.model import read_lines
+from ragtrial.report.model import HITS_SHOWN, read_lines
 from ragtrial.report.schema import QueryPart
+from ragtrial.views.page.deep_ranks import DeepRanks
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""
@@ -53,38 +55,51 @@ def summary_block(contest: ComparisonSet, comparison: Comparison, drawn: Mapping
             "primary_metric": comparison.primary_metric,
         },
         "unit": report.unit,
+        "hits_shown": HITS_SHOWN,
     }
 
 
-def hits_block(contest: ComparisonSet) -> tuple[dict[str, Any], list[str]]:
-    """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first."""
+def hits_block(contest: ComparisonSet, deep: Sequence[DeepRanks | None]) -> tuple[dict[str, Any], list[str]]:
+    """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first.
+
+    Below the hits that are shown, ``deep``, there are ranks alone, null where they are not known.
+    """
     documents: dict[str, int] = {}
-    chunks: dict[tuple[str, int | None, int | None], int] = {}
+    chunks: dict[Key, int] = {}
     names: list[str] = []
     rows: list[list[int | None]] = []
     ranks: list[int] = []
     found = []
-    for contender in contest.contenders:
+    for contender, below in zip(contest.contenders, deep, strict=True):
         by_query = {one.id: one for one in contender.setting.queries}
         lengths, codes, scores, grades = [], [], [], []
         for query in contest.queries:
             hits = by_query[query.id].hits if query.id in by_query else []
             lengths.append(len(hits))
             for hit in hits:
-                key = (hit.doc, hit.start, hit.end)
-                if key not in chunks:
-                    chunks[key] = len(rows)
+                code = chunks.setdefault((hit.doc, hit.start, hit.end), len(rows))
+                if code == len(rows):
                     rows.append([documents.setdefault(hit.doc, len(documents)), hit.start, hit.end])
                     names.append(hit.chunk or "")
                     ranks.append(hit.rank)
-                code = chunks[key]
                 ranks[code] = min(ranks[code], hit.rank)
                 codes.append(code)
                 scores.append(None if hit.score is None else float(f"{hit.score:.5g}"))
                 grades.append(_UNJUDGED if hit.grade is None else hit.grade)
-        found.append({"lengths": lengths, "chunks": codes, "scores": scores, "grades": grades})
+        part = {"lengths": lengths, "chunks": codes, "scores": scores, "grades": grades}
+        found.append({**part, "below": None if below is None else _below(below, documents)})
     order = sorted(range(len(rows)), key=lambda code: (ranks[code], code))
     return {"documents": list(documents), "chunks": rows, "found": found}, [names[code] for code in order]
+
+
+def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
+    """Ranks below the shown hits in columns; a document that is new is added to ``documents``."""
+    entries = [(key, rank) for ranks in deep.ranks for key, rank in ranks.items()]
+    return {
+        "lengths": [len(ranks) for ranks in deep.ranks],
+        "keys": [[documents.setdefault(key[0], len(documents)), *key[1:]] for key, _ in entries],
+        "ranks": [rank for _, rank in entries],
+    }
 
 
 def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from typing import Any
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.comparison.queries.part_ranks import KeptPart, KeptPartRankings, Key, kept_parts, rank_in_row
 from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
-from ragtrial.report.schema import HitPart, QueryPart, QueryScores
+from ragtrial.report.schema import QueryPart, QueryScores
+from ragtrial.views.page.deep_ranks import DeepRanks, hit_key
 
 _NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts are not known."
 
 
-def reasons_block(contest: ComparisonSet) -> dict[str, Any]:
+def reasons_block(contest: ComparisonSet, deep: Sequence[DeepRanks | None]) -> dict[str, Any]:
     """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
 
-    ``others`` are relevant documents, or chunks, that are not among a setting's own hits, and are in a part of it.
+    ``adds_below`` is the first of these for what ``deep`` has. ``others`` are relevant documents, or chunks, that are
+    not among a setting's own hits, and are in a part of it.
     """
     report = contest.contenders[0].report
     why = why_no_shares(contest.primary, report.unit)
@@ -25,7 +27,10 @@ def reasons_block(contest: ComparisonSet) -> dict[str, Any]:
     return {
         "metric": contest.primary,
         "why_no_shares": why,
-        "settings": [_setting(contest.queries, contender, worths, wanted) for contender in contest.contenders],
+        "settings": [
+            _setting(contest.queries, contender, worths, wanted, below)
+            for contender, below in zip(contest.contenders, deep, strict=True)
+        ],
     }
 
 
@@ -34,13 +39,18 @@ def _setting(
     contender: ComparedSetting,
     worths: Sequence[GainShare] | None,
     wanted: Sequence[list[Key]],
+    below: DeepRanks | None,
 ) -> dict[str, Any]:
     found = {one.id: one for one in contender.setting.queries}
     hits = [found[query.id].hits if query.id in found else [] for query in queries]
     kept = _kept(contender, [query.id for query in queries if query.id in found])
-    keys = [[_key(hit, contender) for hit in of_query] for of_query in hits]
+    keys = [[hit_key(hit, contender.report.unit) for hit in of_query] for of_query in hits]
+    lengths = below.lengths if below else [len(of_query) for of_query in hits]
+    shown = [[(hit.doc, hit.rank) for hit in of_query] for of_query in hits]
+    deeper = [[(key[0], rank) for key, rank in ranks.items()] for ranks in below.ranks] if below else []
     return {
-        "adds": None if worths is None else list(_adds(worths, hits)),
+        "adds": None if worths is None else list(_adds(worths, shown, lengths)),
+        "adds_below": None if worths is None or not below else list(_adds(worths, deeper, lengths)),
         "notes": list(kept.notes),
         "parts": [
             {
@@ -61,14 +71,13 @@ def _kept(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRanking
     return kept_parts(contender, queries)
 
 
-def _adds(worths: Sequence[GainShare], hits: Sequence[Sequence[HitPart]]) -> Iterator[float]:
-    for worth, of_query in zip(worths, hits, strict=True):
-        for hit in of_query:
-            yield round(worth.at(hit.doc, hit.rank, len(of_query)), 5)
-
-
-def _key(hit: HitPart, contender: ComparedSetting) -> Key:
-    return (hit.doc, hit.start, hit.end) if contender.report.unit == "span" else (hit.doc, None, None)
+def _adds(
+    worths: Sequence[GainShare], found: Sequence[Sequence[tuple[str, int]]], lengths: Sequence[int]
+) -> Iterator[float]:
+    """What each document adds at its rank, query by query."""
+    for worth, of_query, length in zip(worths, found, lengths, strict=True):
+        for doc, rank in of_query:
+            yield round(worth.at(doc, rank, length), 5)
 
 
 def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:

@@ -22,8 +22,8 @@ class DifferencesView(View[None]):
     def as_json(self, part: None) -> dict[str, Any]:
         return {}
 
-    def page(self, given: ViewInput) -> PageSection:
-        return PageSection("Differences")
+    def page(self, given: ViewInput) -> PageSection | None:
+        return PageSection("Differences") if given.analysis.comparisons else None
 
 
 def difference_plot(given: ViewInput) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.figures import probability, signed
@@ -23,7 +23,7 @@ class EffectsView(View["EffectsPart"]):
     """The effect of each parameter, and where two depend on each other; nothing where nothing was swept."""
 
     name, order = "axes", 40
-    help = "What each parameter of a sweep does, and where two depend on each other."
+    help = "Effect of each parameter of a sweep, and where two depend on each other."
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
@@ -43,33 +43,40 @@ class EffectsView(View["EffectsPart"]):
         if part is None:
             return None
         tables = [
-            ("All else equal, over settings that differ in it alone", effect_table(part)),
-            ("Where one parameter's effect depends on another", interaction_table(part)),
+            ("Effect of each parameter, all else equal", effect_table(part)),
+            ("Interactions between parameters", interaction_table(part)),
         ]
-        return PageSection("What each parameter does", tables, data=_page_data(part))
+        return PageSection("Parameters", tables, data=_page_data(part))
 
 
 def effect_table(effects: EffectsPart) -> Table:
     """One row per level of a parameter: what it adds to the reference, all else equal."""
-    titles = [f"effect on {effects.metric}", "from", "to", "pairs", "mean", "difference", "interval", "p", ""]
+    titles = [f"effect on {effects.metric}", "from", "to", "pairs", "mean", "difference", "interval", "p", "note"]
     rows, before = [], ""
     for part in effects.effects:
         name = part.levels.parameter
         named = ["" if name == before else name, *_ends(part.levels), str(part.matched)]
         rows.append([*named, number(part.mean), *_cells(part)])
         before = name
-    return Table.of(titles, rows, texts=(0, -1))
+    return _with_notes(titles, rows)
 
 
 def interaction_table(effects: EffectsPart, *, everything: bool = False) -> Table:
     """One row per interaction whose interval leaves out 0, or for all."""
-    titles = ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by", "interval", "p", ""]
+    titles = ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by", "interval", "p", "note"]
     rows = [
         [part.first.parameter, *_ends(part.first), part.second.parameter, *_ends(part.second)[::-1],
          str(part.matched), *_cells(part)]
         for part in effects.interactions if everything or side(part.ci)
     ]  # fmt: skip
-    return Table.of(titles, rows, texts=(0, -1))
+    return _with_notes(titles, rows)
+
+
+def _with_notes(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """The table, without its last column where that says nothing."""
+    if any(row[-1] for row in rows):
+        return Table.of(titles, rows, texts=(0, -1))
+    return Table.of(titles[:-1], [row[:-1] for row in rows])
 
 
 def _cells(part: ContrastPart) -> list[str]:
@@ -111,7 +118,7 @@ def _page_data(effects: EffectsPart) -> dict[str, Any]:
 
 
 def effect_plot(given: ViewInput) -> Figure:
-    """What each parameter of a sweep does, all else equal. Raises PlotError."""
+    """The effect of each parameter of a sweep, all else equal. Raises PlotError."""
     found = EFFECTS.of(given.analysis)
     parts = [part for part in found.effects if part.difference is not None] if found else []
     if not found or not parts:

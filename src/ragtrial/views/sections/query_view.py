@@ -20,7 +20,7 @@ class QueryView(View["SideBySide"]):
     """One query, of the two settings of the first row."""
 
     name, order = "query", 70
-    help = "What the two settings of the first row found for one query, and why."
+    help = "Hits of the two settings of the first row for one query, and why."
     metavar = "ID"
     alone = "one query"
 

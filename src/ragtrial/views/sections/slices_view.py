@@ -56,8 +56,8 @@ def slice_heading(slices: SlicesPart) -> str:
     baselines = {part.baseline for part in slices.comparisons}
     shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
     return (
-        f"Differences in {slices.metric} from {shared}, by kind of query. ± half of the interval; * it leaves out 0; "
-        "! and contradicts that of all queries"
+        f"Differences in {slices.metric} from {shared}, by kind of query. ± half-width of the interval; "
+        "* significant; ! significant and opposite to the overall result"
     )
 
 

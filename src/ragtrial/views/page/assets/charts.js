@@ -3,6 +3,11 @@ function drawn(options, label) {
   const figure = Plot.plot({ style: { background: "transparent", maxWidth: "100%" }, ...options });
   figure.querySelectorAll("style").forEach((style) => style.remove());
   const svg = figure.tagName === "svg" ? figure : figure.querySelector("svg");
+  // Parts of a picture have no names: they are data, by which scripts find them.
+  for (const part of svg.querySelectorAll("[aria-label]")) {
+    part.dataset.mark = part.getAttribute("aria-label");
+    part.removeAttribute("aria-label");
+  }
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", label);
   return figure;
@@ -14,7 +19,9 @@ function put(id, ...figures) {
   if (!place) return;
   place.replaceChildren(...figures.filter(Boolean));
   const section = place.closest("section");
-  if (section.classList.contains("drawn")) section.hidden = !place.childElementCount;
+  if (!section.classList.contains("drawn")) return;
+  section.hidden = !place.childElementCount;
+  document.querySelector(`nav a[href="#${section.id}"]`).parentElement.hidden = section.hidden;
 }
 const shortened = (name, most = 28) => (name.length > most ? name.slice(0, most - 1) + "…" : name);
 function width() {
@@ -55,7 +62,7 @@ function drawDifferences() {
   const against = new Map();
   for (const part of parts) against.set(part.baseline, (against.get(part.baseline) ?? 0) + 1);
   const baseline = comparison.procedure.baseline ?? [...against].sort((one, other) => other[1] - one[1])[0]?.[0];
-  // A baseline that is no setting is a report, of which each setting is set against that of the same name.
+  // Where the baseline is a report, each setting is compared with that of the same name.
   const rows = parts.filter((part) => (part.baseline === baseline || !names.includes(baseline)) && part.difference != null)
     .map((part) => ({ ...part, key: part.setting, label: plain(part.setting) }));
   if (!rows.length) return put("differences-plot");
@@ -67,7 +74,7 @@ function drawDifferences() {
     label: `difference in ${comparison.primary_metric} from ${shortened(plain(baseline))}`, margin, side,
     title: `Differences in ${comparison.primary_metric} from ${plain(baseline)} with ${percent}% intervals`,
   }), made("p", { class: "soft" },
-    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% simultaneous intervals; the band is the margin of ${margin}. Filled: shown to be better or worse.`));
+    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% simultaneous intervals; the band is the margin of ${margin}. Filled: clearly better or worse.`));
 }
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["triangle", "▲"], ["diamond", "◆"], ["star", "★"], ["cross", "✚"], ["wye", "Y"]];
 // If there are too many settings for distinct colours, the chosen two and the best ones have a colour and a sign; the others are grey.
@@ -112,6 +119,7 @@ function drawCurves() {
   });
   put("curves-plot", figures.length ? legend(coded) : null, ...figures);
 }
+const MOST_NAMED = 12;
 const COSTS = {
   latency: ["ms per query (median)", (value) => value * 1000],
   context: [(k, unit) => `${unit} in the first ${k ?? "hits"}`, (value) => value],
@@ -125,38 +133,17 @@ function drawCosts() {
       .map((one) => ({ name: plain(one.setting), cost: COSTS[name][1](one[name]), mean: one.mean, front: one.undominated[name] }));
     if (points.length < 2) return null;
     const front = points.filter((one) => one.front).sort((one, other) => one.cost - other.cost);
-    const named = points.length <= 6 ? points : front.length <= 6 ? front : [front[0], front.at(-1)];
-    return drawn({
+    const options = (labels) => ({
       width: Math.min(SMALL, width()), height: 250, marginLeft: 45, marginRight: 34, marginTop: 28, marginBottom: 40,
       x: { label, nice: true, grid: true, ticks: 4, inset: 8 }, y: { label: costs.metric, grid: true, nice: true, inset: 8 },
       marks: [
         Plot.line(front, { x: "cost", y: "mean", stroke: "currentColor", strokeOpacity: 0.5, curve: "step-after" }),
         Plot.dot(points, { x: "cost", y: "mean", r: 4, fill: (point) => colour(point.front ? "--blue" : "--paper"), stroke: (point) => colour(point.front ? "--blue" : "--soft"), strokeWidth: 1.5, title: (point) => `${point.name}\n${label}: ${point.cost.toPrecision(3)}\n${costs.metric}: ${shown(point.mean)}` }),
-        ...sides(apart(named), points).map(([textAnchor, beside]) => Plot.text(beside, { x: "cost", y: "mean", text: (point) => shortened(point.name), dy: -11, fill: "currentColor", stroke: colour("--paper"), strokeWidth: 3, textAnchor })),
+        ...labels,
       ],
-    }, `${costs.metric} against ${label}; none beats in both: ${front.map((one) => `${one.name} (${one.cost.toPrecision(3)}, ${shown(one.mean)})`).join(", ")}`);
+    });
+    const named = points.length <= MOST_NAMED ? points.toSorted((one, other) => other.front - one.front) : front;
+    const labels = labelMarks(points, named, Plot.plot(options([])), { x: "cost", y: "mean", text: ({ name }) => name });
+    return drawn(options(labels), `${costs.metric} against ${label}; none beats in both: ${front.map((one) => `${one.name} (${one.cost.toPrecision(3)}, ${shown(one.mean)})`).join(", ")}`);
   }));
-}
-// Names are above their points, or beside them where they would leave the plot.
-function sides(points, all) {
-  const costs = all.map(({ cost }) => cost);
-  const [low, high] = [Math.min(...costs), Math.max(...costs)];
-  const room = Math.min(SMALL, width()) - 95;
-  const side = ({ cost, name }) => {
-    const [place, half] = [((cost - low) / (high - low || 1)) * room, shortened(name).length * 3.3];
-    if (place >= half && place + half <= room + 40) return "middle";
-    return place + 2 * half <= room + 40 ? "start" : "end";
-  };
-  return ["start", "middle", "end"].map((anchor) => [anchor, points.filter((point) => side(point) === anchor)]);
-}
-// Of names that would lie on one another the one with the higher mean stands.
-function apart(points) {
-  const [costs, means] = [points.map(({ cost }) => cost), points.map(({ mean }) => mean)];
-  const [wide, high] = [costs, means].map((values) => Math.max(...values) - Math.min(...values) || 1);
-  const kept = [];
-  for (const point of points.toSorted((one, other) => other.mean - one.mean)) {
-    const near = (other) => Math.abs(point.cost - other.cost) / wide < 0.3 && Math.abs(point.mean - other.mean) / high < 0.08;
-    if (!kept.some(near)) kept.push(point);
-  }
-  return kept;
 }

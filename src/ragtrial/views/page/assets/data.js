@@ -12,16 +12,31 @@ async function unpacked(text) {
 }
 const UNJUDGED = -1000000;
 // The hits of each setting lie one after another; where each query's begin is summed up once.
+function startsOf(lengths) {
+  const starts = [0];
+  for (const length of lengths) starts.push(starts.at(-1) + length);
+  return starts;
+}
 async function rankings() {
   const hits = await block("hits");
-  if (!hits.starts) {
-    hits.starts = hits.found.map(({ lengths }) => {
-      const starts = [0];
-      for (const length of lengths) starts.push(starts.at(-1) + length);
-      return starts;
-    });
-  }
+  hits.starts ??= hits.found.map(({ lengths }) => startsOf(lengths));
   return hits;
+}
+const keyOf = ({ doc, start, end }) => (summary.unit === "span" ? [doc, start, end].join("\u0000") : doc);
+// Ranks below the hits that are shown, and what a hit adds there. Infinity: somewhere below, or not found.
+async function ranksBelow(setting, query) {
+  const [hits, reasons] = await Promise.all([rankings(), block("reasons")]);
+  const { below, lengths } = hits.found[setting];
+  const found = new Map();
+  if (below) {
+    below.starts ??= startsOf(below.lengths);
+    for (let place = below.starts[query]; place < below.starts[query + 1]; place++) {
+      const [document_, start, end] = below.keys[place];
+      found.set(keyOf({ doc: hits.documents[document_], start, end }), [below.ranks[place], reasons.settings[setting].adds_below?.[place] ?? 0]);
+    }
+  }
+  const unknown = below || lengths[query] < summary.hits_shown ? null : Number.POSITIVE_INFINITY;
+  return { rank: (hit) => found.get(keyOf(hit))?.[0] ?? unknown, adds: (hit) => found.get(keyOf(hit))?.[1] ?? 0, has: (doc) => found.has(doc) };
 }
 async function hitsOf(setting, query) {
   const hits = await rankings();

@@ -8,8 +8,9 @@ function controls() {
   options(document.getElementById("choose-a"), state.a, names, (place) => changed(() => { state.a = place; }));
   options(document.getElementById("choose-b"), state.b, names, (place) => changed(() => { state.b = place; }));
   options(document.getElementById("choose-metric"), state.m, summary.metrics.map(({ name }) => name), (place) => changed(() => { state.m = place; }));
-  options(document.getElementById("choose-order"), ORDERS.findIndex(([name]) => name === state.o), ORDERS.map(([, label]) => label), (place) => changed(() => { state.o = ORDERS[place][0]; }));
-  document.getElementById("filters").replaceChildren(...FILTERS.map(([name, label]) => made("button", {
+  const orders = offered(ORDERS);
+  options(document.getElementById("choose-order"), orders.findIndex(([name]) => name === state.o), orders.map(([, label]) => label), (place) => changed(() => { state.o = orders[place][0]; }));
+  document.getElementById("filters").replaceChildren(...offered(FILTERS).map(([name, label]) => made("button", {
     type: "button", "aria-pressed": String(state.f === name), onclick: () => changed(() => { state.f = name; }),
   }, label)));
   const search = document.getElementById("query-search");
@@ -44,6 +45,19 @@ function theme() {
   });
   label();
 }
+// Links of the contents scroll, and leave the fragment to what is chosen.
+function contents() {
+  for (const link of document.querySelectorAll("nav a")) {
+    const section = document.getElementById(link.hash.slice(1));
+    if (section.id === "queries") link.parentElement.hidden = false;
+    section.tabIndex = -1;
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      section.scrollIntoView();
+      section.focus({ preventScroll: true });
+    });
+  }
+}
 // The baseline, or else the second best, and the best setting that is not the same on every query.
 function firstPair() {
   const values = summary.values[0];
@@ -61,7 +75,10 @@ async function start() {
   [state.a, state.b] = firstPair();
   readFragment();
   theme();
+  sortableTables();
+  contents();
   document.getElementById("queries").hidden = false;
+  for (const label of document.querySelectorAll(".pair label")) label.hidden = names.length < 2 && !label.querySelector("#choose-metric");
   let waiting;
   document.getElementById("query-search").addEventListener("input", (event) => {
     clearTimeout(waiting);

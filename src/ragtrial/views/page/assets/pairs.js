@@ -3,7 +3,7 @@ function drawPair(rows) {
   const metric = summary.metrics[state.m].name;
   const [first, second] = [plain(names[state.a]), plain(names[state.b])];
   const values = rows.filter(({ a, b }) => a != null && b != null);
-  if (!values.length) return put("pair-plot");
+  if (!values.length || names.length < 2) return put("pair-plot");
   const count = (keeps) => values.filter(({ difference }) => keeps(difference)).length;
   const [won, lost, tied] = [count((one) => one > 0), count((one) => one < 0), count((one) => one === 0)];
   const scatter = drawn({
@@ -15,7 +15,7 @@ function drawPair(rows) {
     ],
     symbol: { type: "identity" },
   }, `Each query: ${metric} of ${first} across, of ${second} up; above the line, as a triangle, ${second} wins: ${won} won, ${lost} lost, ${tied} tied. The table below has each`);
-  scatter.querySelectorAll("[aria-label=dot] path").forEach((dot, index) => {
+  scatter.querySelectorAll("[data-mark=dot] path").forEach((dot, index) => {
     dot.style.cursor = "pointer";
     dot.addEventListener("click", () => choose(values[index].query));
   });

@@ -1,3 +1,6 @@
+const FOR_PAIRS = ["won", "lost", "tied", "difference", "gain"];
+// One setting alone wins and loses nothing.
+const offered = (choices) => (names.length > 1 ? choices : choices.filter(([name]) => !FOR_PAIRS.includes(name)));
 const FILTERS = [["all", "all"], ["won", "won"], ["lost", "lost"], ["tied", "tied"], ["failed", "failed by all"], ["unjudged", "with unjudged hits"]];
 const ORDERS = [["difference", "largest loss first"], ["gain", "largest gain first"], ["lowest", "lowest value first"], ["id", "id"]];
 const STEP = 50;
@@ -51,12 +54,11 @@ function listQueries() {
     return made("tr", {},
       made("td", { class: "name" }, made("button", { class: "link", type: "button", "data-query": String(query), onclick: () => choose(query) }, plain(id))),
       made("td", { class: "text", dir: "auto" }, plain(text), tags.length ? made("span", { class: "soft" }, " " + plain(tags.join(", "))) : null),
-      made("td", { class: "number" }, shown(a)), made("td", { class: "number" }, shown(b)),
-      made("td", { class: "number " + way }, signed(difference)));
+      ...[shown(a), ...(names.length > 1 ? [shown(b), signed(difference)] : [])].map((value, place) => made("td", { class: place === 2 ? `number ${way}` : "number" }, value)));
   }));
+  const head = [plain(names[state.a]), ...(names.length > 1 ? [plain(names[state.b]), "difference"] : [])];
+  document.getElementById("query-head").replaceChildren(...["query", "text", ...head].map((name, place) => made("th", { scope: "col", class: place > 1 ? "number" : null }, name)));
   document.getElementById("query-count").textContent = `${listed.length} of ${summary.queries.length} queries`;
-  document.getElementById("query-a").textContent = names[state.a];
-  document.getElementById("query-b").textContent = names[state.b];
   const more = document.getElementById("query-more");
   more.hidden = listed.length <= visible;
   more.textContent = `Show ${Math.min(STEP, listed.length - visible)} more`;
@@ -90,6 +92,7 @@ async function showQuery({ focus = false } = {}) {
   const texts = new Map();
   for (const hit of found.flat()) texts.set(hit.chunk, await textOf(hit));
   const moved = await movedSection(asked, chosen, found);
+  const below = await Promise.all(chosen.map((setting) => ranksBelow(setting, asked)));
   const leftOut = (await block("texts")).left_out;
   if (state.q !== asked) return;
   const heading = made("h3", { tabindex: "-1", dir: "auto" }, plain(query.text || query.id));
@@ -104,11 +107,12 @@ async function showQuery({ focus = false } = {}) {
     made("p", {}, labelled([...grades])),
     moved,
     leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "soft" }, "Where a text is missing below, it was left out to keep the page small.") : null,
-    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], query, texts))),
+    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], below[1 - place], query, texts))),
   ].filter(Boolean));
   detail.hidden = false;
   for (const passage of detail.querySelectorAll(".passage")) {
     const mark = passage.querySelector("mark");
+    if (passage.scrollHeight > passage.clientHeight) for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", "Text of the hit"]]) passage.setAttribute(name, value);
     if (mark) passage.scrollTop = mark.offsetTop - passage.offsetTop - 24;
   }
   if (focus) {
@@ -124,7 +128,7 @@ function labelled(grades) {
 }
 // Empty lines take the room of text.
 const dense = (text) => plain(text).replace(/\n\s*\n/g, "\n");
-function ranked(setting, hits, others, query, texts) {
+function ranked(setting, hits, others, below, query, texts) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
   return made("div", {},
@@ -132,7 +136,8 @@ function ranked(setting, hits, others, query, texts) {
     hits.length ? null : made("p", {}, "It found nothing."),
     made("ol", {}, ...hits.map((hit) => {
       const other = others ? elsewhere.get(hit.doc) : undefined;
-      const moved = !others ? "" : other == null ? "not in the other list" : other === hit.rank ? "same rank" : `rank ${other} in the other`;
+      const deep = others && other == null ? below.rank(hit) : null;
+      const moved = !others ? "" : other === hit.rank ? "same rank" : other ?? deep ? `rank ${rankText(other ?? deep)} in the other` : "not in the other list";
       const grade = hit.grade == null ? "unjudged" : `grade ${hit.grade}`;
       const text = texts.get(hit.chunk);
       return made("li", {},

@@ -11,7 +11,7 @@ function readFragment() {
   state.b = place("b", state.b);
   state.m = Math.max(0, summary.metrics.findIndex(({ name }) => name === given.get("m")));
   state.f = FILTERS.some(([name]) => name === given.get("f")) ? given.get("f") : "all";
-  state.o = ORDERS.some(([name]) => name === given.get("o")) ? given.get("o") : "difference";
+  state.o = ORDERS.some(([name]) => name === given.get("o")) ? given.get("o") : offered(ORDERS)[0][0];
   state.s = given.get("s") ?? "";
   state.k = names.includes(given.get("k")) ? given.get("k") : null;
   const query = summary.queries.findIndex(({ id }) => id === given.get("q"));
@@ -24,7 +24,7 @@ function writeFragment({ replace = false } = {}) {
   given.set("b", names[state.b]);
   if (state.m) given.set("m", summary.metrics[state.m].name);
   if (state.f !== "all") given.set("f", state.f);
-  if (state.o !== "difference") given.set("o", state.o);
+  if (state.o !== offered(ORDERS)[0][0]) given.set("o", state.o);
   if (state.s) given.set("s", state.s);
   if (state.k != null) given.set("k", state.k);
   const target = "#" + given;

@@ -32,7 +32,7 @@ function drawAxes() {
   const domain = spread(axes.effects.filter(known));
   const figures = [...new Set(axes.effects.filter(known).map(({ parameter }) => parameter))].map((parameter) => {
     const rows = axes.effects.filter((part) => known(part) && part.parameter === parameter);
-    const figure = draw(rows, SMALL, `What ${plain(parameter)} does to ${axes.metric}, all else equal`, `effect on ${axes.metric}`, domain);
+    const figure = draw(rows, SMALL, `Effect of ${plain(parameter)} on ${axes.metric}, all else equal`, `effect on ${axes.metric}`, domain);
     return made("div", {}, made("h3", {}, plain(parameter)), figure);
   });
   const meeting = axes.interactions.filter(known).toSorted((one, other) => Math.abs(other.difference) - Math.abs(one.difference)).slice(0, 12);

@@ -1,0 +1,43 @@
+"""The means of the page as tables, best first: at the cutoffs of metrics, and within the budget of tokens."""
+
+from __future__ import annotations
+
+import sys
+
+from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.views.report_tables import budget_table, usual_metrics
+from ragtrial.views.sections.queries_view import best_first
+from ragtrial.views.table import Table, mean_row, mean_table
+
+
+def means_by_metric(contest: ComparisonSet) -> Table:
+    """One row per setting, best first by the primary metric; the share of judged hits comes last."""
+    report, settings = contest.contenders[0].report, [one.setting for one in contest.contenders]
+    k = parse_metric(contest.primary).k
+    wanted = [contest.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
+    metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
+    best = map(contest.place, best_first(contest))
+    rows = [mean_row(contest.names[place], [settings[place].scores[name] for name in metrics]) for place in best]
+    return mean_table("setting", metrics, rows)
+
+
+def means_by_budget(contest: ComparisonSet) -> Table:
+    """The same for the first hits that fit into so many tokens; no row where not all have the same budget."""
+    report = contest.contenders[0].report
+    settings = [one.setting.model_copy(update={"name": one.name}) for one in contest.contenders]
+    budgets = {setting.budget.tokens if setting.budget else None for setting in settings}
+    is_whole = len(contest.queries) == len(report.queries)
+    return budget_table(report, settings if is_whole and len(budgets) == 1 else [], sys.maxsize)
+
+
+def column_texts(contest: ComparisonSet) -> dict[str, str]:
+    """What metrics mean, by their names with and without cutoffs."""
+    formulas = {name: part.formula for name, part in contest.contenders[0].report.metrics.items()}
+    return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
+
+
+def have_best(table: Table) -> list[str]:
+    """The columns of metrics whose highest mean is the best."""
+    metrics = [title for title in table.titles[1:] if title not in ("n", "hits")]
+    return [one for one in metrics if parse_metric(one).definition.prefers not in ("judged", "unjudged")]

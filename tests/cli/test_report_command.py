@@ -1,0 +1,89 @@
+"""The page: written at the end of a run or later, also of one setting, and opened in the browser of the system."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_with_report_writes_the_page_and_names_it_last(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=TWO)
+    ran = ragtrial(capsys, "run", "experiment.yaml", "--report")
+    assert ran.code == 0, ran.err
+    (page,) = Path("results/small").glob("*/report.html")
+    assert ran.out.splitlines()[-1] == f"page: {page}"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert ragtrial(capsys, "show", "latest").code == 0  # the report is read as before
+    later = ragtrial(capsys, "report", "latest", "-o", "later.html")
+    assert later.code == 0, later.err
+    assert Path("later.html").read_bytes() == page.read_bytes()
+    said = ragtrial(capsys, "run", "experiment.yaml", "--report", "--json").json
+    assert Path(said["page"]).parent == Path(said["report"]).parent
+
+
+def test_the_page_of_a_run_has_the_baseline_of_the_run(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=TWO)
+    assert ragtrial(capsys, "run", "experiment.yaml", "--report", "--baseline", "words").code == 0
+    (page,) = tmp_path.glob("results/small/*/report.html")
+    assert ragtrial(capsys, "report", "latest", "--baseline", "words", "-o", "later.html").code == 0
+    assert Path("later.html").read_bytes() == page.read_bytes()
+
+
+def test_a_run_without_it_ends_with_the_command_that_makes_it(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    ran = ragtrial(capsys, "run", "experiment.yaml")
+    (folder,) = Path("results/small").glob("2*")
+    last = f"page: ragtrial report {folder} --open"
+    assert ran.out.splitlines()[-1] == last
+    assert not (folder / "report.html").exists()
+    made = ragtrial(capsys, *last.removeprefix("page: ragtrial ").removesuffix(" --open").split())
+    assert made.code == 0, made.err
+
+
+def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    assert ragtrial(capsys, "run", "experiment.yaml").code == 0
+    made = ragtrial(capsys, "report", "latest")
+    assert (made.code, made.out) == (0, "report.html\n")
+    text = Path("report.html").read_text(encoding="utf-8")
+    assert "dense: ndcg@3 1.0000 over 2 queries. There is no other setting to compare it with." in text
+    assert 'id="verdicts"' not in text
+
+
+def report_in_a_process(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """``ragtrial report latest --open`` where no browser but that of ``environment`` is found."""
+    command = [sys.executable, "-m", "ragtrial", "report", "latest", "--open"]
+    named = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "PATH")}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env={**named, **environment}
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems find browsers without PATH")
+def test_open_gives_the_file_to_the_browser(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    assert ragtrial(capsys, "run", "experiment.yaml").code == 0
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "$@" > "$(/usr/bin/dirname "$0")/opened"\n')
+    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
+    ended = report_in_a_process({"BROWSER": str(browser), "PATH": ""})
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "opened").read_text().strip() == (tmp_path / "report.html").as_uri()
+    without = report_in_a_process({"BROWSER": "", "PATH": ""})
+    assert (without.returncode, without.stdout) == (0, "report.html\n")
+    assert "There is no browser to open it with; set BROWSER, or open the file by hand." in without.stderr

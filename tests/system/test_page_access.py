@@ -1,0 +1,169 @@
+"""The page can be used by everybody: axe-core finds nothing, columns sort by key, a phone shows that tables go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from browsers import Seen, chromium, opened, violations, write_page
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+
+RETRIEVERS: dict[str, dict[str, Any]] = {
+    "dense": {"kind": "dense", "top_k": 3},
+    "words": {"kind": "bm25", "top_k": 3},
+    "both": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 3},
+}
+PHONE = {"width": 390, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of three settings with costs, tags and a budget of tokens."""
+    more = [
+        {"id": f"q{place}", "text": text.partition(". ")[2][:40], "relevant_docs": [{"doc": doc}], "tags": ["drawn"]}
+        for place, (doc, text) in enumerate(DOCUMENTS.items())
+    ]
+    made = write_experiment(
+        tmp_path_factory.mktemp("access"), queries=[*QUERIES, *more], retrievers=RETRIEVERS, latency=True,
+        evaluators={"primary_metric": "ndcg@3", "graded": {"k": [1, 3]}, "order_unaware": {"k": [1, 3]}},
+    )  # fmt: skip
+    folder = run_experiment(made.config()).folder
+    return write_page(folder, folder.parent / "page.html")
+
+
+@pytest.fixture
+def seen(browser: Browser, file: Path) -> Iterator[Seen]:
+    seen = opened(browser, file)
+    yield seen
+    assert seen.console == []
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [{"width": 1400, "height": 900}, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing(browser: Browser, file: Path, viewport: dict[str, int], scheme: str) -> None:
+    seen = opened(browser, file, "#q=rye", viewport=viewport, color_scheme=scheme, bypass_csp=True)
+    expect(seen.page.locator("#moved")).to_be_visible()
+    assert violations(seen.page) == []
+    seen.page.context.close()
+
+
+def column(table: Locator, title: str) -> list[str]:
+    place = [text.strip(" ↓↑") for text in table.locator("thead th").all_inner_texts()].index(title)
+    return [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
+
+
+def test_means_are_best_first_with_the_best_of_each_column_in_bold(seen: Seen) -> None:
+    table = seen.page.locator("#scores table").first
+    values = [float(text) for text in column(table, "ndcg@3")]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) > 1
+    assert table.locator("th[aria-sort=descending]").inner_text().startswith("ndcg@3")
+    bold = [cell.inner_text() for cell in table.locator("td.best").all()]
+    assert f"{max(values):.4f}" in bold
+    assert f"{min(values):.4f}" not in bold
+
+
+def test_columns_sort_by_click_and_by_key(seen: Seen) -> None:
+    table = seen.page.locator("#scores table").first
+    head = table.locator("th", has_text="setting")
+    head.get_by_role("button").click()
+    assert column(table, "setting") == ["both", "dense", "words"]
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert table.locator("th[aria-sort]").count() == 1
+    head.get_by_role("button").focus()
+    seen.page.keyboard.press("Enter")
+    assert column(table, "setting") == ["words", "dense", "both"]
+    assert head.get_attribute("aria-sort") == "descending"
+    by_number = table.locator("th", has_text="recall@3")
+    by_number.get_by_role("button").focus()
+    seen.page.keyboard.press("Space")
+    values = [float(text) for text in column(table, "recall@3")]
+    assert values == sorted(values, reverse=True)
+
+
+def test_columns_are_explained_in_titles_and_in_words(seen: Seen) -> None:
+    table = seen.page.locator("#verdicts table")
+    for title in ("95% interval", "p", "detectable", "n for 0.02", "won"):
+        assert table.locator("th abbr").get_by_text(title, exact=True).get_attribute("title")
+    seen.page.locator("#verdicts summary").first.click()
+    expect(seen.page.locator("#verdicts dl").get_by_text("smallest detectable difference", exact=False)).to_be_visible()
+    formula = seen.page.locator("#scores th abbr", has_text="recall@3").get_attribute("title")
+    assert formula
+
+
+def test_the_contents_lead_to_each_section(seen: Seen) -> None:
+    links = seen.page.locator("nav[aria-label=Contents] a:visible")
+    headings = seen.page.locator("main h2:visible").all_inner_texts()
+    assert links.all_inner_texts() == headings
+    assert len(headings) >= 5
+    before = seen.page.evaluate("location.hash")
+    links.last.press("Enter")
+    expect(seen.page.locator("h2", has_text=headings[-1])).to_be_in_viewport()
+    assert seen.page.evaluate("location.hash") == before
+
+
+def dark_at_the_right(region: Locator) -> float:
+    """How dark the right edge is: paper where nothing is behind it."""
+    from PIL import Image
+
+    pixels = np.asarray(Image.open(BytesIO(region.screenshot())).convert("L"), dtype=float)
+    return float(255 - np.median(pixels[:, -2]))
+
+
+def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(browser: Browser, file: Path) -> None:
+    seen = opened(browser, file, viewport=PHONE, color_scheme="light")
+    region = seen.page.locator("#scores .scroll").first
+    assert region.evaluate("(one) => one.scrollWidth > one.clientWidth")
+    assert dark_at_the_right(region) > 30
+    region.evaluate("(one) => { one.scrollLeft = one.scrollWidth; }")
+    assert dark_at_the_right(region) < 5
+    for caption in seen.page.locator("caption span").all():
+        box = caption.bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_names_in_quality_against_cost_do_not_overlap(browser: Browser, file: Path, width: int) -> None:
+    """Twelve settings, of which some are all but the same."""
+    seen = opened(browser, file, viewport={"width": width, "height": 800})
+    boxes = seen.page.evaluate(
+        """() => {
+            names.splice(0, names.length, ...Array.from({ length: 12 }, (_, place) => `dense-size${100 + place}`));
+            summary.costs = { ...summary.costs, settings: names.map((setting, place) => ({
+                setting, mean: 0.5 + 0.001 * (place % 3) + 0.05 * (place % 5), undominated: { latency: place < 4 },
+                latency: 0.1 + 0.001 * place, context: null, index: null })) };
+            drawCosts();
+            return [...document.querySelectorAll("#costs-plot svg g[data-mark=text] text")].map((one) => {
+                const { left, right, top, bottom } = one.getBoundingClientRect();
+                return { left, right, top: top + 2, bottom: bottom - 2 };
+            });
+        }"""
+    )
+    assert len(boxes) >= 4
+    meet = [
+        (one, other)
+        for place, one in enumerate(boxes)
+        for other in boxes[:place]
+        if one["left"] < other["right"] and other["left"] < one["right"]
+        if one["top"] < other["bottom"] and other["top"] < one["bottom"]
+    ]
+    assert meet == []
+    assert max(box["right"] for box in boxes) <= width
+    seen.page.context.close()

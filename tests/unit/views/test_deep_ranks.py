@@ -1,0 +1,73 @@
+"""Ranks below the hits that a report shows are read from its rankings, for what other settings show."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+from ragtrial.comparison.contest import Pair, contest_of
+from ragtrial.comparison.queries.side_by_side import side_by_side
+from ragtrial.views.page.deep_ranks import deep_ranks
+from scored_runs import scored_report
+
+DOCS = [f"d{place:02}" for place in range(1, 41)]
+
+
+def report(folder: Path, depth: int = 40) -> Path:
+    """One setting has d01 to d40; the other moves the third to rank 30, and the last to rank 7."""
+    moved = [doc for doc in DOCS if doc not in ("d03", "d40")]
+    moved.insert(6, "d40")
+    moved.insert(29, "d03")
+    runs = {"plain": {"q": " ".join(DOCS[:depth])}, "other": {"q": " ".join(moved[:depth])}}
+    return scored_report(folder, {"q": {"d03": 1, "d35": 2}}, runs).folder
+
+
+def test_ranks_below_the_shown_hits_are_known(tmp_path: Path) -> None:
+    plain, other = deep_ranks(contest_of([str(report(tmp_path))]).with_hits())
+    assert plain
+    assert other
+    assert plain.ranks[0][("d40", None, None)] == 40
+    assert other.ranks[0][("d03", None, None)] == 30
+    assert [own.lengths for own in (plain, other)] == [[40], [40]]
+
+
+def test_a_relevant_document_that_no_setting_shows_is_among_them(tmp_path: Path) -> None:
+    plain, other = deep_ranks(contest_of([str(report(tmp_path))]).with_hits())
+    assert plain
+    assert other
+    assert (plain.ranks[0][("d35", None, None)], other.ranks[0][("d35", None, None)]) == (35, 36)
+    assert ("d38", None, None) not in plain.ranks[0]
+
+
+def test_without_rankings_they_are_not_known_unless_all_hits_are_shown(tmp_path: Path) -> None:
+    deep, short = report(tmp_path / "deep"), report(tmp_path / "short", depth=19)
+    for folder in (deep, short):
+        shutil.rmtree(folder / "rankings")
+    assert deep_ranks(contest_of([str(deep)]).with_hits()) == [None, None]
+    assert [one.ranks if one else None for one in deep_ranks(contest_of([str(short)]).with_hits())] == [[{}], [{}]]
+
+
+def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
+    """Under unit: span, where the same document has many chunks."""
+    queries = [
+        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
+        for one in QUERIES
+    ]
+    made = write_experiment(
+        tmp_path, queries=queries, evaluators={"unit": "span"},
+        chunker={"kind": "fixed", "size": 20, "overlap": 0, "unit": "characters"},
+        retrievers={"dense": {"kind": "dense", "top_k": 40}, "words": {"kind": "bm25", "top_k": 40}},
+    )  # fmt: skip
+    contest = contest_of([str(run_experiment(made.config()).folder)]).with_hits()
+    (dense, words), compared = deep_ranks(contest), 0
+    assert dense
+    assert words
+    for place, query in enumerate(QUERIES):
+        for move in side_by_side(contest, Pair(0, 1), query["id"]).moves:
+            for own, rank in ((dense, move.rank_baseline), (words, move.rank)):
+                if (known := own.ranks[place].get((move.doc, move.start, move.end))) is not None:
+                    assert known == rank
+                    compared += 1
+    assert compared >= 10

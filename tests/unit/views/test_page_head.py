@@ -1,0 +1,100 @@
+"""The page opens with the result and where it is from; warnings, and the table at equal context, are on it."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edited_reports import edit_report
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+from ragtrial.comparison.comparing import options_of
+from ragtrial.comparison.contest import contest_of
+from ragtrial.report.model import Report
+from ragtrial.views.analysis import analyse
+from ragtrial.views.comparison_tables import best_line
+from ragtrial.views.page import page
+
+RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Of a run with a query that has no labels, which is a warning."""
+    return run_experiment(write_experiment(tmp_path_factory.mktemp("head"), retrievers=RETRIEVERS).config())
+
+
+def head(*folders: Path) -> str:
+    """The text of the page above its first table."""
+    contest = contest_of([str(folder) for folder in folders], may_be_one=True)
+    text = page(contest, options_of(contest)).decode()
+    body = text.partition("<body>")[2].partition("<main>")[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def test_it_says_where_the_numbers_are_from(report: Report) -> None:
+    text = head(report.folder)
+    date = report.run_id[:8]
+    chunks = report.settings[0].counts["chunks"]
+    for said in (
+        f"Run {report.run_id}",
+        f"Date {date[:4]}-{date[4:6]}-{date[6:]} ",
+        f"Corpus {len(DOCUMENTS)} documents, {chunks} chunks",
+        f"Queries {len(QUERIES)}",
+        "Model embedding:embed",
+        f"Metric {report.primary_metric}, unit: document",
+        "Config experiment: kitchen",
+    ):
+        assert said in text
+    (judged,) = {one.scores["judged@3"].mean or 0 for one in report.settings}
+    assert f"Judged {judged:.0%} of the first 3 hits" in text
+
+
+def test_the_verdict_follows_the_title(report: Report) -> None:
+    contest = contest_of([str(report.folder)])
+    verdict = best_line(analyse(contest, options_of(contest)))
+    assert re.match(rf"kitchen (Dark )?{re.escape(verdict)}", head(report.folder))
+
+
+def test_all_warnings_of_the_report_are_there(report: Report) -> None:
+    text = head(report.folder)
+    assert report.warnings
+    assert all(warning.message in text for warning in report.warnings)
+
+
+def test_each_of_several_reports_is_named(report: Report, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(report.folder, other)
+    edit_report(other, report.run_id, "20200102T030405Z-abcdef")
+    text = head(report.folder, other)
+    assert text.count("Corpus 6 documents") == 2
+    assert "other Run 20200102T030405Z-abcdef Date 2020-01-02 03:04 UTC" in text
+
+
+def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
+    tmp_path: Path, minilm_folder: Path
+) -> None:
+    quoted = [
+        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
+        for one in QUERIES
+    ]
+    embedder = {"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(minilm_folder)}
+    made = write_experiment(tmp_path, queries=quoted, retrievers=RETRIEVERS, embedder=embedder,
+                            evaluators={"unit": "span", "budget": 30})  # fmt: skip
+    report = run_experiment(made.config())
+    contest = contest_of([str(report.folder)])
+    text = page(contest, options_of(contest)).decode()
+    tables = text.partition('id="scores"')[2].partition("</section>")[0]
+    assert re.findall(r"<caption><span>(.*?)</span>", tables) == [
+        "Means at the cutoff of each metric", "Means at equal context",
+    ]  # fmt: skip
+    budget = report.settings[0].budget
+    assert budget
+    assert f"within {budget.tokens:,} tokens" in tables
+    row = next(row for row in re.findall(r"<tr>(.*?)</tr>", tables.partition(f"within {budget.tokens}")[2])
+               if f">{report.settings[0].name}<" in row)  # fmt: skip
+    assert f">{budget.scores['recall'].mean:.4f}<" in row
