@@ -169,6 +169,7 @@ class WarningCode(StrEnum):
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
+    FEW_JUDGED = "few-judged", "Under unit: span, less than half of the hits are judged; the others count as wrong."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."

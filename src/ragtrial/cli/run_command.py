@@ -150,9 +150,11 @@ def _allow_open_files() -> None:
 def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
     from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.views import report_tables as tables
-    from ragtrial.views.comparison_tables import best_line, looked_into_lines, verdict_blocks
+    from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
 
     terminal.say(tables.header_line(report) + "\n")
+    if comparison:
+        terminal.show([*comparison.conclusion.sentences, ""])
     terminal.table(tables.score_table(report, terminal.width))
     terminal.table(tables.budget_table(report, report.settings, terminal.width), before="\n")
     if len(report.settings) > 1:
@@ -165,10 +167,7 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
         terminal.warn(compared.warnings)
     if comparison:
-        untested = all(part.ci is None for part in comparison.comparisons)
-        line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
-        named = _from_here(report.folder)
-        terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
+        terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}")
     terminal.warn(report.warnings)
     _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
@@ -195,6 +194,7 @@ def _as_json(report: Report, findings: Findings | None, comparison: Comparison |
         "primary_metric": report.primary_metric,
         "settings": tables.scores_json(report),
         **({"not_worse_than_best": comparison.not_worse_than_best} if comparison else {}),
+        **({"conclusion": comparison.conclusion.model_dump(mode="json")} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],
         **(as_json(findings) if findings else {}),

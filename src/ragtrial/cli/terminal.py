@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 import click
 
 from ragtrial.errors import Fault, RunError, counted
-from ragtrial.views.plain_text import plain, visible
+from ragtrial.views.plain_text import plain, visible, wrapped
 from ragtrial.views.table import Table, cell_kind
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Terminal:
         before = "\n"
         for block in blocks:
             if isinstance(block, str):
-                self.say(plain(block))
+                self.say("\n".join(wrapped(line, self.width) for line in plain(block).split("\n")))
             else:
                 self.table(block, before=before)
             before = "" if isinstance(block, str) else "\n"
@@ -142,7 +142,7 @@ class Terminal:
         lines = "\n".join("  ".join(row).rstrip() for row in shown.aligned())
         write(before + (_coloured(shown, self.width) if self.styled else lines), self.out)
         for note in table.notes:
-            write(visible(note), self.out)
+            write(wrapped(visible(note), self.width), self.out)
 
     def warn(self, warnings: Sequence[AnyWarning]) -> None:
         """All warnings in one place, on stderr; those of one kind are counted after the third."""

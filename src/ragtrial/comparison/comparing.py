@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
+from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
-from ragtrial.errors import ComparisonError, listed
+from ragtrial.errors import ComparisonError, counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import ReportWarning, WarningCode
@@ -129,13 +131,20 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         for part in _parts(contest, aim, scores, pairs, inference)
     ]
     skewed = skewed_claims(contest.names, pairs, inferred[0])
+    not_worse = {
+        scores.metric: _not_worse_than_best(contest, all_pairs, inference)
+        for scores, inference in zip(best_by, of_all, strict=True)
+    }
+    procedure = _procedure_part(contest, aim, parts)
+    by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
+    selection = None if by_name else select_winner(contest, seed=aim.procedure.seed)
+    decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
+        conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
+        selection=selection,
         comparisons=parts,
-        not_worse_than_best={
-            scores.metric: _not_worse_than_best(contest, all_pairs, inference)
-            for scores, inference in zip(best_by, of_all, strict=True)
-        },
-        procedure=_procedure_part(contest, aim, parts),
+        not_worse_than_best=not_worse,
+        procedure=procedure,
         primary_metric=contest.primary,
         metrics=list(contest.metrics),
         settings=list(contest.names),
@@ -275,11 +284,10 @@ def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) 
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
         return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
     exact = takes_all(queries, procedure)
-    drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
-    together = (
-        "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold simultaneously"
-    )
-    return f"{card.name}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
+    drawn = f"all {2**queries:,} permutations" if exact else f"{procedure.flips:,} permutations, seed {procedure.seed}"
+    family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
+    intervals = f"{percent(1 - procedure.level)} intervals{family}"
+    return f"Paired permutation test of signs (max-t, {drawn}); {intervals}."
 
 
 def _mean(values: Scores) -> float | None:

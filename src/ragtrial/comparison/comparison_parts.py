@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from ragtrial.errors import counted, listed
+from pydantic import Field
+
+from ragtrial.comparison.statistics.selection import SelectionPart
+from ragtrial.errors import counted
 from ragtrial.report.notebooks import data_frame, html_table
 from ragtrial.report.schema import Part, WarningPart
 
@@ -90,8 +93,38 @@ class ProcedurePart(Part):
     """The procedure in words."""
 
 
+class ConclusionPart(Part):
+    """What the comparisons by the primary metric come to."""
+
+    metric: str
+    best: str | None
+    """The setting with the highest mean; null where reports are compared name by name, or no query counts for all."""
+
+    score: float | None
+    """Its mean on the queries that it was chosen by."""
+
+    expected: float | None
+    """Its mean on new queries, as far as can be said: less what it owes to having been chosen."""
+
+    against: str | None
+    """The baseline that others are better or worse than; null where all pairs are compared."""
+
+    better: list[str]
+    worse: list[str]
+    """Clearly worse: than the baseline, or else than the best or another."""
+
+    not_distinguishable: list[str]
+    """From the baseline, or else from the best."""
+
+    next_step: str
+    sentences: list[str]
+    """The same in words, the next step last."""
+
+
 class Comparison(Part):
     """Which settings are better, by how much, and how sure one can be."""
+
+    conclusion: ConclusionPart
 
     comparisons: list[ComparisonPart]
     not_worse_than_best: dict[str, list[str]]
@@ -103,11 +136,12 @@ class Comparison(Part):
     settings: list[str]
     queries: int
     warnings: list[WarningPart]
+    selection: SelectionPart | None = Field(default=None, exclude=True)
+    """How the best setting was chosen; None where reports are compared name by name."""
 
     def __repr__(self) -> str:
-        best = listed(self.not_worse_than_best[self.primary_metric], 3)
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'query', 'queries')}"
-        return f"Comparison({size}, {self.primary_metric}, not distinguishable from the best: {best})"
+        return f"Comparison({size}, {self.primary_metric}. {self.conclusion.sentences[0]})"
 
     def _repr_html_(self) -> str:
         rows = [

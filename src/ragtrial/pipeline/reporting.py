@@ -31,6 +31,8 @@ from ragtrial.report import schema
 from ragtrial.report.environment import environment
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, part_file
 
+_FEW_JUDGED = 0.5
+
 
 def build_report(
     config: ExperimentConfig,
@@ -46,6 +48,7 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
+    told += judged_warnings(scored, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -76,6 +79,23 @@ def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, sch
     """The documents that ``labels`` judge as a whole, for a report under unit: span."""
     spans = judged_whole(labels.queries, library)
     return {name: schema.SpanPart(start=span.start, end=span.end) for name, span in spans.items()}
+
+
+def judged_warnings(scored: Sequence[Scored], k: int | None) -> Iterator[ReportWarning]:
+    """That most of what some settings find under unit: span is not judged, and counts as wrong."""
+    shares = {
+        one.result.setting.name: float(one.graded.judged_units(k).sum() / max(one.graded.retrieved(k).sum(), 1))
+        for one in scored
+        if one.graded.unit == "span"
+    }
+    few = [name for name, share in shares.items() if share < _FEW_JUDGED]
+    if few:
+        lowest = min(shares, key=lambda name: shares[name])
+        yield ReportWarning(
+            WarningCode.FEW_JUDGED,
+            f"of {len(few)} of {len(shares)} settings less than half of the first {k} hits are judged ({lowest}: "
+            f"{shares[lowest]:.0%}), and the others count as wrong. `ragtrial pool` says which to judge first.",
+        )
 
 
 def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:

@@ -27,17 +27,15 @@ def markdown_text(findings: Findings) -> str:
 def _sections(findings: Findings) -> Iterator[str]:
     yield f"### {_escaped(findings.subject)}: {_outcome(findings)}"
     comparison = findings.comparison
+    if comparison is not None:
+        yield _escaped(" ".join(comparison.conclusion.sentences))
     if comparison is None:
         yield _table(_score_table(findings, [findings.primary_metric]))
     else:
         parts = close_comparisons(comparison)
         if parts:
             yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all"))
-        lines = (
-            [tables.left_out_line(comparison, parts), tables.best_line(comparison)]
-            if parts
-            else ["There is nothing to compare."]
-        )
+        lines = [tables.left_out_line(comparison, parts)] if parts else ["There is nothing to compare."]
         yield _escaped(" ".join(filter(None, lines)))
         yield from map(_escaped, tables.looked_into_lines(comparison))
     if items := [f"- {item}" for item in _items(findings)]:

@@ -10,13 +10,10 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.verdicts import percent, rounded
-from ragtrial.errors import counted, listed
+from ragtrial.errors import counted
 from ragtrial.views.plain_text import visible
 from ragtrial.views.sections import all_views
 from ragtrial.views.table import Column, Table, number
-
-MOST_EQUAL = 20
-"""So many settings not distinguishable from the best are named."""
 
 
 def heading(comparison: Comparison) -> str:
@@ -34,7 +31,7 @@ def comparison_blocks(
     ``everything`` means all pairs, however many; ``every_metric`` all metrics, however wide that is.
     """
     rows = close_comparisons(comparison, everything=everything)
-    lines = [left_out_line(comparison, rows), best_line(comparison), *looked_into_lines(comparison)]
+    lines = [left_out_line(comparison, rows), *looked_into_lines(comparison)]
     yield from verdict_blocks(comparison, rows, width, lines)
     others = [name for name in comparison.metrics if name != comparison.primary_metric]
     differences = descriptive_table(comparison, others, rows, None if every_metric else width)
@@ -45,9 +42,11 @@ def comparison_blocks(
 def verdict_blocks(
     comparison: Comparison, rows: Sequence[ComparisonPart], width: int, lines: Sequence[str]
 ) -> Iterator[str | Table]:
-    """The verdicts, ``lines``, the notes of the table, and how it was tested."""
+    """The conclusion, the verdicts, ``lines``, the notes of the table, and how it was tested."""
     table = verdict_table(comparison, rows, width)
     yield visible(heading(comparison)) + "\n"
+    yield from map(visible, comparison.conclusion.sentences)
+    yield ""
     yield replace(table, notes=())
     yield ""
     yield from map(visible, filter(None, [*lines, *table.notes, comparison.procedure.sentence]))
@@ -57,16 +56,18 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     """One row per comparison: means, interval, p, won queries, what queries can show, verdict.
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
-    that is wider than ``width``, columns go: those about queries to ask, won and lost, n, p. Notes say what verdicts
-    and columns mean, or which it lacks.
+    that is wider than ``width``, columns go: won and lost, n, p, means; those that say how many questions to ask stay.
+    Notes say what verdicts and columns mean, or which it lacks.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     names = ["setting"] if shared else ["setting", "against", "baseline"]
-    columns = [Column(title, is_text=title == "setting") for title in [*names, "mean", "difference"]]
-    columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=4)]
-    columns += [Column(title, importance=2) for title in ("won", "tied", "lost")] + [Column("n", importance=3)]
+    columns = [Column(title, is_text=title in ("setting", "against")) for title in names]
+    columns[2:] = [replace(one, importance=4) for one in columns[2:]]
+    columns += [Column("mean", importance=4), Column("difference")]
+    columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=3)]
+    columns += [Column(title, importance=1) for title in ("won", "tied", "lost")] + [Column("n", importance=2)]
     # No number of queries finds a margin of 0.
-    columns += [Column(title, importance=1) for title in ["detectable", *([f"n for {margin:g}"] if margin else [])]]
+    columns += [Column(title) for title in ["smallest", *(["needed"] if margin else [])]]
     table = []
     for part in rows:
         named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
@@ -82,7 +83,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
         notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
     fitted = whole if width is None else whole.fitted(width, "--json has all")
-    return replace(whole, notes=[*notes, *_advice(comparison)]) if fitted is whole else fitted
+    return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
 
 
 def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
@@ -117,28 +118,14 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
-    needed = (
-        f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
-    )
-    said = "detectable: a true difference of this size would be found 4 times out of 5 with these n queries"
-    return [f"{said}{needed if margin else ''}."]
+    said = "smallest: the smallest difference that these n questions find 4 times out of 5."
+    return [f"{said} needed: questions needed to find one of {margin:g}, the margin, as often." if margin else said]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
     """What views have to say below the verdicts; nothing where none looked into it."""
     found = [(view, view.of(comparison)) for view in all_views()]
     return [line for view, part in found if part is not None for line in view.summary_lines(part)]
-
-
-def best_line(comparison: Comparison) -> str:
-    """Which settings are not distinguishable from the best."""
-    names = comparison.not_worse_than_best[comparison.primary_metric]
-    by = f"by {comparison.primary_metric}, all pairs compared"
-    if len(names) == len(comparison.settings):
-        return f"No setting is clearly worse than another {by}."
-    if len(names) == 1:
-        return f"The best {by}: {names[0]}."
-    return f"Not distinguishable from the best {by}: {listed(names, MOST_EQUAL)}."
 
 
 def descriptive_table(

@@ -36,8 +36,8 @@ class _Case:
 def junit_text(findings: Findings) -> str:
     """An XML document with up to four suites: gates, expected scores, comparisons, and settings that failed.
 
-    A gate and an expected score are a test each. Every comparison by the primary metric is one that passes. What was
-    found is the output of each test. A setting that could not be run is an error.
+    A gate and an expected score are a test each; all comparisons are one, which passes, as nobody asked for an outcome.
+    What was found is the output of each test. A setting that could not be run is an error.
     """
     root = Element("testsuites")
     suites = {
@@ -60,12 +60,17 @@ def junit_text(findings: Findings) -> str:
 
 
 def _compared(findings: Findings) -> Iterator[_Case]:
-    """Each comparison by the primary metric, and what was found."""
-    for part in findings.comparison.comparisons if findings.comparison else ():
+    """The conclusion, and each comparison by the primary metric."""
+    if findings.comparison is None:
+        return
+    lines = list(findings.comparison.conclusion.sentences)
+    for part in findings.comparison.comparisons:
         if part.metric == findings.primary_metric:
             interval = "" if part.ci is None else f", interval {signed(part.ci[0])} to {signed(part.ci[1])}"
-            name = f"{part.setting} against {part.baseline}: {part.metric}"
-            yield _Case(name, "passed", [f"{signed(part.difference)}{interval}: {part.sentence}"])
+            lines.append(
+                f"{part.setting} against {part.baseline}: {signed(part.difference)}{interval}: {part.sentence}"
+            )
+    yield _Case(f"comparison by {findings.primary_metric}", "passed", lines)
 
 
 def _add(root: Element, subject: str, name: str, cases: Sequence[_Case]) -> Element:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 _CONTROL = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
      *range(0xD800, 0xE000)], 0xFFFD,
@@ -11,6 +13,13 @@ _CONTROL = dict.fromkeys(
 def plain(text: str) -> str:
     """``text`` with a replacement character for each control character, mark of direction and lone surrogate."""
     return text.translate(_CONTROL)
+
+
+def wrapped(text: str, width: int) -> str:
+    """A line of prose on as many lines as it needs; one that is set in, such as a row of a table, as it is."""
+    if len(text) <= width or text.startswith(" "):
+        return text
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def visible(text: str) -> str:

@@ -79,10 +79,10 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     made |= {"corrected": mean + gain, "optimism": 0.0 - gain, "draws": draws}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
-    here = "the queries" if n == counted else f"the {n:,} queries that count for all settings,"
+    here = "the questions" if n == counted else f"the {n:,} questions that count for all settings and are"
     said = (
-        f"{name} has {mean:.4f} on {here} that it was chosen by; the best setting, chosen on other queries, can "
-        f"be expected to have {mean + gain:.4f} (it is {name} in {shares[winner]:.0%} of draws)"
+        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {mean + gain:.4f} on new ones. It was the "
+        f"best in {shares[winner]:.0%} of bootstrap resamples"
     )
     return SelectionPart(**made, sentence=said)
 

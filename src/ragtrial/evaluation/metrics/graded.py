@@ -150,7 +150,7 @@ class GradedMetrics(Formulas):
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
         spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
-        prefers="judged", standard=True, columns={"document": 9}, unbounded=_SAYS_WHAT_IS_JUDGED,
+        prefers="judged", standard=True, columns={"document": 9, "span": 4}, unbounded=_SAYS_WHAT_IS_JUDGED,
         card=Card(
             gain="1 for a hit with a judgment of any grade, else 0",
             denominator="k, or the number of hits if there are fewer",

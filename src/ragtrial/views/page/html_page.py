@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.comparison_tables import best_line, heading, left_out_line, verdict_table
+from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.deep_ranks import deep_ranks
 from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
 from ragtrial.views.page.origins import origins_of
@@ -67,7 +67,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         blocks=blocks,
         comparison=analysis,
         heading=heading(analysis) if rows else "",
-        best=best_line(analysis),
+        best=analysis.conclusion.sentences,
         origins=origins,
         warnings=[*of_runs.values(), *analysis.all_warnings],
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),

@@ -18,12 +18,7 @@ class SelectionView(View["SelectionPart"]):
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> SelectionPart | None:
-        from ragtrial.comparison.statistics.selection import select_winner
-
-        contest, baseline = given.contest, given.aim.baseline
-        if baseline in contest.report_names and baseline not in contest.names:
-            return None
-        return select_winner(contest, seed=given.aim.procedure.seed)
+        return given.comparison.selection
 
     def summary_lines(self, part: SelectionPart) -> Sequence[str]:
         return [f"{part.sentence}."]

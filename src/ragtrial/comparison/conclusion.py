@@ -1,0 +1,93 @@
+"""What a comparison comes to, in the words that every form of it begins with: best, better, worse, undecided, next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionPart, ProcedurePart
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
+from ragtrial.comparison.statistics.selection import SelectionPart
+from ragtrial.errors import counted, listed
+
+MOST_NAMED = 20
+_WORSE = ("worse", "worse within the margin")
+
+
+def conclusion_of(
+    parts: Sequence[ComparisonPart],
+    procedure: ProcedurePart,
+    undecided: Sequence[str],
+    settings: Sequence[str],
+    selection: SelectionPart | None,
+) -> ConclusionPart:
+    """The conclusion from ``parts``, the comparisons by the primary metric.
+
+    ``undecided`` are the ``settings`` that none is shown to be better than. Against a baseline, better and worse are
+    meant compared with it. ``selection`` is None where reports are compared name by name: then no setting is the best.
+    """
+    against, metric = procedure.baseline, parts[0].metric if parts else ""
+    best = selection.setting if selection else None
+    if against is None:
+        better: list[str] = []
+        worse = [name for name in settings if name not in undecided]
+        open_ = [name for name in undecided if name != best]
+    else:
+        better = [one.setting for one in parts if one.verdict == "better"]
+        worse = [one.setting for one in parts if one.verdict in _WORSE]
+        open_ = [one.setting for one in parts if one.setting not in {*better, *worse}]
+    made = ConclusionPart(
+        metric=metric,
+        best=best,
+        score=selection.mean if selection else None,
+        expected=selection.corrected if selection else None,
+        against=against,
+        better=better,
+        worse=worse,
+        not_distinguishable=open_,
+        next_step="",
+        sentences=[],
+    )
+    made = made.model_copy(update={"next_step": _next_step(made, parts, procedure)})
+    return made.model_copy(update={"sentences": list(_sentences(made, max((one.n for one in parts), default=0)))})
+
+
+def _sentences(made: ConclusionPart, n: int) -> Iterator[str]:
+    if made.best is not None and made.score is not None:
+        expected = "" if made.expected is None else f"; expect about {made.expected:.3f} on new questions"
+        yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
+    than, asked = f" than {made.against}" if made.against else "", counted(n, "question")
+    if made.better:
+        yield f"Clearly better{than}: {listed(made.better, MOST_NAMED)}."
+    if made.worse:
+        yield f"Clearly worse{than}: {listed(made.worse, MOST_NAMED)}."
+    if made.not_distinguishable:
+        whom = f"from {made.against}" if made.against else "from the best"
+        yield f"Not distinguishable {whom} with {asked}: {listed(made.not_distinguishable, MOST_NAMED)}."
+    yield made.next_step
+
+
+def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure: ProcedurePart) -> str:
+    """One thing to do next."""
+    if all(one.ci is None for one in parts):
+        return (
+            f"Next: add questions, or harder ones: no two settings differ on {LEAST_DIFFERENCES} or more, which is too "
+            "little to compare."
+        )
+    reference = made.against or made.best
+    undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
+    more = [one.queries_needed - one.n for one in undecided if one.queries_needed is not None]
+    if undecided and more and max(more) > 0:
+        return (
+            f"Next: label about {max(more):,} more questions to find a difference of {procedure.margin:g}, or take the "
+            "cheapest of them (ragtrial show --costs)."
+        )
+    if undecided:
+        return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
+    return "Next: look at the questions that it loses, or that all settings fail: ragtrial compare --queries."
+
+
+def _meets(part: ComparisonPart, reference: str | None, names: Sequence[str]) -> bool:
+    """Whether a comparison is of ``reference`` with one of ``names``."""
+    return (part.baseline == reference and part.setting in names) or (
+        part.setting == reference and part.baseline in names
+    )
