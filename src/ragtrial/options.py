@@ -194,7 +194,7 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any]
     tags = [tag for one in _models_in(annotation) if (tag := _tag_of(one))]
     is_optional = field is None or not field.is_required()
     if kind == "extra_forbidden":
-        return _unknown_key(model, path, detail["loc"])
+        return _unknown_key(model, path, detail["loc"], found)
     if kind == "missing":
         return f"{name} is missing; it is required."
     if kind.startswith("union_tag") and isinstance(found, Mapping):
@@ -221,14 +221,32 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any]
     return f"{name}: {said}" if path else said
 
 
-def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath) -> str:
+_SYNONYMS = {"question": "text", "query": "text", "answer": "relevant_docs", "answers": "relevant_docs"}
+"""What other tools call a key."""
+
+_OTHER_KINDS = (
+    (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
+    (("openai", "cohere", "voyage", "gemini", "ollama", "huggingface"), "custom", "For an API write a function"),
+)
+"""What other tools call a kind, ours, and why."""
+
+
+def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value: object) -> str:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
     allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
-    return f"unknown key {key!r}{inside}.{did_you_mean(key, allowed)} Allowed here: {listed(allowed, 40)}."
+    near = did_you_mean(key, allowed)
+    if _SYNONYMS.get(key) in allowed:
+        near = f" Did you mean {_SYNONYMS[key]!r}?"
+    elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:
+        near = f" If it is a retriever, write retrievers.{key}.{next(iter(value))}."
+    return f"unknown key {key!r}{inside}.{near} Allowed here: {listed(allowed, 40)}."
 
 
 def _choice(name: str, found: object, valid: Sequence[str]) -> str:
     near = did_you_mean(str(found), valid)
+    for other, kind, why in _OTHER_KINDS:
+        if found in other and kind in valid:
+            near = f" {why}: kind: {kind}."
     return f"{name} is {shown(found)}; it must be one of: {listed(valid, 40)}.{near}"
 
 

@@ -11,7 +11,6 @@ import pytest
 from small_experiment import ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
-CONFIG = "experiment.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +35,20 @@ def written(name: str, *queries: dict[str, Any]) -> str:
 
 
 def test_queries_are_listed_with_their_judgments(capsys: Capture) -> None:
-    listed = ragtrial(capsys, "labels", "list", CONFIG)
+    listed = ragtrial(capsys, "labels", "list")
     assert listed.code == 0, listed.err
     assert listed.out.splitlines()[0].split() == ["query", "judgments", "relevant", "tags", "text"]
-    rows = ragtrial(capsys, "labels", "list", CONFIG, "--json").json["queries"]
+    rows = ragtrial(capsys, "labels", "list", "--json").json["queries"]
     known = labels().values()
     assert [(row["id"], row["judgments"]) for row in rows] == [(row["id"], len(row["relevant_docs"])) for row in known]
 
 
 def test_an_answer_is_added_to_a_new_question_and_to_one_that_is_there(capsys: Capture) -> None:
-    add = ["labels", "add", CONFIG, "Who pays the parcel?", "--doc", "returns.md"]
+    add = ["labels", "add", "Who pays the parcel?", "--doc", "returns.md"]
     made = ragtrial(capsys, *add, "--relevance", "3", "--tag", "money", "--id", "pays")
     assert made.code == 0, made.err
     assert made.out.endswith("prompt_queries.json: 1 query added, 1 judgment added; it has 3 queries\n")
-    more = ragtrial(capsys, "labels", "add", CONFIG, "Who pays the parcel?", "--doc", "shipping.txt")
+    more = ragtrial(capsys, "labels", "add", "Who pays the parcel?", "--doc", "shipping.txt")
     assert more.code == 0, more.err
     assert labels()["pays"] == {
         "id": "pays", "text": "Who pays the parcel?", "tags": ["money"],
@@ -61,13 +60,13 @@ def test_an_answer_is_added_to_a_new_question_and_to_one_that_is_there(capsys: C
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["add", CONFIG, "New?", "--doc", "return.md"], "Did you mean 'returns.md'?"),
-        (["add", CONFIG, "New?", "--doc", "returns.md", "--quote", "not in it"], "not in it"),
-        (["add", CONFIG, "New?", "--doc", "returns.md", "--id", "q1"], "query 'q1' is another question: "),
-        (["remove", CONFIG, "q7"], "there is no query 'q7'."),
-        (["remove", CONFIG, "q2", "--doc", "x.md"], "query 'q2' has no such judgment of 'x.md'; it judges: "),
-        (["remove", CONFIG, "q2", "--quote", "x"], "--quote needs --doc."),
-        (["merge", CONFIG, "nowhere.json"], "there is no such file."),
+        (["add", "New?", "--doc", "return.md"], "Did you mean 'returns.md'?"),
+        (["add", "New?", "--doc", "returns.md", "--quote", "not in it"], "not in it"),
+        (["add", "New?", "--doc", "returns.md", "--id", "q1"], "query 'q1' is another question: "),
+        (["remove", "q7"], "there is no query 'q7'."),
+        (["remove", "q2", "--doc", "x.md"], "query 'q2' has no such judgment of 'x.md'; it judges: "),
+        (["remove", "q2", "--quote", "x"], "--quote needs --doc."),
+        (["merge", "nowhere.json"], "there is no such file."),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(capsys: Capture, arguments: list[str], why: str) -> None:
@@ -80,10 +79,10 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(capsys: Capture, ar
 
 def test_a_query_and_single_judgments_are_removed(capsys: Capture) -> None:
     doc = labels()["q2"]["relevant_docs"][0]["doc"]
-    made = ragtrial(capsys, "labels", "remove", CONFIG, "q2", "--doc", doc)
+    made = ragtrial(capsys, "labels", "remove", "q2", "--doc", doc)
     assert made.code == 0, made.err
     assert doc not in [label["doc"] for label in labels()["q2"]["relevant_docs"]]
-    made = ragtrial(capsys, "labels", "remove", CONFIG, "q2")
+    made = ragtrial(capsys, "labels", "remove", "q2")
     assert made.out.endswith("prompt_queries.json: 1 query removed; it has 1 query\n")
     assert list(labels()) == ["q1"]
     assert history()[-1] == ("q2", "remove query")
@@ -92,7 +91,7 @@ def test_a_query_and_single_judgments_are_removed(capsys: Capture) -> None:
 def test_files_are_merged_by_the_text_of_their_questions(capsys: Capture) -> None:
     same = {"id": "other-id", "text": labels()["q1"]["text"], "relevant_docs": [{"doc": "warranty.md", "relevance": 0}]}
     taken = {"id": "q1", "text": "Something else?", "ordered": True, "relevant_docs": [{"doc": "returns.md"}]}
-    made = ragtrial(capsys, "labels", "merge", CONFIG, written("one.json", same), written("two.json", taken))
+    made = ragtrial(capsys, "labels", "merge", written("one.json", same), written("two.json", taken))
     assert made.code == 0, made.err
     now = labels()
     assert {"doc": "warranty.md", "relevance": 0} in now["q1"]["relevant_docs"]
@@ -101,7 +100,7 @@ def test_files_are_merged_by_the_text_of_their_questions(capsys: Capture) -> Non
         "relevant_docs": [{"doc": "returns.md", "relevance": 1}],
     }  # fmt: skip
     assert "other-id" not in now
-    again = ragtrial(capsys, "labels", "merge", CONFIG, "one.json", "two.json")
+    again = ragtrial(capsys, "labels", "merge", "one.json", "two.json")
     assert again.out.endswith("prompt_queries.json: nothing to change; it has 3 queries\n")
 
 
@@ -112,7 +111,7 @@ def test_conflicting_grades_are_all_named_unless_it_is_said_whose_hold(capsys: C
         for query, row in labels().items()
     ]
     before = Path("prompt_queries.json").read_text()
-    merge = ["labels", "merge", CONFIG, written("theirs.json", *theirs)]
+    merge = ["labels", "merge", written("theirs.json", *theirs)]
     refused = ragtrial(capsys, *merge)
     assert refused.code == 2
     assert [line for line in refused.err.splitlines() if "grade 7, and" in line][1:]
@@ -125,6 +124,6 @@ def test_conflicting_grades_are_all_named_unless_it_is_said_whose_hold(capsys: C
 
 def test_a_file_of_labels_keeps_its_permissions(capsys: Capture) -> None:
     Path("prompt_queries.json").chmod(0o664)
-    made = ragtrial(capsys, "labels", "add", CONFIG, "Who pays?", "--doc", "returns.md")
+    made = ragtrial(capsys, "labels", "add", "Who pays?", "--doc", "returns.md")
     assert made.code == 0, made.err
     assert Path("prompt_queries.json").stat().st_mode & 0o777 == 0o664

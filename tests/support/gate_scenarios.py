@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
+from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.gates.gate import Findings, GateEvidence, GateOutcome, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
@@ -49,7 +50,8 @@ def comparison(*parts: ComparisonPart, metric: str = "ndcg@10") -> Comparison:
                               comparisons=len(parts), sentence="Signs were flipped.")  # fmt: skip
     names = list(dict.fromkeys(["base", *(one.setting for one in parts)]))
     metrics = list(dict.fromkeys([metric, *(one.metric for one in parts)]))
-    return Comparison(comparisons=list(parts), not_worse_than_best={metric: names}, procedure=procedure,
+    made = conclusion_of([one for one in parts if one.metric == metric], procedure, names, names, None)
+    return Comparison(conclusion=made, comparisons=list(parts), not_worse_than_best={metric: names}, procedure=procedure,
                       primary_metric=metric, metrics=metrics, settings=names, queries=59, warnings=[])  # fmt: skip
 
 

@@ -61,6 +61,8 @@ def command(
 
     if len(words) > 2:
         raise click.UsageError(f"there are {len(words)} arguments; put the text into quotation marks.")
+    if len(words) == 1 and words[0].endswith((".yaml", ".yml")):
+        raise click.UsageError("Missing argument 'TEXT': the question to search for.", click.get_current_context())
     context, text = click.get_current_context(), words[-1]
     config = config_file(context, context.command.params[0], words[0] if len(words) == 2 else CONFIG_NAME)
     if not text.strip():
