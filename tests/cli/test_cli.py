@@ -110,7 +110,7 @@ def test_the_version_is_told(capsys: Capture) -> None:
 def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "run", config)
     assert made.code == 0
-    header, _, columns, row, _, last = made.out.splitlines()
+    header, _, columns, row, _, last, _ = made.out.splitlines()
     assert header.startswith("small: 3 documents, 2 queries, run ")
     assert columns.split()[:2] == ["setting", "ndcg@3"]
     assert row.split() == ["dense", "1.0000", "1.0000", "0.3333", "1.0000", "1.0000", "1.0000", "0.3333", "2"]
@@ -129,7 +129,7 @@ def test_a_second_run_does_nothing_twice_and_gives_the_same_numbers(config: Path
     first, second = ragtrial(capsys, "run", config), ragtrial(capsys, "run", config)
     assert second.code == 0
     assert second.err == ""
-    assert second.out.splitlines()[1:-1] == first.out.splitlines()[1:-1]
+    assert second.out.splitlines()[1:-2] == first.out.splitlines()[1:-2]
 
 
 def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
     )
     (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
     made = ragtrial(capsys, "run", config)
-    said, command, _, report = made.out.splitlines()[-4:]
+    said, command, _, report = made.out.splitlines()[-5:-1]
     assert said == "Not distinguishable from the best by ndcg@3, all pairs compared: bm25, other."
     assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
     assert ragtrial(capsys, "run", config, "--json").json["not_worse_than_best"] == {"ndcg@3": ["bm25", "other"]}
@@ -223,7 +223,7 @@ def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, c
     retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
     config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
     made = ragtrial(capsys, "run", config)
-    said, command = made.out.splitlines()[-4:-2]
+    said, command = made.out.splitlines()[-5:-3]
     assert said == "Too little data to compare: no two settings differ on 10 or more queries. Ask more, or harder ones."
     assert command.startswith("All differences: ragtrial compare ")
 

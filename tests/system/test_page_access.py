@@ -139,6 +139,17 @@ def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(browser: 
     seen.page.context.close()
 
 
+def test_a_table_that_fits_has_the_ground_of_what_is_around_it(browser: Browser, file: Path) -> None:
+    from PIL import Image
+
+    seen = opened(browser, file, "#q=rye")
+    region = seen.page.locator("#moved .scroll")
+    pixels = np.asarray(Image.open(BytesIO(region.screenshot())).convert("RGB"))
+    ground = seen.page.evaluate("getComputedStyle(document.getElementById('detail')).backgroundColor")
+    assert {f"rgb({', '.join(map(str, pixels[3, place]))})" for place in (1, -2)} == {ground}
+    seen.page.context.close()
+
+
 @pytest.mark.parametrize("width", [1400, 390])
 def test_names_in_quality_against_cost_do_not_overlap(browser: Browser, file: Path, width: int) -> None:
     """Twelve settings, of which some are all but the same."""

@@ -89,9 +89,9 @@ def command(
     comparison = _compared(report)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison)
+    terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     terminal.say_json({**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})})
     return _exit_code(report, findings)
 
