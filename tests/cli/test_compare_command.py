@@ -16,7 +16,6 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import analyse
 from ragtrial.views.comparison_tables import (
-    best_line,
     descriptive_table,
     verdict_table,
 )
@@ -286,14 +285,6 @@ def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(
         lines = compare(capsys, str(tmp_path / "report"), "--baseline", "one", *options).out.splitlines()
         (line,) = [line for line in lines if line.startswith("differences, descriptive")]
         assert line.split()[2:] == shown
-
-
-def test_of_very_many_settings_as_good_as_the_best_the_first_are_named() -> None:
-    made = package.compare(report_of({"good": [0.9] * 12, "bad": [n / 99 for n in range(12)]}))
-    names = [f"s{place}" for place in range(60)]
-    many = made.model_copy(update={"settings": names, "not_worse_than_best": {"ndcg@3": names[:25]}})
-    assert best_line(many).startswith("Not distinguishable from the best by ndcg@3, all pairs compared: s0, s1, ")
-    assert best_line(many).endswith("s19, and 5 more.")
 
 
 def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> None:

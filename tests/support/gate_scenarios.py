@@ -51,8 +51,9 @@ def comparison(*parts: ComparisonPart, metric: str = "ndcg@10") -> Comparison:
     names = list(dict.fromkeys(["base", *(one.setting for one in parts)]))
     metrics = list(dict.fromkeys([metric, *(one.metric for one in parts)]))
     made = conclusion_of([one for one in parts if one.metric == metric], procedure, names, names, None)
-    return Comparison(conclusion=made, comparisons=list(parts), not_worse_than_best={metric: names}, procedure=procedure,
-                      primary_metric=metric, metrics=metrics, settings=names, queries=59, warnings=[])  # fmt: skip
+    return Comparison(conclusion=made, comparisons=list(parts), not_worse_than_best={metric: names},
+                      procedure=procedure, primary_metric=metric, metrics=metrics, settings=names, queries=59,
+                      warnings=[])  # fmt: skip
 
 
 def judged(

@@ -134,7 +134,7 @@ def _converted(file: Path) -> str:
     """The command that turns other labels into ours."""
     target = "labels.json" if file.name == "prompt_queries.json" else "prompt_queries.json"
     command = f"ragtrial labels convert {file.name} --corpus DOCUMENTS -o {target}"
-    return f'labels are {{"queries": [...]}}. `{command}` reads CSV and the labels of other tools.'
+    return f'Labels are {{"queries": [...]}}. `{command}` reads CSV and the labels of other tools.'
 
 
 def _is_foreign(value: object) -> bool:

@@ -34,7 +34,7 @@ def _sections(findings: Findings) -> Iterator[str]:
     else:
         parts = close_comparisons(comparison)
         if parts:
-            yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all"))
+            yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all", most=3))
         lines = [tables.left_out_line(comparison, parts)] if parts else ["There is nothing to compare."]
         yield _escaped(" ".join(filter(None, lines)))
         yield from map(_escaped, tables.looked_into_lines(comparison))

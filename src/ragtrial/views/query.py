@@ -35,6 +35,11 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
     return _harmless("\n".join(lines))
 
 
+def graded_text(hit: FoundText, width: int) -> str:
+    """A hit that was just graded."""
+    return _harmless(hit_text(hit, width))
+
+
 def items_text(items: Sequence[Item], settings: Sequence[str], width: int) -> str:
     """What a search found, numbered, and which of several settings found it at which rank."""
     head = settings[0] if len(settings) == 1 else f"{len(settings)} settings"

@@ -46,14 +46,15 @@ class Table:
         """How many columns of the terminal it takes."""
         return sum(max(map(len, column)) + 2 for column in zip(*self.cells, strict=True)) - 2
 
-    def fitted(self, width: int, elsewhere: str) -> Table:
+    def fitted(self, width: int, elsewhere: str, most: int | None = None) -> Table:
         """The table without the least important columns, as many as do not fit; a note names them.
 
-        ``elsewhere`` says where to see them. A table that is too wide without all of these keeps the others.
+        ``elsewhere`` says where to see them. A table that is too wide without all of these keeps the others, as it does
+        those of more importance than ``most``.
         """
         fitting, left_out = self, list[str]()
         for importance in sorted({one.importance for one in self.columns if one.importance is not None}):
-            if fitting.width <= width:
+            if fitting.width <= width or (most is not None and importance > most):
                 break
             left_out += [column.title for column in fitting.columns if column.importance == importance]
             kept = [place for place, column in enumerate(fitting.columns) if column.importance != importance]

@@ -288,7 +288,7 @@ def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
     ]
     found = effects_of(made)
     rows = effect_table(found).cells
-    assert rows[0] == [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p", ""]
+    assert rows[0] == [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p"]
     assert [row[:4] for row in rows[1:]] == [[SIZE, "true", "false", "2"], [RANK, "x", "y", "2"]]
     [header, row] = interaction_table(found).cells
     assert header[:8] == ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by"]

@@ -124,8 +124,8 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": low, "high": low + 0.1}))
     assert part.sentence == (
-        "high has 0.3500 on the queries that it was chosen by; the best setting, chosen on other queries, can be "
-        "expected to have 0.3500 (it is high in 100% of draws)"
+        "high scored 0.3500 on the questions used to pick it; expect about 0.3500 on new ones. It was the best in "
+        "100% of bootstrap resamples"
     )
 
 
@@ -133,7 +133,7 @@ def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others()
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
     assert part.sentence.startswith(
-        "high has 0.3500 on the 12 queries that count for all settings, that it was chosen by;"
+        "high scored 0.3500 on the 12 questions that count for all settings, those used to pick it; expect"
     )
 
 

@@ -338,6 +338,6 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
     alone = made.model_copy(update={"comparisons": parts[:3]})
     assert slice_overview(alone, 45).cells == [row[:4] for row in slice_overview(made, 69).cells]
     assert slice_heading(made) == (
-        "Differences in ndcg@10 from old, by kind of query. ± half of the interval; * it leaves out 0; ! and "
-        "contradicts that of all queries"
+        "Differences in ndcg@10 from old, by kind of query. ± half-width of the interval; * significant; ! significant "
+        "and opposite to the overall result"
     )

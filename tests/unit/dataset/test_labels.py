@@ -133,7 +133,7 @@ def test_the_file_that_was_named_wins_where_both_spellings_are_there(tmp_path: P
     assert [labels_file(path) for path in paths] == paths
 
 
-CONVERT = "`ragtrial labels convert labels.json --corpus DOCUMENTS -o prompt_queries.json` reads CSV and the labels of"
+CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json --corpus DOCUMENTS -o'
 
 
 @pytest.mark.parametrize(

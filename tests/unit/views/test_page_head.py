@@ -16,7 +16,6 @@ from ragtrial.comparison.comparing import options_of
 from ragtrial.comparison.contest import contest_of
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
-from ragtrial.views.comparison_tables import best_line
 from ragtrial.views.page import page
 
 RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
@@ -56,7 +55,7 @@ def test_it_says_where_the_numbers_are_from(report: Report) -> None:
 
 def test_the_verdict_follows_the_title(report: Report) -> None:
     contest = contest_of([str(report.folder)])
-    verdict = best_line(analyse(contest, options_of(contest)))
+    verdict = " ".join(analyse(contest, options_of(contest)).conclusion.sentences)
     assert re.match(rf"kitchen (Dark )?{re.escape(verdict)}", head(report.folder))
 
 

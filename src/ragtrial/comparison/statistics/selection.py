@@ -79,7 +79,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     made |= {"corrected": mean + gain, "optimism": 0.0 - gain, "draws": draws}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
-    here = "the questions" if n == counted else f"the {n:,} questions that count for all settings and are"
+    here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
         f"{name} scored {mean:.4f} on {here} used to pick it; expect about {mean + gain:.4f} on new ones. It was the "
         f"best in {shares[winner]:.0%} of bootstrap resamples"
