@@ -19,6 +19,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+FIRST_LABELS = (
+    '`ragtrial search CONFIG "QUESTION" --label` labels a first question, `ragtrial labels convert FILE --corpus '
+    "DOCUMENTS -o prompt_queries.json` reads a CSV with question and answer."
+)
+
+
 def with_embedder(written: str) -> str:
     old = '{kind: custom, function: "hashing:embed"}'
     assert CONFIG.count(old) == 1
@@ -43,7 +49,10 @@ def test_a_config_that_is_not_there_is_refused(command: list[str], capsys: Captu
 
 def test_a_config_that_is_a_folder_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "folder").mkdir()
-    assert_refused(ragtrial(capsys, "run", "folder"), "folder: is a folder; a file is needed here.")
+    assert_refused(
+        ragtrial(capsys, "run", "folder"),
+        "folder/experiment.yaml: there is no such file; name a config, or write one: ragtrial init folder.",
+    )
 
 
 def test_a_config_that_is_not_utf_8_is_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -86,7 +95,8 @@ def test_labels_that_are_not_there_are_refused(tmp_path: Path, capsys: Capture) 
     small_experiment(tmp_path)
     (tmp_path / "prompt_queries.json").unlink()
     assert_refused(
-        ragtrial(capsys, "run", "experiment.yaml"), f"{tmp_path / 'prompt_queries.json'}: there is no such file."
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{tmp_path / 'prompt_queries.json'}: there is no such file. {FIRST_LABELS}",
     )
 
 
@@ -97,7 +107,7 @@ def test_labels_and_documents_that_are_not_there_are_told_at_once_with_names_lik
     small_experiment(tmp_path, config=config)
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        f"{tmp_path / 'prompt_querys.json'}: there is no such file. Did you mean 'prompt_queries.json'?",
+        f"{tmp_path / 'prompt_querys.json'}: there is no such file. Did you mean 'prompt_queries.json'? {FIRST_LABELS}",
         f"{tmp_path / 'document'}: there is no such folder or file; `dataset.corpus` names it. "
         "Did you mean 'documents'?",
     )

@@ -50,32 +50,31 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
     made = compare(capsys, "small", "--baseline", "old")
     assert made.code == 0
     assert made.err == ""
-    assert (
-        made.out
-        == (
-            "4 settings, 12 queries, ndcg@3, against old\n"
-            "\n"
-            "setting    mean  difference     95% interval       p  "
-            "won  tied  lost   n  detectable  n for 0.02  verdict\n"
-            "new      0.7250     +0.2250  +0.2105 +0.2395  0.0005   12     0     0  12       0.021          14  "
-            "better\n"
-            "few      0.5417     +0.0417                -       -    1    11     0  12           -           -  "
-            "too few differences\n"
-            f"old      0.5000{'':84}(baseline)\n"
-            "same     0.5000     +0.0000                -       -    0    12     0  12           -           -  "
-            "identical\n"
-        )
-        + made.out[made.out.index("\nThe best by") :]
-    )
-    assert made.out.splitlines()[8:] == [
-        "The best by ndcg@3, all pairs compared: new.",
-        "new has 0.7250 on the queries that it was chosen by; the best setting, chosen on other queries, can be "
-        "expected to have 0.7250 (it is new in 100% of draws).",
+    lines = made.out.splitlines()
+    assert lines[:2] == ["4 settings, 12 queries, ndcg@3, against old", ""]
+    assert lines[2:6] == [
+        "Best: new (ndcg@3 0.725; expect about 0.725 on new questions).",
+        "Clearly better than old: new.",
+        "Not distinguishable from old with 12 questions: same, few.",
+        "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found.",
+    ]
+    assert lines[6:12] == [
+        "",
+        "setting    mean  difference     95% interval       p  won  tied  lost   n  smallest  needed  verdict",
+        "new      0.7250     +0.2250  +0.2105 +0.2395  0.0005   12     0     0  12     0.021      14  better",
+        "few      0.5417     +0.0417                -       -    1    11     0  12         -       -  "
+        "too few differences",
+        f"old      0.5000{'':78}(baseline)",
+        "same     0.5000     +0.0000                -       -    0    12     0  12         -       -  identical",
+    ]
+    assert lines[12:] == [
+        "",
+        "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in 100% of "
+        "bootstrap resamples.",
         "too few differences: in fewer than 10 queries; no interval is given.",
-        "detectable: a true difference of this size would be found 4 times out of 5 with these n queries; n for 0.02: "
-        "how many queries would find one of 0.02, the margin, as often (enough: n would).",
-        "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "
-        "All 4,096 flips; with probability 95% all 3 intervals of a metric hold simultaneously.",
+        "smallest: the smallest difference that these n questions find 4 times out of 5. needed: questions needed to "
+        "find one of 0.02, the margin, as often.",
+        "Paired permutation test of signs (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 comparisons.",
     ]
 
 
@@ -161,7 +160,7 @@ def test_names_cannot_steer_the_terminal_or_break_the_table(small: Path, capsys:
     made = compare(capsys, "hostile")
     assert "\x1b" not in made.out
     assert "two\N{REPLACEMENT CHARACTER}lines" in made.out
-    assert "The best by ndcg@3, all pairs compared: \N{REPLACEMENT CHARACTER}[2Jgone." in made.out
+    assert "Best: \N{REPLACEMENT CHARACTER}[2Jgone (ndcg@3 0.500" in made.out
 
 
 def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, capsys: Capture) -> None:
@@ -170,7 +169,7 @@ def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, 
     assert "2 settings, 1 query, ndcg@3" in made.out
     assert "too few differences: in fewer than 10 queries" in made.out
     assert "probability" not in made.out
-    assert "detectable:" not in made.out
+    assert "smallest:" not in made.out
 
 
 def test_queries_that_do_not_count_are_told(small: Path, capsys: Capture) -> None:
@@ -192,18 +191,18 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
         "no worse, or within the margin: that is 0.02.",
-        "detectable: a true difference of this size would be found 4 times out of 5 with these n queries; n for 0.02: "
-        "how many queries would find one of 0.02, the margin, as often (enough: n would).",
+        "smallest: the smallest difference that these n questions find 4 times out of 5. needed: questions needed to "
+        "find one of 0.02, the margin, as often.",
     ]
 
 
 @pytest.mark.parametrize(
     ("width", "header", "told"),
     [
-        (109, "p won tied lost n detectable n for 0.02", "detectable: a true difference of this size would be found"),
-        (108, "p won tied lost n", "Too wide for 108 columns: detectable, n for 0.02 (--json has all)."),
-        (70, "p n", "Too wide for 70 columns: won, tied, lost, detectable, n for 0.02 (--json has all)."),
-        (20, "", "Too wide for 20 columns: p, won, tied, lost, n, detectable, n for 0.02 (--json has all)."),
+        (103, "mean difference 95% interval p won tied lost n", "smallest: "),
+        (102, "mean difference 95% interval p n", "Too wide for 102 columns: won, tied, lost (--json has all)."),
+        (70, "difference 95% interval", "Too wide for 70 columns: mean, p, won, tied, lost, n (--json has all)."),
+        (20, "difference 95% interval", "Too wide for 20 columns: mean, p, won, tied, lost, n (--json has all)."),
     ],
 )
 def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_it_lacks(
@@ -211,8 +210,9 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_i
 ) -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
     table = verdict_table(made, made.comparisons[:1], width)
-    (line,) = table.notes
-    assert " ".join(table.titles).split() == f"setting mean difference 95% interval {header} verdict".split()
+    line, *advice = table.notes
+    assert " ".join(table.titles).split() == f"setting {header} smallest needed verdict".split()
+    assert width == 103 or advice[0].startswith("smallest: ")
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert [row[-1] for row in table.cells] == ["verdict", "better", "(baseline)"]
     assert line.startswith(told)
@@ -220,7 +220,8 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_i
 
 def test_the_margin_and_too_few_differences_are_explained_where_a_row_has_them(small: Path, capsys: Capture) -> None:
     lines = compare(capsys, "small", "--baseline", "old").out.splitlines()
-    verdicts = [line.rpartition("  ")[2] for line in lines[2:7]]
+    start = next(place for place, line in enumerate(lines) if line.endswith("  verdict"))
+    verdicts = [line.rpartition("  ")[2] for line in lines[start : start + 5]]
     assert verdicts == ["verdict", "better", "too few differences", "(baseline)", "identical"]
     assert "too few differences: in fewer than 10 queries; no interval is given." in lines
     assert not any(line.startswith("no worse, or") for line in lines)
@@ -232,9 +233,9 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
     (line,) = table.notes
-    assert table.titles[-3:] == ["n", "detectable", "verdict"]
+    assert table.titles[-3:] == ["n", "smallest", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
-    assert line == "detectable: a true difference of this size would be found 4 times out of 5 with these n queries."
+    assert line == "smallest: the smallest difference that these n questions find 4 times out of 5."
 
 
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:

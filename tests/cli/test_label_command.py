@@ -124,7 +124,7 @@ def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: P
     ("arguments", "told"),
     [
         (["gone.json"], "gone.json: there is no such file."),
-        (["prompt_queries.json"], "prompt_queries.json: is no worklist"),
+        (["prompt_queries.json"], "prompt_queries.json: is not a worklist"),
         (["worklist.json"], "there is no terminal to ask in; label on a page: --page."),
         (["worklist.json", "--port", "4000"], "--port is that of the page: --page."),
         (["worklist.json", "--page", "--port", "0"], "0 is not in the range 1<=x<=65535"),

@@ -48,7 +48,7 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
-    told += judged_warnings(scored, metrics.primary.k)
+    told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -81,12 +81,12 @@ def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, sch
     return {name: schema.SpanPart(start=span.start, end=span.end) for name, span in spans.items()}
 
 
-def judged_warnings(scored: Sequence[Scored], k: int | None) -> Iterator[ReportWarning]:
+def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iterator[ReportWarning]:
     """That most of what some settings find under unit: span is not judged, and counts as wrong."""
     shares = {
-        one.result.setting.name: float(one.graded.judged_units(k).sum() / max(one.graded.retrieved(k).sum(), 1))
-        for one in scored
-        if one.graded.unit == "span"
+        name: float(graded.judged_units(k).sum() / max(graded.retrieved(k).sum(), 1))
+        for name, graded in scored.items()
+        if graded.unit == "span"
     }
     few = [name for name, share in shares.items() if share < _FEW_JUDGED]
     if few:

@@ -51,6 +51,7 @@ from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_giv
 from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_setting
 
 _OF_LABELS = {
+    WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS,
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
@@ -220,6 +221,8 @@ class _Rescoring:
         for one in judged:
             warnings += reporting.skipped_warnings(one.setting.part.name, one.setting.skipped)
             warnings += reporting.budget_warnings(one.setting.part.name, one.budget)
+        graded = {one.setting.part.name: one.graded for one in judged}
+        warnings += reporting.judged_warnings(graded, self._metrics.primary.k)
         dataset = {
             "queries": len(queries),
             "labels_fingerprint": fingerprint([query.model_dump(mode="json") for query in queries]),
