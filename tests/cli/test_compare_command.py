@@ -69,12 +69,13 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
     ]
     assert lines[12:] == [
         "",
-        "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in 100% of "
-        "bootstrap resamples.",
+        "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
+        "100% of bootstrap resamples.",
         "too few differences: in fewer than 10 queries; no interval is given.",
         "smallest: the smallest difference that these n questions find 4 times out of 5. needed: questions needed to "
         "find one of 0.02, the margin, as often.",
-        "Paired permutation test of signs (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 comparisons.",
+        "Paired permutation test of signs (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
+        "comparisons.",
     ]
 
 

@@ -69,7 +69,8 @@ def test_make_test_runs_the_tests(clone: Path) -> None:
 def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: Path, shared_workspace: Path) -> None:
     done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert done.returncode == 0, done.stderr
-    rows = [line.split()[0] for line in done.stdout.splitlines() if " 0." in line]
+    assert "\nBest: weighted (ndcg@10 0.704; expect about 0.697 on new questions).\n" in done.stdout
+    rows = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"\w+ +0\.", line)]
     assert rows[:4] == ["weighted", "rrf", "dense", "bm25"]
     assert done.stdout.splitlines()[-1].endswith("/bin/ragtrial compare latest")
     page = clone / "report.html"
@@ -99,7 +100,7 @@ def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace
     printed = run_python(code, clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     report, comparison = printed.splitlines()
     assert report == "Report('hybrid', 4 settings, 62 queries, ndcg@10: weighted 0.704)"
-    assert comparison.startswith("Comparison(4 settings, 62 queries, ndcg@10, ")
+    assert comparison.startswith("Comparison(4 settings, 62 queries, ndcg@10. Best: weighted ")
 
 
 def test_the_config_of_the_readme_is_a_config(root: Path, tmp_path: Path) -> None:

@@ -51,11 +51,12 @@ def test_the_sizes_are_those_the_readme_names(root: Path, labels: PromptQueries,
     assert f"{len(labels.queries)} labelled questions" in readme
 
 
-def test_every_label_resolves_and_only_the_unanswerable_questions_are_warned_about(resolved: ResolvedLabels) -> None:
+def test_every_label_resolves_and_only_unanswerable_questions_have_no_answer(resolved: ResolvedLabels) -> None:
     unanswerable = [query.id for query in resolved.labels.queries if "unanswerable" in query.tags]
     assert len(unanswerable) == 3
-    assert [warning.code for warning in resolved.warnings] == ["no-relevant"] * 3
-    assert all(any(name in warning.message for warning in resolved.warnings) for name in unanswerable)
+    without = [query.id for query in resolved.labels.queries if all(one.relevance < 1 for one in query.relevant_docs)]
+    assert without == unanswerable
+    assert resolved.warnings == ()
 
 
 def test_grades_go_from_0_to_3_and_most_questions_have_several_relevant_documents(labels: PromptQueries) -> None:

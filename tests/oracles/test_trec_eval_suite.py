@@ -82,7 +82,7 @@ def test_measures_of_a_query_worked_by_hand(tmp_path: Path) -> None:
         ("mapp", "'mapp' is not a measure of trec_eval. Did you mean 'map'? "),
         ("map.5", "'map.5': map takes nothing behind its name."),
         ("P.0", "'P.0': cutoffs are whole numbers from 1 on, recalls are from 0 on."),
-        ("P.x", "'x' must be numbers with commas between."),
+        ("P.x", "'x' must be comma-separated numbers."),
         ("", "no measure is named; `official` and `all_trec` are trec_eval's sets."),
     ],
 )

@@ -40,7 +40,7 @@ def command(
     page: bool,
     browser: bool,
 ) -> int:
-    """Grade what a WORKLIST of `ragtrial pool` asks, and write it into the labels.
+    """Grade the texts of a WORKLIST of `ragtrial pool` and add them to your labels.
 
     Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
     whether it is judged already: those that are measure how alike you and the labels judge.

@@ -71,7 +71,7 @@ def _numbers(given: str, expected: int | None = None) -> list[float]:
     try:
         numbers = [float(part) for part in given.split(",")]
     except ValueError:
-        raise MetricError(f"{given!r} must be numbers with commas between.") from None
+        raise MetricError(f"{given!r} must be comma-separated numbers.") from None
     if expected is not None and len(numbers) != expected:
         raise MetricError(f"{given!r} are {len(numbers)} numbers; {expected} are needed.")
     return numbers
