@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(BIN)/ragtrial run configs/hybrid.yaml
 	$(BIN)/ragtrial report latest
-	@echo "Next: $(BIN)/ragtrial compare latest"
+	@echo "Next: $(BIN)/ragtrial compare"
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -72,11 +72,11 @@ def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: 
     assert "\nBest: weighted (ndcg@10 0.704; expect about 0.697 on new questions).\n" in done.stdout
     rows = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"\w+ +0\.", line)]
     assert rows[:4] == ["weighted", "rrf", "dense", "bm25"]
-    assert done.stdout.splitlines()[-1].endswith("/bin/ragtrial compare latest")
+    assert done.stdout.splitlines()[-1].endswith("/bin/ragtrial compare")
     page = clone / "report.html"
     assert page.is_file()
     page.unlink()
-    after = run_script("ragtrial compare latest\nragtrial report latest", clone)
+    after = run_script("ragtrial compare\nragtrial report", clone)
     assert after.code == 0, after.err
     assert page.is_file()
 
