@@ -77,6 +77,28 @@ def test_a_command_shows_its_golden_screen(
     golden(name, f"{harmless(made.out, folder)}{harmless(made.err, folder)}exit code {made.code}\n")
 
 
+NARROW = [
+    *SCREENS.values(), ("validate", "experiment.yaml"), ("chunks", "experiment.yaml", "-n", "2"), ("cache", "list"),
+    ("list", "runs"), ("labels", "list"), ("explain", "chunker.size"), ("show", "--costs"), ("compare", "--axes"),
+    ("pool", "--setting", "words", "-o", "work.json", "--force"), ("help", "labels"), ("help", "search"),
+]  # fmt: skip
+"""What is run in a terminal of 80 columns."""
+
+
+@pytest.mark.parametrize("command", NARROW, ids=" ".join)
+def test_no_line_is_wider_than_the_terminal(
+    command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But paths and ids, which are wanted whole: a line without spaces after the first word may be longer."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    if not (folder / "results").exists():
+        assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+    made = ragtrial(capsys, *command)
+    wide = [line for line in f"{made.out}\n{made.err}".splitlines() if len(line) > 80]
+    assert [line for line in wide if not re.search(r"\S{40,}", line)] == []
+
+
 def harmless(screen: str, folder: Path) -> str:
     """The screen without what differs from run to run: ids, folders, and how long things took."""
     screen = screen.replace(str(folder), "FOLDER").replace(str(ROOT), "ROOT")

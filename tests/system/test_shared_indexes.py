@@ -36,4 +36,4 @@ def test_two_parts_that_search_one_index_are_searched_for_a_text(
 ) -> None:
     found = ragtrial(capsys, "search", made.file, "rye bread", "--setting", "both", "--json")
     assert found.code == 0, found.err
-    assert found.json[0]["hits"]
+    assert found.json["hits"]

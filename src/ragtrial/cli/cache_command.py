@@ -119,7 +119,7 @@ def _upkeep(where: str | None) -> Upkeep:
 
 def _say(terminal: Terminal, entries: Sequence[Entry]) -> None:
     rows = [[entry.what, _bytes(entry.size), _when(entry), ", ".join(entry.experiments) or "-"] for entry in entries]
-    terminal.table(Table.of(["what", "size", "last use", "by"], rows, texts=(0, 3)))
+    terminal.table(Table.of(["what", "size", "last use", "by"], rows, texts=(0, 3), prose=0))
 
 
 def _row(entry: Entry) -> dict[str, Any]:

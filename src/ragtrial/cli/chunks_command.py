@@ -63,12 +63,12 @@ def command(
         terminal.note(f"{target}: {answer['rows']:,} chunks")
     else:
         for number, one in enumerate(found):
-            terminal.say(("\n" if number else "") + count_line(one))
+            terminal.tell(("\n" if number else "") + count_line(one))
             terminal.table(size_table(one))
             for text in chunk_texts(one, _SHOWN if most is None else most, terminal.width):
-                terminal.say("\n" + text)
+                terminal.tell("\n" + text)
         for number, other in enumerate(without):
-            terminal.say(("" if number or not found else "\n") + no_chunks_line(other))
+            terminal.tell(("" if number or not found else "\n") + no_chunks_line(other))
         if terminal.as_json:
             for part, one in zip(answer["settings"], found, strict=True):
                 part["rows"] = list(one.rows(most))

@@ -31,14 +31,7 @@ class _WithViews(click.Command):
 @click.command("compare", cls=_WithViews, short_help="Say which settings are better, by how much, how surely.")
 @contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
-@click.option(
-    "--setting",
-    "settings",
-    shell_complete=completion.settings,
-    multiple=True,
-    metavar="NAME",
-    help="Only this setting; may be repeated.",
-)
+@completion.settings_option
 @click.option(
     "--metrics",
     shell_complete=completion.metrics,

@@ -64,3 +64,8 @@ def _of_reports(words: Sequence[str], context: click.Context) -> list[str]:
         if names:
             break
     return list(names)
+
+
+settings_option = click.option("--setting", "settings", multiple=True, metavar="NAME", shell_complete=settings,
+                               help="Only this setting; may be repeated.")  # fmt: skip
+"""The option of commands that take some of the settings."""

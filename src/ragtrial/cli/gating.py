@@ -192,6 +192,7 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
     from ragtrial.views.comparison_markdown import markdown_text
     from ragtrial.views.gate_results import gate_lines
     from ragtrial.views.junit import junit_text
+    from ragtrial.views.plain_text import wrapped
 
     asked = checks.asked
     with contextlib.redirect_stdout(checks.stdout):
@@ -203,7 +204,7 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
             write_table(asked.csv, csv_columns(findings.comparison), form="csv")
     *lines, total = gate_lines(findings) or [""]
     for line in lines:
-        write(line, sys.stderr)
+        write(wrapped(line, terminal.width), sys.stderr)
     if total:
         terminal.say(f"\n{total}")
 

@@ -47,12 +47,12 @@ def group() -> None:
 
     \b
     ragtrial demo                      a finished comparison on sample data
-    ragtrial init                      a config, labels and documents to start from
-    ragtrial run experiment.yaml       run it; scores go to results/
-    ragtrial show latest               show the scores again
-    ragtrial compare latest            which setting is better, and how sure that is
-    ragtrial report latest             one HTML page about it
-    ragtrial pool latest               which texts to label next
+    ragtrial init                      a config, labels and documents to start
+    ragtrial run                       run experiment.yaml; scores go to results/
+    ragtrial show                      show the scores again
+    ragtrial compare                   which setting is better, how surely
+    ragtrial report                    one HTML page about it
+    ragtrial pool                      which texts to label next
     ragtrial score QRELS RUN...        score runs that other tools made
 
     Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 invalid config, labels or options;

@@ -72,7 +72,7 @@ def list_labels(terminal: Terminal, config: str) -> int:
     ]
     cells = [[row["id"], str(row["judgments"]), str(row["relevant"]), ", ".join(row["tags"]), short(row["text"], 60)]
              for row in rows]  # fmt: skip
-    terminal.table(Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4)))
+    terminal.table(Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4), prose=4))
     terminal.say_json({"exit_code": 0, "queries": rows})
     return 0
 

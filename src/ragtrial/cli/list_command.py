@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ragtrial.cli.terminal import Terminal, common_options, results_option
 from ragtrial.errors import ReportError
 from ragtrial.records import WarningCode
 
+_IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
 _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "warnings", "runs")
 
 
@@ -33,7 +35,7 @@ def command(terminal: Terminal, what: str, results: str) -> int:
     rows = listed[what]() if what in listed else _members(what)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
-        terminal.say(f"{name.ljust(width)}  {text}")
+        terminal.tell(f"{name.ljust(width)}  {text}")
     terminal.say_json([{"name": name, "description": text} for name, text in rows])
     return 0
 
@@ -93,7 +95,7 @@ def _say_runs(terminal: Terminal, directory: Path) -> int:
             }
         )
     if not rows:
-        terminal.say(f"no reports in {directory}; `ragtrial run CONFIG` makes one.")
+        terminal.tell(f"no reports in {directory}; `ragtrial run CONFIG` makes one.")
     cells = [
         [row["name"], _date(row["name"]), row["experiment"], str(row["settings"]), str(row["queries"]),
          f"{row['judgments']:,}", f"{row['best']} {row['metric']} {number(row['score'])}", row["parent"] or ""]
@@ -101,10 +103,12 @@ def _say_runs(terminal: Terminal, directory: Path) -> int:
     ]  # fmt: skip
     columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "best", "scored again from"]
     shown = len(columns) if any(row.get("parent") for row in rows) else -1
-    terminal.table(Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6, 7)))
+    table = Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6))
+    kept = [replace(one, importance=_IMPORTANCE.get(one.title)) for one in table.columns]
+    terminal.table(replace(table, columns=kept).fitted(terminal.width, "--json has all"))
     for row in rows:
         if "error" in row:
-            terminal.say(f"{row['name']}  {row['error']}")
+            terminal.tell(f"{row['name']}  {row['error']}")
     terminal.say_json(rows)
     return 0
 

@@ -14,14 +14,7 @@ from ragtrial.errors import counted
 
 @click.command("pool", short_help="Write a worklist of the texts to label next.")
 @contest_options
-@click.option(
-    "--setting",
-    "settings",
-    shell_complete=completion.settings,
-    multiple=True,
-    metavar="NAME",
-    help="Only this setting; may be repeated.",
-)
+@completion.settings_option
 @click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")
 @click.option("--depth", type=click.IntRange(min=1), metavar="K",
               help="Take the first K of each setting (default: the metric's cutoff).")  # fmt: skip
@@ -73,10 +66,10 @@ def command(
     write_worklist(made.worklist, file, force=force)
     items = made.worklist.items
     queries = counted(len({item.query for item in items}), "query", "queries")
-    terminal.say(f"{output}: {counted(len(items), 'text')} of {queries} to label, {made.repeated:,} judged already")
+    terminal.tell(f"{output}: {counted(len(items), 'text')} of {queries} to label, {made.repeated:,} judged already")
     found = counted(made.unjudged, "unjudged hit")
-    terminal.say(f"{made.new:,} of {found} among the first {made.depth} were chosen, where the settings disagree most")
-    terminal.say(f"labels go to {made.worklist.labels}; next: ragtrial label {output}")
+    terminal.tell(f"{made.new:,} of {found} among the first {made.depth} were chosen, where the settings disagree most")
+    terminal.tell(f"labels go to {made.worklist.labels}; next: ragtrial label {output}")
     terminal.warn(contest.warnings)
     terminal.say_json(
         {

@@ -27,14 +27,7 @@ _OPEN_FILES = 65_536
 @click.command("run")
 @config_argument
 @override_option
-@click.option(
-    "--setting",
-    "settings",
-    shell_complete=completion.settings,
-    multiple=True,
-    metavar="NAME",
-    help="Only this setting; may be repeated.",
-)
+@completion.settings_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
 @click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
 @click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
@@ -113,6 +114,10 @@ class Terminal:
         if not self.as_json:
             write(text, self.out)
 
+    def tell(self, text: str) -> None:
+        """Print prose, each line on as many lines as the terminal needs."""
+        self.say("\n".join(wrapped(line, self.width) for line in text.split("\n")))
+
     def note(self, text: str) -> None:
         """Print a line that is not the answer, on stderr; nothing when quiet."""
         if not self.quiet:
@@ -128,7 +133,7 @@ class Terminal:
         before = "\n"
         for block in blocks:
             if isinstance(block, str):
-                self.say("\n".join(wrapped(line, self.width) for line in plain(block).split("\n")))
+                self.tell(plain(block))
             else:
                 self.table(block, before=before)
             before = "" if isinstance(block, str) else "\n"
@@ -139,6 +144,8 @@ class Terminal:
             return
         columns = [replace(column, title=visible(column.title)) for column in table.columns]
         shown = replace(table, columns=columns, rows=[[visible(cell) for cell in row] for row in table.rows])
+        if self.out.isatty() or "COLUMNS" in os.environ:
+            shown = shown.squeezed(self.width)
         lines = "\n".join("  ".join(row).rstrip() for row in shown.aligned())
         write(before + (_coloured(shown, self.width) if self.styled else lines), self.out)
         for note in table.notes:
@@ -153,7 +160,7 @@ class Terminal:
         for warning in warnings:
             shown[warning.code] += 1
             if shown[warning.code] <= _SHOWN_PER_KIND:
-                write(f"  {warning.message}", sys.stderr)
+                write(indent(wrapped(warning.message, self.width - 2), "  "), sys.stderr)
         for code, count in shown.items():
             if count > _SHOWN_PER_KIND:
                 rest = count - _SHOWN_PER_KIND

@@ -106,24 +106,24 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
     from ragtrial.views.chunk_listing import no_chunks_line
 
     told, settings = _as_json(evaluator, cuts, ()), evaluator.settings
-    terminal.say(f"config     {config} is valid; {counted(len(settings), 'setting')}")
-    terminal.say(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")
+    terminal.tell(f"config     {config} is valid; {counted(len(settings), 'setting')}")
+    terminal.tell(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")
     grades = sorted(told["judgments"].items(), key=lambda one: -int(one[0]))
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in grades) or "none"
-    terminal.say(f"queries    {told['queries']:,} with {sum(told['judgments'].values()):,} judgments: {by_grade}")
+    terminal.tell(f"queries    {told['queries']:,} with {sum(told['judgments'].values()):,} judgments: {by_grade}")
     counts = told["passages"]
     hows = ", ".join(f"{counts[how]:,} {said}" for how, said in _HOWS.items() if counts[how])
     found = f"{counts['labelled']:,} labelled, none lost: {hows}" if hows else "none; the labels judge whole documents"
-    terminal.say(f"passages   {found}\n")
+    terminal.tell(f"passages   {found}\n")
     terminal.table(_table(cuts, [setting.name for setting in settings if not setting.cuts_documents]))
     if any(made is not None and made[1].cut for made in cuts.values()):
-        terminal.say("A passage is cut when no single chunk holds the whole of it.")
+        terminal.tell("A passage is cut when no single chunk holds the whole of it.")
     for setting in cutting(settings):
         if cuts[setting.name] is None and setting.chunker.needs_embedder:
-            terminal.say(f"{setting.name}: not counted: its chunker needs vectors, which run makes.")
+            terminal.tell(f"{setting.name}: not counted: its chunker needs vectors, which run makes.")
     for setting in settings:
         if not setting.cuts_documents:
-            terminal.say(no_chunks_line(setting))
+            terminal.tell(no_chunks_line(setting))
 
 
 def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, warnings: Sequence[ReportWarning]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 _CONTROL = dict.fromkeys(
@@ -10,16 +11,24 @@ _CONTROL = dict.fromkeys(
 )  # fmt: skip
 
 
+_LABEL = re.compile(r"\S+ {2,}")
+
+
 def plain(text: str) -> str:
     """``text`` with a replacement character for each control character, mark of direction and lone surrogate."""
     return text.translate(_CONTROL)
 
 
 def wrapped(text: str, width: int) -> str:
-    """A line of prose on as many lines as it needs; one that is set in, such as a row of a table, as it is."""
+    """A line of prose on as many lines as it needs; behind a label and two spaces these are set in.
+
+    One that is set in itself, such as a row of a table, stays as it is.
+    """
     if len(text) <= width or text.startswith(" "):
         return text
-    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    label = _LABEL.match(text)
+    return textwrap.fill(text, width, subsequent_indent=" " * len(label[0]) if label else "", break_long_words=False,
+                         break_on_hyphens=False)  # fmt: skip
 
 
 def visible(text: str) -> str:

@@ -6,13 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+_SHORTEST_TEXT = 20
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: text at the left, numbers at the right."""
+    """A column of a table: text at the left, numbers at the right. Prose is cut where the table is too wide."""
 
     title: str
     is_text: bool = False
+    is_prose: bool = False
     importance: int | None = None
     """None for a column that is never left out. Of the others the lowest go first, equal ones together."""
 
@@ -27,10 +34,19 @@ class Table:
     """Lines below it, the one that names what was left out among them."""
 
     @classmethod
-    def of(cls, titles: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int] = (0,)) -> Table:
-        """All columns matter alike; those at the places ``texts`` hold text, counted from the end if negative."""
-        left = {place % len(titles) for place in texts}
-        return cls([Column(title, place in left) for place, title in enumerate(titles)], rows)
+    def of(
+        cls,
+        titles: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        texts: Sequence[int] = (0,),
+        prose: int | None = None,
+    ) -> Table:
+        """All columns matter alike; those at the places ``texts`` hold text, counted from the end if negative.
+
+        The one at ``prose`` holds sentences.
+        """
+        left, cut = {place % len(titles) for place in texts}, None if prose is None else prose % len(titles)
+        return cls([Column(title, place in left, place == cut) for place, title in enumerate(titles)], rows)
 
     @property
     def titles(self) -> list[str]:
@@ -66,6 +82,16 @@ class Table:
         return replace(
             fitting, notes=[*self.notes, f"Too wide for {width} columns: {', '.join(left_out)} ({elsewhere})."]
         )
+
+    def squeezed(self, width: int) -> Table:
+        """The table with its prose cut, as far as it is wider than ``width``."""
+        over = self.width - width if self.rows else 0
+        place = next((place for place, column in enumerate(self.columns) if column.is_prose and over > 0), None)
+        if place is None:
+            return self
+        most = max(max(len(row[place]) for row in self.rows) - over, _SHORTEST_TEXT)
+        rows = [[*row[:place], _cut(row[place], most), *row[place + 1 :]] for row in self.rows]
+        return replace(self, rows=rows)
 
     def aligned(self) -> Iterator[list[str]]:
         """The titles and the rows, each cell as wide as its column."""

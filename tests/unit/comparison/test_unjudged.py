@@ -164,7 +164,7 @@ def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_tabl
         "24 hits nobody judged: +0.0000 if those that favour old are relevant, +1.0000 if those that favour new are; "
         "the verdict depends on them"
     )
-    assert unjudged_table([part]).cells[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "depends on them"]
+    assert unjudged_table([part]).cells[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "depends"]
 
 
 def test_where_all_is_judged_there_is_one_difference(tmp_path: Path) -> None:

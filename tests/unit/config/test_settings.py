@@ -268,8 +268,8 @@ def test_settings_of_a_sweep_are_shown_exported_and_searched_by_their_names(tmp_
     assert ragtrial(capsys, "export", report, target, "--run", name).code == 0
     assert target.read_text().split()[5] == name
     searched = ragtrial(capsys, "search", made.file, "rye bread", "--setting", name, "--json")
-    assert [one["setting"] for one in searched.json] == [name]
-    assert searched.json[0]["hits"]
+    assert [one["setting"] for one in searched.json["settings"]] == [name]
+    assert searched.json["hits"]
 
 
 def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_show_tells_what_became_of_each_passage(config: Path, report: dict[str, 
 def test_the_table_shows_characters_and_the_size_of_contexts(config: Path, capsys: Capture) -> None:
     ragtrial(capsys, "run", str(config))
     shown = ragtrial(capsys, "show", "latest")
-    assert "span_recall@2  span_precision@2  span_iou@2" in shown.out
+    assert "span_recall@2  span_precision@2  judged@2  span_iou@2" in shown.out
     assert "context in characters  @1   @2   @4" in shown.out
 
 
@@ -219,7 +219,7 @@ def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int,
 def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
     found = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
     hits = setting(report, "words")["queries"][0]["hits"]
-    assert [hit["start"] for hit in found[0]["hits"]] == [hit["start"] for hit in hits]
+    assert [hit["start"] for hit in found["hits"]] == [hit["start"] for hit in hits]
     assert len({hit["doc"] for hit in hits}) < len(hits)
 
 

@@ -77,7 +77,7 @@ def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) ->
         [query.id, number(query.baseline), number(query.setting), signed(query.difference), _short(query.text, 60)]
         for query in shown
     ]
-    return Table.of(titles, rows, texts=(0, -1))
+    return Table.of(titles, rows, texts=(0, -1), prose=-1)
 
 
 def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
@@ -92,7 +92,7 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     return lines
 
 
-def _short(text: str, width: int = 80) -> str:
+def _short(text: str, width: int = 56) -> str:
     return textwrap.shorten(text, width, placeholder=" ...")
 
 

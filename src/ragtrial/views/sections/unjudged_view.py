@@ -67,7 +67,7 @@ def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
     """One row per comparison: the difference as it is, and by the two gradings of what nobody judged."""
-    verdicts = {None: "", True: "depends on them", False: "holds"}
+    verdicts = {None: "", True: "depends", False: "holds"}
     rows = [
         [
             part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)), f"{part.unjudged:,}",
@@ -75,7 +75,7 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
         ]
         for part in parts
     ]  # fmt: skip
-    titles = ["if all hits were judged", "against", "for baseline", "difference", "for setting", "unjudged", "verdict"]
+    titles = ["all judged", "against", "worst case", "difference", "best case", "unjudged", "verdict"]
     return Table.of(titles, rows, texts=(0, 1))
 
 
