@@ -21,7 +21,7 @@ import click
 
 from ragtrial.errors import Fault, RunError, counted
 from ragtrial.views.plain_text import plain, visible, wrapped
-from ragtrial.views.table import Table, cell_kind
+from ragtrial.views.table import Table, best_cells, cell_kind
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -61,7 +61,7 @@ class AnyWarning(Protocol):
 
 
 def _coloured(table: Table, width: int) -> str:
-    """The table with its titles in bold, and verdicts in colour."""
+    """The table with its titles and the best numbers in bold, and verdicts in colour."""
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
@@ -70,10 +70,11 @@ def _coloured(table: Table, width: int) -> str:
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for title in titles:
         grid.add_column(Text(title), no_wrap=True)
-    styles = {"better": "green", "worse": "red"}
-    for row, cells in zip(table.rows, rows, strict=True):
+    styles, best = {"better": "green", "worse": "red", "undecided": "yellow"}, best_cells(table)
+    for number, (row, cells) in enumerate(zip(table.rows, rows, strict=True)):
         kinds = [cell_kind(column, cell) for column, cell in zip(table.columns, row, strict=True)]
-        grid.add_row(*(Text(cell, styles.get(kind, "")) for cell, kind in zip(cells, kinds, strict=True)))
+        shown = ["bold" if (number, place) in best else styles.get(kind, "") for place, kind in enumerate(kinds)]
+        grid.add_row(*map(Text, cells, shown))
     console = Console(width=max(width, table.width), force_terminal=True, highlight=False)
     with console.capture() as captured:
         console.print(grid)

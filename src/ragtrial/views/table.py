@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,6 +21,9 @@ class Column:
     title: str
     is_text: bool = False
     is_prose: bool = False
+    has_best: bool = False
+    """Whether its highest number is the best one."""
+
     importance: int | None = None
     """None for a column that is never left out. Of the others the lowest go first, equal ones together."""
 
@@ -104,10 +108,27 @@ class Table:
 
 
 def cell_kind(column: Column, cell: str) -> str:
-    """``better`` or ``worse`` for a cell with such a verdict, else what its column holds: ``name`` or ``number``."""
+    """``better``, ``worse`` or ``undecided`` for a verdict, else what its column holds: ``name`` or ``number``."""
     if not column.is_text:
         return "number"
-    return next((word for word in ("better", "worse") if cell.startswith(word)), "name")
+    verdicts = {"better": "better", "worse": "worse", "cannot tell": "undecided", "too few differences": "undecided"}
+    return next((kind for verdict, kind in verdicts.items() if cell.startswith(verdict)), "name")
+
+
+def best_cells(table: Table) -> set[tuple[int, int]]:
+    """Row and column of the highest numbers, where these are the best, of at least two."""
+    found = set()
+    for place, column in enumerate(table.columns):
+        numbers = [_number_in(row[place]) for row in table.rows] if column.has_best and len(table.rows) > 1 else []
+        highest = max((one for one in numbers if one is not None), default=None)
+        found |= {(row, place) for row, one in enumerate(numbers) if one is not None and one == highest}
+    return found
+
+
+def _number_in(cell: str) -> float | None:
+    with suppress(ValueError, IndexError):
+        return float(cell.split()[0].replace(",", ""))
+    return None
 
 
 class AnyMean(Protocol):
@@ -136,6 +157,9 @@ def mean_row(name: str, means: Sequence[AnyMean]) -> list[str]:
 
 def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table of ``mean_row``: the first metric stays in any width, and of the others the last go first."""
-    columns = [Column(metric, importance=len(metrics) - place) for place, metric in enumerate(metrics)]
-    columns[:1] = [Column(metrics[0])]
+    from ragtrial.evaluation.metrics import parse_metric  # not for the help, which has tables too
+
+    rated = [parse_metric(metric).definition.prefers not in ("judged", "unjudged") for metric in metrics]
+    columns = [Column(metric, has_best=is_rated, importance=len(metrics) - place if place else None)
+               for place, (metric, is_rated) in enumerate(zip(metrics, rated, strict=True))]  # fmt: skip
     return Table([Column(title, is_text=True), *columns, Column("n")], rows)

@@ -39,5 +39,4 @@ def column_texts(contest: ComparisonSet) -> dict[str, str]:
 
 def have_best(table: Table) -> list[str]:
     """The columns of metrics whose highest mean is the best."""
-    metrics = [title for title in table.titles[1:] if title not in ("n", "hits")]
-    return [one for one in metrics if parse_metric(one).definition.prefers not in ("judged", "unjudged")]
+    return [column.title for column in table.columns if column.has_best]
