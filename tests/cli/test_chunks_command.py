@@ -29,7 +29,7 @@ TWO = CUT.replace("latency:", "  whole: {kind: dense, chunker: {kind: document}}
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 def config(folder: Path, text: str = CUT) -> Path:

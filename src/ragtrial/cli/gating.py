@@ -204,7 +204,7 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
             write_table(asked.csv, csv_columns(findings.comparison), form="csv")
     *lines, total = gate_lines(findings) or [""]
     for line in lines:
-        write(wrapped(line, terminal.width), sys.stderr)
+        write(wrapped(line, terminal.prose_width), sys.stderr)
     if total:
         terminal.say(f"\n{total}")
 

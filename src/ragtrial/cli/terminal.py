@@ -107,6 +107,11 @@ class Terminal:
         return shutil.get_terminal_size(fallback=(160, 24)).columns
 
     @property
+    def prose_width(self) -> int:
+        """Where lines of prose end: nowhere in a file or a pipe, which programs read line by line."""
+        return self.width if self.out.isatty() or "COLUMNS" in os.environ else sys.maxsize
+
+    @property
     def styled(self) -> bool:
         return self.out.isatty() and not self.no_color
 
@@ -117,7 +122,7 @@ class Terminal:
 
     def tell(self, text: str) -> None:
         """Print prose, each line on as many lines as the terminal needs."""
-        self.say("\n".join(wrapped(line, self.width) for line in text.split("\n")))
+        self.say("\n".join(wrapped(line, self.prose_width) for line in text.split("\n")))
 
     def note(self, text: str) -> None:
         """Print a line that is not the answer, on stderr; nothing when quiet."""
@@ -145,12 +150,11 @@ class Terminal:
             return
         columns = [replace(column, title=visible(column.title)) for column in table.columns]
         shown = replace(table, columns=columns, rows=[[visible(cell) for cell in row] for row in table.rows])
-        if self.out.isatty() or "COLUMNS" in os.environ:
-            shown = shown.squeezed(self.width)
+        shown = shown.squeezed(self.prose_width)
         lines = "\n".join("  ".join(row).rstrip() for row in shown.aligned())
         write(before + (_coloured(shown, self.width) if self.styled else lines), self.out)
         for note in table.notes:
-            write(wrapped(visible(note), self.width), self.out)
+            write(wrapped(visible(note), self.prose_width), self.out)
 
     def warn(self, warnings: Sequence[AnyWarning]) -> None:
         """All warnings in one place, on stderr; those of one kind are counted after the third."""
@@ -161,7 +165,7 @@ class Terminal:
         for warning in warnings:
             shown[warning.code] += 1
             if shown[warning.code] <= _SHOWN_PER_KIND:
-                write(indent(wrapped(warning.message, self.width - 2), "  "), sys.stderr)
+                write(indent(wrapped(warning.message, self.prose_width - 2), "  "), sys.stderr)
         for code, count in shown.items():
             if count > _SHOWN_PER_KIND:
                 rest = count - _SHOWN_PER_KIND

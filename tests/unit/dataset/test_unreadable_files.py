@@ -211,7 +211,10 @@ def test_a_run_says_what_it_left_out_and_says_it_again_when_all_is_kept(tmp_path
 
 
 @pytest.mark.usefixtures("_small")
-def test_validate_says_what_is_left_out_and_strict_does_not_let_it_pass(tmp_path: Path, capsys: Capture) -> None:
+def test_validate_says_what_is_left_out_and_strict_does_not_let_it_pass(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
     made = ragtrial(capsys, "validate", "experiment.yaml")
     assert made.code == 0
     assert f"  {SKIPPED}\n" in made.err

@@ -154,7 +154,7 @@ def test_other_repeats_are_refused(text: str, capsys: Capture) -> None:
 @pytest.fixture
 def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "400")
     run_into(tmp_path, "report", evaluators={"primary_metric": "ndcg@3", "graded": {"k": [3]}})
     return tmp_path
 
