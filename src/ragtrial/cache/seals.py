@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +71,21 @@ def seal(folder: Path, what: str, seconds: float | None = None, made_of: MadeOf 
 
 
 def read_seal(folder: Path) -> Seal:
-    """What was written down of ``folder``. Raises DamagedError."""
+    """What was written down of ``folder``, read again only if the file was touched. Raises DamagedError."""
+    path = folder / SEAL
     try:
-        found = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        now = path.stat()
+    except FileNotFoundError:
+        raise DamagedError(f"{SEAL} is missing") from None
+    except OSError as error:
+        raise DamagedError(f"{SEAL} cannot be read: {error}") from error
+    return _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
+
+
+@lru_cache(maxsize=1000)
+def _seal_in(path: Path, *_stat: int) -> Seal:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
         checksum = found.pop("checksum", None)
         if checksum is not None and checksum != fingerprint(found):
             raise DamagedError(f"{SEAL} has other bytes than it had")
@@ -83,8 +97,6 @@ def read_seal(folder: Path) -> Seal:
         if hashed_by not in _HASHES:
             raise DamagedError(f"{SEAL} has hashes of an unknown kind, {hashed_by!r}")
         return Seal(str(found["what"]), files, str(found["id"]), found["made"], known, made_of, hashed_by)
-    except FileNotFoundError:
-        raise DamagedError(f"{SEAL} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{SEAL} cannot be read: {error}") from error
 
@@ -94,7 +106,7 @@ def check_sizes(folder: Path) -> Seal:
     found = read_seal(folder)
     for name, (size, _) in found.files.items():
         try:
-            now = (folder / name).stat().st_size
+            now = os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - asked so often that paths cost
         except OSError:
             raise DamagedError(f"{name} is missing") from None
         if now < size or (now != size and not name.endswith(_DATABASE)):

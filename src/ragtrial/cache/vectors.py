@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -149,12 +149,16 @@ class VectorCache:
 
     def _whole(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """The vectors of those ``keys`` that have one; what is damaged is removed."""
-        found = {key: (vector, crc) for key, vector, crc in self._rows("key, vector, crc", keys)}
-        damaged = [key for key, (vector, crc) in found.items() if _crc(key, vector) != crc]
+        found, damaged = dict[bytes, bytes](), list[bytes]()
+        for key, vector, crc in self._rows("key, vector, crc", keys):
+            if crc32(vector, crc32(key)) == crc:
+                found[key] = vector
+            else:
+                damaged.append(key)
         if damaged:
             logger.warning("%s: %s damaged; made again", self.path, counted(len(damaged), "row"))
             self._drop(damaged)
-        return {key: vector for key, (vector, _) in found.items() if key not in damaged}
+        return found
 
     def _drop(self, keys: list[bytes]) -> None:
         self._change("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
@@ -216,4 +220,4 @@ def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _crc(key: bytes, vector: bytes) -> int:
-    return zlib.crc32(vector, zlib.crc32(key))
+    return crc32(vector, crc32(key))

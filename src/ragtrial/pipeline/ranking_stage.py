@@ -104,13 +104,15 @@ class RankingStage(Stage[Ranked]):
         with open_setting(self.resources, self.stages, artefacts, self.unit, with_parts=False) as setting:
             yield setting, {one.name: one for one in chunks}
 
-    def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> None:
+    def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> Ranked:
         rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
         found = [one.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for one in rankings]
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
         with self.resources.working(name, count, "queries", self._rate) as progress:
             ranked = setting.ranked(self.questions, self.depth, progress.advance, found)
-        replace(ranked, stages=frozenset(setting.kept)).save(folder, known)
+        ranked = replace(ranked, stages=frozenset(setting.kept))
+        ranked.save(folder, known)
+        return ranked
 
     def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
         return Ranked.load(folder, library, {one.name: one for one in chunks})

@@ -30,7 +30,8 @@ class Runner:
         self._large: WeakValueDictionary[Stage[Any], Any] = WeakValueDictionary()
         self.failures: dict[Stage[Any], Exception] = {}
         """What failed; once it is cleared, all may be tried again."""
-        self._built: set[Stage[Any]] = set()
+        self._built: dict[Stage[Any], Any] = {}
+        """What was built here; the artefact only until it is handed on, and if building gave it."""
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
         """The artefact of ``stage``, whose files are what was written; see ``Artefacts.artefact``.
@@ -91,6 +92,9 @@ class Runner:
             return stage.load(Path(), *(self.artefact(one) for one in stage.reads))
 
         def read(folder: Path) -> T:
+            if (built := self._built.get(stage)) is not None:
+                self._built[stage] = None
+                return built  # type: ignore[no-any-return]  # what building a stage gives is its artefact
             self.workspace.check(stage.kind, folder.name, small_only=stage.is_searched and not every_byte)
             return stage.load(folder, *(self.artefact(one) for one in stage.reads))
 
@@ -109,10 +113,10 @@ class Runner:
                 name = self._name(stage)
                 if name is None:
                     name = stage.key()
-                    self._built.add(stage)
+                    self._built[stage] = None
 
                     def build(folder: Path) -> None:
-                        stage.build(folder, *held, *artefacts)
+                        self._built[stage] = stage.build(folder, *held, *artefacts)
 
                     self.workspace.stage(stage.kind, name, stage.title, build, stage.described)
         self.workspace.mark(stage.kind, name)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -121,7 +121,7 @@ class Stage(ABC, Generic[T]):
 
     def key(self) -> str:
         """Its name in the cache. Raises NotBuiltError where that depends on an index that is not built."""
-        return fingerprint([self.own, *(need.identity() for need in self.needs)])
+        return _key(self.own, *(need.identity() for need in self.needs))
 
     def identity(self) -> str:
         """What the keys of later stages have of this one. Raises NotBuiltError."""
@@ -129,9 +129,11 @@ class Stage(ABC, Generic[T]):
 
     def described(self) -> Inputs:
         """All inputs, of the stages that it needs, too, as they may be shown: of a secret the variable's name."""
-        written = json.dumps({**self.names(), **self.all_inputs}, ensure_ascii=False)
-        values: dict[str, Any] = json.loads(without_secrets(written))
-        return {name: value for need in self.needs for name, value in need.described().items()} | values
+        found = dict[str, Any]()
+        for one in all_needs(self):
+            found |= {**one.names(), **one.all_inputs}
+        described: dict[str, Any] = json.loads(without_secrets(json.dumps(found, ensure_ascii=False)))
+        return described
 
     # --- how it is made and kept
 
@@ -148,8 +150,11 @@ class Stage(ABC, Generic[T]):
         """
         yield ()
 
-    def build(self, folder: Path, *artefacts: Any) -> None:
-        """Fill ``folder``; never asked of a stage that is not kept."""
+    def build(self, folder: Path, *artefacts: Any) -> T | None:
+        """Fill ``folder``; never asked of a stage that is not kept.
+
+        Gives the artefact where it is at hand, which then is not loaded from ``folder``.
+        """
 
     @abstractmethod
     def load(self, folder: Path, *artefacts: Any) -> T:
@@ -168,6 +173,11 @@ class Stage(ABC, Generic[T]):
     def amount(self, known: Known) -> Amount:
         """How much there is to do if it has to be made."""
         raise TypeError(f"{self.kind} is not shown by itself")
+
+
+@lru_cache(maxsize=1000)
+def _key(own: str, *identities: str) -> str:
+    return fingerprint([own, *identities])
 
 
 def all_needs(stage: Stage[Any]) -> list[Stage[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,8 +21,7 @@ _LARGEST_SCORE = float(np.finfo(np.float32).max)
 _MOST_FAULTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnedHit:
+class ReturnedHit(NamedTuple):
     """A hit as it was returned.
 
     ``document`` is the id that it names; ``score`` is NaN where it has none. ``start`` and ``end`` are characters of
@@ -36,7 +35,7 @@ class ReturnedHit:
     end: int | None = None
     text: str | None = None
     hint: int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    metadata: Mapping[str, Any] = _NOTHING
 
 
 def read_hit(raw: Any, key: str | None = None) -> ReturnedHit:
@@ -45,8 +44,10 @@ def read_hit(raw: Any, key: str | None = None) -> ReturnedHit:
     Raises RetrieverError with what is wrong with it.
     """
     if isinstance(raw, tuple | list | np.ndarray) and len(raw) == 2 and not isinstance(raw[0], tuple | list):
-        hit = read_hit(raw[0], key)
-        return ReturnedHit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
+        name, score = raw
+        if type(name) is str:  # most are
+            return ReturnedHit(name, _score_of(score))
+        return read_hit(name, key)._replace(score=_score_of(score))
     if isinstance(raw, str | Integral):
         return ReturnedHit(_id_of(raw))
     return _of_mapping(raw, key) if isinstance(raw, Mapping) else _of_document(raw, key)
