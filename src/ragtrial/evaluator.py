@@ -17,6 +17,7 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.config.models import MOST_TIMED
 from ragtrial.config.settings import (
     Setting,
     chosen_settings,
@@ -107,7 +108,8 @@ class RetrievalEvaluator:
     def graph(self) -> Graph:
         """The stages of all settings, asked the questions of the labels."""
         config, unit = self.config, self.config.evaluators.unit
-        return Graph(self.corpus, self.settings, self.questions, unit, latency=config.latency, seed=config.seed)
+        latency = len(self.settings) <= MOST_TIMED if config.latency is None else config.latency
+        return Graph(self.corpus, self.settings, self.questions, unit, latency=latency, seed=config.seed)
 
     @cached_property
     def results(self) -> Results:

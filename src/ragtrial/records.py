@@ -176,6 +176,7 @@ class WarningCode(StrEnum):
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
     LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
+    LATENCY_LOADED = "latency-loaded", "Latencies were measured while other programs used the processors."
     LATENCY_MACHINES = "latency-machines", "Latencies were measured on different machines."
     LIMIT = "limit", "Only the first queries were run."
     METRICS_LEFT_OUT = "metrics-left-out", "Metrics that not all reports have, or without a mean, are not compared."

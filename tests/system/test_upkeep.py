@@ -169,6 +169,19 @@ def test_all_conditions_must_hold(experiment: Experiment) -> None:
     assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "rescored"}
 
 
+def test_latencies_alone_are_removed_and_measured_again(tmp_path: Path, capsys: Capture) -> None:
+    experiment = write_experiment(tmp_path, latency=True)
+    first = run_experiment(experiment.config()).settings[0].latency
+    kept = experiment.stages()
+    code, pruned = answer(capsys, "prune", str(experiment.file), "--latency")
+    assert (code, [entry["kind"] for entry in pruned["removed"]]) == (0, ["latency"])
+    assert {kind for kind, _ in kept - experiment.stages()} == {"latency"}
+    second = run_experiment(experiment.config()).settings[0].latency
+    assert first is not None
+    assert second is not None
+    assert first.p50 != second.p50
+
+
 def test_a_dry_run_removes_nothing(experiment: Experiment) -> None:
     run(experiment, "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
@@ -354,7 +367,7 @@ def test_the_list_is_a_table(experiment: Experiment, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "say what may go: --unused, --older-than AGE, --experiment NAME, or several of them."),
+        ([], "say what may go: --unused, --older-than AGE, --experiment NAME, --latency, or several of them."),
         (["--older-than", "soon"], "'soon' is no age; write hours, days or weeks like 12h, 30d, 4w."),
         (
             ["--experiment", "kichen"],

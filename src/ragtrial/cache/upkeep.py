@@ -19,7 +19,7 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.cache.workspace import check_layout
 from ragtrial.errors import InputError, WorkspaceError
 
-_STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+-[0-9]+)?")
+_STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 
@@ -78,13 +78,19 @@ class Upkeep:
         return sorted(found, key=lambda entry: (-entry.size, str(entry.path)))
 
     def prune(
-        self, *, unused: bool = False, experiment: str | None = None, older_than: float | None = None, dry: bool = False
+        self,
+        *,
+        unused: bool = False,
+        experiment: str | None = None,
+        older_than: float | None = None,
+        kind: str | None = None,
+        dry: bool = False,
     ) -> list[Entry]:
         """Remove what all the given conditions allow, and what killed runs left behind; the removed entries.
 
         ``unused``: the last finished run of no experiment asked for it. ``experiment``: no other experiment asked for
-        it. ``older_than``: nobody asked for it for so many seconds. ``dry`` removes nothing. Raises WorkspaceError if
-        another run is at work in the workspace.
+        it. ``older_than``: nobody asked for it for so many seconds. ``kind``: it is a stage of that kind. ``dry``
+        removes nothing. Raises WorkspaceError if another run is at work in the workspace.
         """
         with self._alone():
             chosen = [
@@ -95,13 +101,14 @@ class Upkeep:
                     not (unused and entry.current)
                     and (experiment is None or entry.experiments == (experiment,))
                     and (older_than is None or time.time() - entry.used > older_than)
+                    and (kind is None or entry.kind == kind)
                 )
             ]
             if not dry:
                 for entry in chosen:
                     self._remove(entry)
                 shutil.rmtree(self.root / "locks", ignore_errors=True)  # nobody else is here to hold one
-                if experiment is not None and older_than is None and not unused:
+                if experiment is not None and older_than is None and kind is None and not unused:
                     self._usage.forget_experiment(experiment)
             return chosen
 

@@ -56,6 +56,7 @@ def list_entries(terminal: Terminal, where: str | None) -> int:
 @click.option("--older-than", type=_Age(), metavar="AGE", help="Only what was not used for so long: 12h, 30d, 4w.")
 @click.option("--experiment", metavar="NAME", help="Only what no other experiment has used.")
 @click.option("--unused", is_flag=True, help="Only what the last finished run of no experiment used.")
+@click.option("--latency", is_flag=True, help="Only latencies, which then are measured again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @common_options
 def prune(
@@ -65,17 +66,20 @@ def prune(
     experiment: str | None,
     *,
     unused: bool,
+    latency: bool,
     dry_run: bool,
 ) -> int:
     """Remove what all the given options allow; it is made again if it is needed. Reports are not touched."""
-    if older_than is None and experiment is None and not unused:
-        raise click.UsageError("say what may go: --unused, --older-than AGE, --experiment NAME, or several of them.")
+    if older_than is None and experiment is None and not unused and not latency:
+        message = "say what may go: --unused, --older-than AGE, --experiment NAME, --latency, or several of them."
+        raise click.UsageError(message)
     upkeep = _upkeep(where)
     known = upkeep.experiments()
     if experiment is not None and experiment not in known:
         near = did_you_mean(experiment, known)
         raise InputError(f"no experiment {experiment!r} has used {upkeep.root}.{near} It has: {listed(known)}.")
-    entries = upkeep.prune(unused=unused, experiment=experiment, older_than=older_than, dry=dry_run)
+    kind = "latency" if latency else None
+    entries = upkeep.prune(unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run)
     _say(terminal, entries)
     terminal.say(f"\n{_total(entries)} {'would be removed' if dry_run else 'removed'} from {upkeep.root}")
     done = {"exit_code": 0, "workspace": str(upkeep.root), "dry_run": dry_run}

@@ -134,6 +134,7 @@ def _say_scores(
     *,
     costs: bool,
 ) -> None:
+    from ragtrial.config.models import MOST_TIMED
     from ragtrial.views import report_tables as tables
 
     names = None if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
@@ -146,6 +147,8 @@ def _say_scores(
         terminal.table(tables.context_table(chosen), before="\n")
     if costs:
         terminal.table(tables.cost_table(chosen), before="\n")
+        if len(report.settings) > MOST_TIMED and "latency" not in report.config:
+            terminal.say(f"Latency of more than {MOST_TIMED} settings is measured only if asked for (`latency: true`).")
     terminal.table(tables.audit_table(report, chosen), before="\n")
 
 

@@ -89,6 +89,10 @@ class EvaluatorOptions(Options):
     """Metrics of grades: dcg, ndcg, judged."""
 
 
+MOST_TIMED = 10
+"""Settings of a run whose latency is measured unless the config says otherwise: in a long sweep it decides nothing."""
+
+
 class OutputOptions(Options):
     """Where reports go."""
 
@@ -133,8 +137,8 @@ class ExperimentConfig(Options):
     workspace: PathText | None = None
     """The cache of finished stages (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
 
-    latency: bool = True
-    """Measure how long single queries take, on at most 50 of them, when a setting is first retrieved."""
+    latency: bool | None = None
+    """Measure how long single queries take, on at most 50 of them (default: in runs of at most ten settings)."""
 
     seed: int = 0
     """The random seed, for a sweep's `sample` and for the queries whose latency is measured."""

@@ -22,6 +22,7 @@ from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.span_labels import judged_whole
 from ragtrial.pipeline.audit_stage import audit_warnings
+from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics
 from ragtrial.pipeline.scores import Scored, means
@@ -48,6 +49,8 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
+    settings = [_setting_part(one) for one in scored]
+    told += latency_warnings({one.name: one.latency for one in settings})
     told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -68,7 +71,7 @@ def build_report(
         metrics=metric_parts(metrics, options),
         prompt=labels.prompt,
         queries=queries,
-        settings=[_setting_part(one) for one in scored],
+        settings=settings,
         failures=list(failures),
         warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
         environment=environment(),

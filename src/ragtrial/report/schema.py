@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtrial.records import brief
 
+_LOADED = 0.1
+"""The share of its time for which a search waited, from which its latency is marked."""
+
 
 class Part(BaseModel):
     """Strict, frozen, with descriptions in the schema."""
@@ -121,9 +124,26 @@ class LatencyPart(Part):
     p99: float | None = None
     """Of fewer than 100 queries the slowest; null in a report of before it was measured."""
 
+    p25: float | None = None
+    p75: float | None = None
+    """With ``p25`` the spread of the middle half; null in a report of before these were kept."""
+
     n: int
     machine: str
     date: str
+    cpus: int | None = None
+    load: float | None = None
+    """The load average of the minute before: programs that ran or were ready to; null where the system has none."""
+
+    waited: float | None = None
+    """The share of the time for which the search was ready to go on and no processor was free; null but on Linux."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether other programs slowed it: it waited a tenth of the time or, where that is not known, may have."""
+        if self.waited is not None:
+            return self.waited >= _LOADED
+        return self.load is not None and self.cpus is not None and self.load > self.cpus
 
 
 class AuditPart(Part):

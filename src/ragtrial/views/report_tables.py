@@ -87,8 +87,8 @@ def context_table(settings: Sequence[SettingPart]) -> Table:
 def cost_table(settings: Sequence[SettingPart]) -> Table:
     """One row per setting: what it takes beside its quality; no row where nothing was measured.
 
-    Milliseconds per query, seconds to embed its texts and to build its index, megabytes of that, and the mean size of
-    its whole ranking in tokens, or in characters where these are not known.
+    Milliseconds per query, with a ~ if other programs slowed them; seconds to embed its texts and to build its index,
+    megabytes of that, and the mean size of its whole ranking in tokens, or in characters where these are not known.
     """
     unit = _context_unit(settings)
     timed = [setting.latency.n for setting in settings if setting.latency]
@@ -101,8 +101,9 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         size = costs.index_bytes / 1e6 if costs and costs.index_bytes is not None else None
         whole = max(setting.context, key=lambda one: one.k, default=None)
         read = None if whole is None else getattr(whole, unit)
-        values = (*(None if time is None else time * 1000 for time in times), *made, size)
-        rows.append([setting.name, *(number(value, 1) for value in values), number(read, 0)])
+        mark = "~" if latency and latency.is_loaded else ""
+        shown = [number(None if time is None else time * 1000, 1) + mark for time in times]
+        rows.append([setting.name, *shown, *(number(value, 1) for value in (*made, size)), number(read, 0)])
     return Table.of(["costs", "ms p50", "p95", last, "embed s", "index s", "index MB", unit], rows)
 
 

@@ -39,7 +39,7 @@ def test_every_key_says_what_it_means() -> None:
         ("store.hnsw.max_neighbors", "whole number, at least 2", "16"),
         ("sample", "whole number, at least 1", ""),
         ("experiment", "text", "required"),
-        ("latency", "true or false", "true"),
+        ("latency", "true or false", ""),
         ("chunker", "mapping", "{kind: recursive}"),
     ],
 )

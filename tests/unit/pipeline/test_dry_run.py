@@ -20,6 +20,8 @@ from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_stage import estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
+from ragtrial.pipeline.latency_stage import latency_warnings
+from ragtrial.records import WarningCode
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 from ragtrial.views.report_tables import cost_table
@@ -121,7 +123,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "store.hnsw.ef_search changed from 100 to 99"),
         (edit("documents/oven.txt", "Leave", "Keep"), (),
          {"chunks", "embeddings", "index", "rankings", "latency", "audit"}, "documents changed"),
-        (edit("prompt_queries.json", "grow coffee", "grow tea"), (), {"rankings", "latency", "audit"},
+        (edit("prompt_queries.json", "grow coffee", "grow tea"), (), {"rankings", "audit"},
          "questions changed"),
         (edit("embedding.py", "% 32", "% 31"), (), {"embeddings", "index", "rankings", "latency", "audit"},
          "embedder files changed"),
@@ -129,11 +131,11 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
         (remove("chunks"), (), {"chunks"}, "an earlier run asked for it; it is gone, or was not finished"),
         (remove("indexes", "exact"), (), {"index"},
          "an earlier run asked for it; it is gone, or was not finished"),
-        (remove("indexes", "chroma"), (), {"index", "rankings", "latency", "audit"},
+        (remove("indexes", "chroma"), (), {"index", "rankings", "audit"},
          "an earlier run asked for it; it is gone, or was not finished"),
         (remove("rankings", "rankings of bm25"), (), set(), ""),
         (cut_short("embeddings", "vectors.npy"), (), {"embeddings"}, "damaged: vectors.npy has "),
-        (cut_short("indexes", "*/data_level0.bin"), (), {"index", "rankings", "latency", "audit"}, "damaged: "),
+        (cut_short("indexes", "*/data_level0.bin"), (), {"index", "rankings", "audit"}, "damaged: "),
     ],
 )  # fmt: skip
 def test_what_is_to_do_is_what_the_run_makes(
@@ -393,6 +395,21 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
         ["b", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert cost_table([two]).cells == []
+
+
+@pytest.mark.parametrize(
+    ("waited", "load", "is_loaded"),
+    [(0.09, 9.0, False), (0.1, 0.0, True), (None, 4.1, True), (None, 4.0, False), (None, None, False)],
+)
+def test_latencies_that_other_programs_slowed_are_marked(
+    waited: float | None, load: float | None, *, is_loaded: bool
+) -> None:
+    """The wait for a processor counts; the load average only where it is not known, as it has our own work, too."""
+    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=9, machine="", date="", cpus=4, load=load, waited=waited)
+    _, row = cost_table([part("a", None, latency, [])]).cells
+    assert row[1:4] == (["1.0~", "2.0~", "3.0~"] if is_loaded else ["1.0", "2.0", "3.0"])
+    told = list(latency_warnings({"a": latency, "b": None}))
+    assert [one.code for one in told] == [WarningCode.LATENCY_LOADED] * is_loaded
 
 
 @pytest.mark.parametrize(("n", "column"), [(99, "slowest"), (100, "p99")])

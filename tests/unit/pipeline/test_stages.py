@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +27,17 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.latency_stage import measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
-from ragtrial.report.schema import SettingPart
+from ragtrial.report.schema import LatencyPart, SettingPart
 
 pytestmark = pytest.mark.slow
 
@@ -253,7 +257,7 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
-        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings", "latency"}, id="a query"),
+        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings"}, id="a query"),
         pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_construction": 99}'), INDEXED, id="ef_construction"),
@@ -619,6 +623,51 @@ def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> No
     asked = experiment.embedded()[-53:]
     assert set(asked) < set(queries)
     assert len(set(asked)) == 50
+
+
+def test_latency_is_measured_again_only_when_there_are_twice_as_many_queries(experiment: Experiment) -> None:
+    queries = [f"loaf {number}" for number in range(20)]
+    measured = [rankings(experiment, queries[:count], latency=True).latency for count in (5, 6, 9, 10, 20, 3)]
+    assert [one["n"] for one in measured if one] == [5, 5, 5, 10, 20, 20]
+    assert measured[0] == measured[1] == measured[2]
+    assert measured[4] == measured[5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "overrides", "is_measured"),
+    [(10, (), True), (11, (), False), (11, ("latency=true",), True), (1, ("latency=false",), False)],
+)
+def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
+    tmp_path: Path, settings: int, overrides: Sequence[str], *, is_measured: bool
+) -> None:
+    experiment = write_experiment(tmp_path)
+    file = experiment.file
+    config = json.loads(file.read_text())
+    del config["latency"]
+    config["retrievers"] = {f"top{k}": {"kind": "dense", "top_k": k} for k in range(1, settings + 1)}
+    file.write_text(json.dumps(config))
+    evaluator = RetrievalEvaluator(experiment.config(*overrides))
+    assert len(evaluator.settings) == settings
+    assert {evaluator.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="only Linux counts these waits")
+def test_a_search_that_waits_for_processors_is_seen_to_wait() -> None:
+    def busy(seconds: float) -> None:
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    with ExitStack() as held:
+        for _ in range(3 * (os.cpu_count() or 1)):
+            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            held.callback(other.wait)
+            held.callback(other.kill)
+        latency = measure_latency(busy, [0.02] * 20, seed=0)
+    assert latency is not None
+    assert latency["waited"] > 0.3
+    assert 0 < latency["p25"] <= latency["p50"] <= latency["p75"] <= latency["p95"]
+    assert LatencyPart(**latency).is_loaded
 
 
 def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path, tmp_path: Path) -> None:

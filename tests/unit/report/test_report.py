@@ -23,6 +23,7 @@ from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_BYTES, Report, load_report, read_lines, report_schema, write_report
+from ragtrial.report.schema import LatencyPart
 
 RECIPES = {
     **DOCUMENTS,
@@ -118,7 +119,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
     assert setting["audit"] is None
     assert set(graph["audit"]) == {"overlap", "lowest_overlap", "queries_that_differ", "unreachable", "lost"}
     assert list(graph["audit"]["lost"]) == list(graph["scores"])
-    assert set(setting["latency"]) == {"p50", "p95", "p99", "n", "machine", "date"}
+    assert set(setting["latency"]) == set(LatencyPart.model_fields)
     assert set(setting["counts"]) == {
         *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
         *("documents_kept", "queries_short", "queries_without_hits", "queries_skipped"),
