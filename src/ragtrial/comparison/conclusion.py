@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionPart, ProcedurePart
@@ -10,6 +11,9 @@ from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted, listed
 
 MOST_NAMED = 20
+LABELLED_AT_ONCE = 100
+"""About as many questions as somebody labels in a day or two."""
+
 _WORSE = ("worse", "worse within the margin")
 
 
@@ -75,15 +79,25 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
         )
     reference = made.against or made.best
     undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
-    more = [one.queries_needed - one.n for one in undecided if one.queries_needed is not None]
-    if undecided and more and max(more) > 0:
+    hardest = max(undecided, key=_questions_missing, default=None)
+    if hardest is not None and (missing := _questions_missing(hardest)) > 0:
+        less = ""
+        if missing > 2 * LABELLED_AT_ONCE and hardest.detectable is not None:
+            # What can be found shrinks with the root of the number of questions, as standard errors do.
+            reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
+            less = f" (with {LABELLED_AT_ONCE} more: one of {reached:.2g})"
         return (
-            f"Next: label about {max(more):,} more questions to find a difference of {procedure.margin:g}, or take the "
-            "cheapest of them (ragtrial show --costs)."
+            f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}{less}, or take "
+            "the cheapest of them (ragtrial show --costs)."
         )
     if undecided:
         return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
     return "Next: look at the questions that it loses, or that all settings fail: ragtrial compare --queries."
+
+
+def _questions_missing(part: ComparisonPart) -> int:
+    """How many more questions it takes to find a difference of the margin; 0 if none, or if that is not known."""
+    return 0 if part.queries_needed is None else max(part.queries_needed - part.n, 0)
 
 
 def _meets(part: ComparisonPart, reference: str | None, names: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import numpy as np
@@ -63,6 +64,18 @@ def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
     tagged, untagged = compare_slices(contest, [part], QUICK).comparisons
     assert (tagged.wins, tagged.ties, tagged.losses) == (0, 6, 0)
     assert (untagged.wins, untagged.ties, untagged.losses) == (1, 5, 0)
+
+
+def test_what_a_hundred_more_questions_would_show_is_what_they_show() -> None:
+    """The same differences on 100 questions and on 200: the advice of the first is what the second can find."""
+    random = np.random.default_rng(8)
+    old, new = random.uniform(0, 1, 100), random.uniform(0, 1, 100)
+    first = compared({"old": old, "new": new})
+    second = compared({"old": np.tile(old, 2), "new": np.tile(new, 2)})
+    found = re.search(r"of 0\.02 \(with 100 more: one of ([0-9.]+)\)", first.conclusion.next_step)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(only(second).detectable, rel=0.05)
+    assert float(found[1]) < 0.75 * (only(first).detectable or 0)
 
 
 def test_t_holm_has_the_p_of_scipy_and_the_effect_size_is_t_over_root_n() -> None:
