@@ -65,6 +65,9 @@ class Options(BaseModel):
         return " ".join([kind, *chosen]).strip()
 
 
+_IN_NO_PATH = re.compile("[\\0\\ud800-\\udfff]")
+
+
 class LocatedText(str):
     """A string of a config file that knows the folder it was written in, for the paths among them."""
 
@@ -86,6 +89,8 @@ def _absolute(value: object) -> object:
         return value
     if not value.strip():
         raise ValueError("a path must not be empty.")
+    if _IN_NO_PATH.search(value):
+        raise ValueError("a path must not have the character NUL, nor half of a surrogate pair.")
     folder = value.folder if isinstance(value, LocatedText) else Path()
     return os.path.normpath(folder.absolute() / expand_user(value))
 

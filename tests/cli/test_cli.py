@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -302,20 +304,25 @@ def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
 @pytest.mark.parametrize(
     "crash",
     ["import sys\n\n\ndef embed(texts):\n    sys.exit(1)\n",
-     "def embed(texts):\n    raise SystemExit\n"],
-    ids=["exit 1", "exit without a code"],
+     "def embed(texts):\n    raise SystemExit\n",
+     "def embed(texts):\n    raise SystemExit(texts[0])\n"],
+    ids=["exit 1", "exit without a code", "exit with a text"],
 )  # fmt: skip
 def test_a_function_that_ends_the_program_is_a_crash_and_never_one_or_zero(
     crash: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The traceback is kept in a file, and only there."""
+    """Where it was raised is kept in a file of the workspace, and only there; texts of documents are not in it."""
     made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=crash), "-q")
-    (log,) = (tmp_path / "temporary").iterdir()
+    (log,) = (tmp_path / ".ragtrial").glob("ragtrial-crash-*.log")
     assert made.code == 3
     assert made.err.startswith("error: ragtrial failed in a way it should not (SystemExit")
     assert made.err.endswith(f"The details are in {log}; please report them.\n")
     assert "Traceback" not in made.out + made.err
-    assert "Traceback" in log.read_text(encoding="utf-8")
+    written = log.read_text(encoding="utf-8")
+    assert "SystemExit, raised from" in written
+    assert "in embed" in written
+    documents = [path.read_text(encoding="utf-8").split()[0] for path in (tmp_path / "documents").iterdir()]
+    assert not any(word in written for word in documents)
 
 
 @pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
@@ -355,7 +362,10 @@ def test_the_index_of_a_setting_is_shown_against_exact_search(tmp_path: Path, ca
 def test_a_crash_when_no_file_can_be_written_is_still_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    def full(*_given: Any, **_named: Any) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
     made = ragtrial(capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise SystemExit(7)\n"))
     assert made.code == 3
     assert "ragtrial failed in a way it should not (SystemExit: 7)." in made.err

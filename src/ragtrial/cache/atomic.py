@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -12,6 +13,12 @@ from pathlib import Path
 from typing import IO
 
 TEMPORARY_PREFIX = ".partial-"
+_NAMED = 40
+"""Characters of a file's name that are in that of its temporary one: the whole may be as long as a name can be."""
+
+_LEFT_AFTER = 3600.0
+"""Seconds after which nobody still writes a temporary file."""
+
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)  # it cannot be read otherwise; here, no other thread makes files
 
@@ -68,14 +75,19 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
 
     A reader of ``path`` sees the old bytes or the new ones, never a part. Permissions stay. A device is
     written to as it is. What ``may_be_lost`` is not waited for until it is on the disk: if the power fails, it may be
-    gone, or empty.
+    gone, or empty. What a killed process left beside ``path`` goes, an hour later.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
             yield device
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
+    prefix = f"{TEMPORARY_PREFIX}{path.name[:_NAMED]}-"
+    for left in path.parent.glob(f"{escape(prefix)}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFT_AFTER:
+                left.unlink()
+    handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tokenize import TokenError
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from zipfile import BadZipFile
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial, write_text
@@ -46,6 +46,9 @@ class Workspace:
     Raises WorkspaceError if the folder cannot be made, or is of another layout.
     """
 
+    opened: ClassVar[Path | None] = None
+    """The folder of the last one that this process has opened: where a crash is written down."""
+
     def __init__(self, root: Path, user: str = "") -> None:
         self.root = root
         self.digests = FileDigests(root / "digests.json")
@@ -73,6 +76,7 @@ class Workspace:
                 self._say_damaged(root / "LAYOUT", "it names no layout")
                 write_text(root / "LAYOUT", _sealed(LAYOUT))
         check_layout(root)
+        Workspace.opened = root
         with suppress(OSError):  # what cannot be written to can be read all the same
             self._presence = Presence(root / "in-use")
         self._began = self._usage.begin(user) if user else 0.0

@@ -150,16 +150,27 @@ def _failed(
 
 
 def _crash(error: BaseException) -> str:
-    """Keep the traceback in a file; the sentence that says so."""
+    """Keep the traceback in a file of the workspace, or of the user's without one; the sentence that says so."""
     if isinstance(error, MemoryError):
         return _where("out of memory", error)
-    details = without_secrets("".join(traceback.format_exception(error)))
     summary = traceback.format_exception_only(error)[-1].strip()
     message = f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept."
+    workspace = sys.modules.get("ragtrial.cache.workspace")
+    folder = workspace.Workspace.opened if workspace else None
+    folder = folder if folder and folder.is_dir() else None
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="ragtrial-crash-", suffix=".log", delete=False,
+        with tempfile.NamedTemporaryFile("w", prefix="ragtrial-crash-", suffix=".log", delete=False, dir=folder,
                                          encoding="utf-8", errors="backslashreplace") as log:  # fmt: skip
-            log.write(f"ragtrial {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n{details}")
+            command = without_secrets(" ".join(sys.argv))
+            log.write(f"ragtrial {__version__}, Python {sys.version}\n{command}\n\n{''.join(_frames(error))}")
     except OSError:
         return f"{message} Please report it."
     return f"{message} The details are in {log.name}; please report them."
+
+
+def _frames(error: BaseException | None) -> Iterator[str]:
+    """Where each exception of a chain was raised, the last first; without messages, which may quote documents."""
+    while error is not None:
+        yield f"{type(error).__qualname__}, raised from\n"
+        yield from traceback.format_tb(error.__traceback__)
+        error = error.__cause__ or error.__context__

@@ -650,6 +650,30 @@ def test_a_reader_keeps_no_writer_waiting(tmp_path: Path) -> None:
             assert reader.execute("SELECT count(*) FROM vectors").fetchone() == (1,)
 
 
+def test_what_a_killed_writer_left_beside_a_file_goes_with_the_next_write_after_an_hour(tmp_path: Path) -> None:
+    path, other = tmp_path / "labels.json", tmp_path / "labels.json.old"
+    code = """
+import os, signal, sys
+from pathlib import Path
+from ragtrial.cache.atomic import new_file
+with new_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    for written in (path, other):
+        with python(code, written) as process:
+            process.wait(PATIENCE)
+    left, of_other = sorted(tmp_path.iterdir())
+    write_text(path, "whole")
+    assert sorted(tmp_path.iterdir()) == [left, of_other, path]
+    for one in (left, of_other):
+        os.utime(one, (0, 0))
+    write_text(path, "again")
+    assert path.read_text() == "again"
+    assert sorted(tmp_path.iterdir()) == [of_other, path]
+
+
 def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_batch(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     code = """
