@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtrial.records import brief
 
-_LOADED = 0.1
+_LOADED = 0.2
 """The share of its time for which a search waited, from which its latency is marked."""
 
 
@@ -140,7 +140,7 @@ class LatencyPart(Part):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether other programs slowed it: it waited a tenth of the time or, where that is not known, may have."""
+        """Whether other programs slowed it: it waited a fifth of the time or, where that is not known, may have."""
         if self.waited is not None:
             return self.waited >= _LOADED
         return self.load is not None and self.cpus is not None and self.load > self.cpus

@@ -399,7 +399,7 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
 
 @pytest.mark.parametrize(
     ("waited", "load", "is_loaded"),
-    [(0.09, 9.0, False), (0.1, 0.0, True), (None, 4.1, True), (None, 4.0, False), (None, None, False)],
+    [(0.19, 9.0, False), (0.2, 0.0, True), (None, 4.1, True), (None, 4.0, False), (None, None, False)],
 )
 def test_latencies_that_other_programs_slowed_are_marked(
     waited: float | None, load: float | None, *, is_loaded: bool
