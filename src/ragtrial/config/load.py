@@ -19,6 +19,9 @@ from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, expand_user, shown, validate
 from ragtrial.records import ReportWarning, WarningCode
 
+MOST_BYTES = 1_000_000
+"""Of a config file. Each key is kept with its place, which takes time and memory."""
+
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """The config of a YAML file, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
@@ -134,6 +137,9 @@ def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]
 def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> YamlText:
     """The content of ``file`` on that of its bases; warnings of keys with a former name go to ``renamed``."""
     resolved = file.resolve()
+    if file.is_file() and (size := file.stat().st_size) > MOST_BYTES:
+        message = f"has {size:,} bytes, and a config has at most {MOST_BYTES:,}; labels have a file of their own."
+        raise ConfigError(Fault(str(file), message=message))
     content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))

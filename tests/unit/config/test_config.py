@@ -652,3 +652,14 @@ def test_a_variable_that_is_not_set_is_refused_with_its_place(monkeypatch: pytes
     assert faults_of(with_("corpus: documents", 'corpus: "${DOCUMENTS}"')) == [
         "2:19: the environment variable DOCUMENTS is not set; set it, or write ${DOCUMENTS:-a default}."
     ]
+
+
+def test_a_file_that_is_too_large_for_a_config_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """At the limit it is read; beyond it there is one sentence, in no time."""
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG + "#" * (1_000_000 - len(CONFIG)), encoding="utf-8")
+    assert load_config(file).experiment == "small"
+    with file.open("a", encoding="utf-8") as more:
+        more.write("#")
+    with pytest.raises(ConfigError, match=r"config\.yaml: has 1,000,001 bytes, and a config has at most 1,000,000; "):
+        load_config(file)
