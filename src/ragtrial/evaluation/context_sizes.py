@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,10 @@ import numpy as np
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
+
+_UNKNOWN = -1
+_AT_ONCE = 1000
+"""Texts that are tokenized together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +57,35 @@ def sizes_of(characters: Counts, tokens: Counts | None) -> ContextSizes:
     return ContextSizes(_together(characters), None if tokens is None else _together(tokens))
 
 
-def token_counts(chunks: Chunks, units: Codes, tokenizer: Tokenizer) -> Counts:
-    """Tokens of the text of each ranked chunk, int64 in the shape of ``units``; 0 at the padding."""
-    distinct, places = np.unique(units, return_inverse=True)
-    known = distinct != PADDING
-    counts = np.zeros(len(distinct), dtype=np.int64)
-    texts = [chunks.text(unit) for unit in distinct[known].tolist()]
-    counts[known] = tokenizer.counts(texts) - tokenizer.special_tokens if texts else 0
-    return counts[places].reshape(units.shape)
+class TokenCounts:
+    """Tokens of the texts of chunks without special ones, each text counted once."""
+
+    def __init__(self, chunks: Chunks, tokenizer: Tokenizer) -> None:
+        self._chunks = chunks
+        self._tokenizer = tokenizer
+        self._counts = np.full(len(chunks), _UNKNOWN, dtype=np.int64)
+
+    def missing(self, units: Codes) -> Codes:
+        """Which chunks of ``units`` are not counted yet, each once."""
+        distinct: Codes = np.unique(units[units != PADDING])
+        missing: Codes = distinct[self._counts[distinct] == _UNKNOWN]
+        return missing
+
+    def of(self, units: Codes, advance: Callable[[int], None] = lambda _: None) -> Counts:
+        """The tokens of each ranked chunk, in the shape of ``units``; 0 at the padding. ``advance`` counts new ones."""
+        missing = self.missing(units)
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            texts = [self._chunks.text(unit) for unit in some.tolist()]
+            self._counts[some] = self._tokenizer.counts(texts) - self._tokenizer.special_tokens
+            advance(len(some))
+        counts: Counts = np.append(self._counts, 0)[units]
+        return counts
+
+    def keep(self, units: Codes, counts: Counts) -> None:
+        """Remember what was counted before: ``counts`` as ``of`` gives them."""
+        known = units != PADDING
+        self._counts[units[known]] = counts[known]
 
 
 def context_sizes(chunks: Chunks, units: Codes, tokens: Counts | None) -> ContextSizes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
@@ -17,7 +18,7 @@ from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes, token_counts
+from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.open_setting import SettingStages
@@ -93,6 +94,7 @@ class Results:
     graph: Graph
     counted_by: Embedder | None = None
     audit: bool = False
+    _counted: dict[tuple[str, str], TokenCounts] = field(default_factory=dict)
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> SettingResult:
@@ -160,15 +162,19 @@ class Results:
         if tokenizer is None:
             return None
         # By what was found: rankings of one name may be others when they are made again, as of skipped questions.
-        found, chunks = ranked.units, ranked.candidates.units
+        found, chunks, resources = ranked.units, ranked.candidates.units, self.graph.corpus.resources
         name = fingerprint(["sizes", [list(found.shape), array_digest(found), chunks.name], tokenizer.fingerprint])
-        return self.graph.corpus.resources.workspace.load(
-            "sizes",
-            name,
-            f"sizes of what {setting.name} finds",
-            lambda folder: write_array(folder / "tokens.npy", token_counts(chunks, found, tokenizer)),
-            lambda folder: read_array(folder / "tokens.npy"),
-        )
+        known = self._counted.setdefault((chunks.name, tokenizer.fingerprint), TokenCounts(chunks, tokenizer))
+
+        def build(folder: Path) -> None:
+            count = len(known.missing(found))
+            with resources.working(f"tokens ({setting.name})", count, "chunks", "tokens") as progress:
+                write_array(folder / "tokens.npy", known.of(found, progress.advance))
+
+        what = f"sizes of what {setting.name} finds"
+        counts = resources.workspace.load("sizes", name, what, build, lambda folder: read_array(folder / "tokens.npy"))
+        known.keep(found, counts)
+        return counts
 
     def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]]) -> CostsPart:
         """What a setting and its parts take together, each embedding and each index counted once.
