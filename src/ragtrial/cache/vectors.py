@@ -151,7 +151,7 @@ class VectorCache:
         """The vectors of those ``keys`` that have one; what is damaged is removed."""
         found, damaged = dict[bytes, bytes](), list[bytes]()
         for key, vector, crc in self._rows("key, vector, crc", keys):
-            if crc32(vector, crc32(key)) == crc:
+            if _crc(key, vector) == crc:
                 found[key] = vector
             else:
                 damaged.append(key)

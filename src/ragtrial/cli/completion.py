@@ -1,4 +1,4 @@
-"""What a shell is told that may come next: reports, settings, metrics. Nothing where that cannot be known."""
+"""Completions for a shell: reports, settings, metrics. None where they cannot be known."""
 
 from __future__ import annotations
 

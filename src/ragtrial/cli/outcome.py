@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
             return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
         return interruption.report(error.__cause__ or error)
     except SystemExit as error:
-        # Click has put its own stdout in place: the reader of the help has gone. Or a shell was told what comes next.
+        # Click has put its own stdout in place: the reader of the help has gone. Or a shell has asked for completions.
         if sys.stdout is not out or "_RAGTRIAL_COMPLETE" in os.environ:
             return int(error.code or 0) if sys.stdout is out else 0
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)

@@ -156,6 +156,6 @@ def latency_warnings(latencies: Mapping[str, LatencyPart | None]) -> Iterator[Re
     why = f"up to {max(waits):.0%} of the time went into waiting for a processor" if waits else "the load was high"
     yield ReportWarning(
         WarningCode.LATENCY_LOADED,
-        f"the latency of {listed(loaded, 3)} was measured while other programs were at work ({why}), and is too high; "
-        "to measure it again on an idle machine, run `ragtrial cache prune --latency` and this again.",
+        f"the latency of {listed(loaded, 3)} was measured while other programs were at work ({why}): it is too high. "
+        "To measure it again when the machine is idle: `ragtrial cache prune CONFIG --latency`, then run again.",
     )

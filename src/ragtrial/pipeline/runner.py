@@ -34,7 +34,7 @@ class Runner:
         """What was built here; the artefact only until it is handed on, and if building gave it."""
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``, whose files are what was written; see ``Artefacts.artefact``.
+        """The artefact of ``stage``, whose files are as they were written; see ``Artefacts.artefact``.
 
         Raises what building it raises, or a stage that it needs; what was finished before is kept.
         """

@@ -125,13 +125,17 @@ class LatencyPart(Part):
     """Of fewer than 100 queries the slowest; null in a report of before it was measured."""
 
     p25: float | None = None
+    """A quarter of the queries took at most this; null in a report of before it was kept."""
+
     p75: float | None = None
-    """With ``p25`` the spread of the middle half; null in a report of before these were kept."""
+    """Three quarters took at most this; null in a report of before it was kept."""
 
     n: int
     machine: str
     date: str
     cpus: int | None = None
+    """The processors of the machine."""
+
     load: float | None = None
     """The load average of the minute before: programs that ran or were ready to; null where the system has none."""
 
