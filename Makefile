@@ -19,8 +19,9 @@ demo: $(VENV)/.demo
 	$(BIN)/ragtrial report latest
 	@echo "Next: $(BIN)/ragtrial compare"
 
+# Three workers keep two cores busy: tests wait for processes and disks.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Without whole runs, pages, commands, public data and slow tests, and with fewer drawn examples: for after each change.
 quick: $(VENV)/.dev
