@@ -114,7 +114,7 @@ class RetrievalEvaluator:
     @cached_property
     def results(self) -> Results:
         """What makes the results of settings from their stages."""
-        return Results(self.graph, self.config.embedder, self._audit)
+        return Results(self.graph, self.config.embedder, self._audit, self.config.evaluators.ties)
 
     @cached_property
     def scorer(self) -> Scorer:

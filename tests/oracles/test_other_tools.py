@@ -22,10 +22,12 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import write_experiment
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.evaluators import EVALUATORS
 from ragtrial.evaluation.grading import grade
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.experiment import run_experiment
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Mean, Query
 from scenarios import Scenario, scenario, scores
@@ -72,6 +74,23 @@ def test_scores_that_are_equal_have_one_order_for_all_metrics() -> None:
     assert of_ir_measures(ir_measures.RR, qrels, run) == [1.0]
     assert of_ir_measures(ir_measures.RR @ 10, qrels, run) == [0.5]
     assert ours("rr", qrels, run) == ours("rr@10", qrels, run) == [1.0]
+
+
+@pytest.mark.parametrize(("ties", "rank"), [("first", 2), ("trec", 1)])
+def test_equal_scores_of_a_run_go_by_id_from_either_end(ties: str, rank: int, tmp_path: Path) -> None:
+    """equal scores of documents in `run`"""
+    documents = {"a.txt": "hot bread", "b.txt": "hot bread", "c.txt": "cold tea"}
+    queries = [{"id": "q", "text": "bread", "relevant_docs": [{"doc": "b.txt"}]}]
+    experiment = write_experiment(
+        tmp_path, documents=documents, queries=queries, retrievers={"words": {"kind": "bm25", "top_k": 3}},
+        evaluators={"ties": ties, "primary_metric": "rr@3", "order_unaware": {"k": [1]}},
+    )  # fmt: skip
+    found = run_experiment(experiment.config()).settings[0]
+    assert found.scores["rr@3"].mean == 1 / rank
+    (row,) = found.queries
+    assert of_pytrec_eval("recip_rank", {"q": {"b.txt": 1}}, {"q": {hit.doc: hit.score or 0 for hit in row.hits}}) == {
+        "q": 1.0
+    }
 
 
 def test_scores_are_compared_in_full() -> None:

@@ -27,8 +27,9 @@ def command(
     """Write a run, or judgments, as trec_eval reads them.
 
     SOURCE may be whatever `ragtrial score` reads: a report, results, labels (with --qrels), any form of file. TARGET
-    may end in .gz, or be `-` for standard output. Scores are strictly decreasing, so that whoever sorts by them, in
-    single precision, too, sees the same order.
+    may end in .gz, or be `-` for standard output. Sorted as trec_eval sorts them, by score in single precision and
+    equal ones by id, the last first, rows keep their order: with their own scores if these do that, else with scores
+    that count down.
     """
     from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
     from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments

@@ -77,6 +77,9 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     if options.unit == "document" and "span_coverage" in options.model_fields_set:
         message = "evaluators.span_coverage has no effect without unit: span; set that, or leave it out."
         faults.append((("evaluators", "span_coverage"), message))
+    if options.unit == "span" and options.ties == "trec":
+        message = "evaluators.ties is trec, which orders documents; leave it out under unit: span."
+        faults.append((("evaluators", "ties"), message))
     if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
             "evaluators.budget counts tokens of the custom embedder, which has no tokenizer; give it a tokenizer_model."

@@ -76,6 +76,10 @@ class EvaluatorOptions(Options):
     no_relevant: Literal["skip", "zero"] = "skip"
     """Whether queries without relevant documents are left out of the means, or count as 0."""
 
+    ties: Literal["first", "trec"] = "first"
+    """Which of documents with equal scores is ranked higher: the first by id, or, as trec_eval and public leaderboards
+    have it, the last by id."""
+
     primary_metric: MetricText | None = None
     """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
 

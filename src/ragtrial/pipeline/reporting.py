@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from ragtrial.report.environment import environment
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, part_file
 
 _FEW_JUDGED = 0.5
+_TIED = 0.001
+"""How far equal scores may move a mean before that is told: less hardly shows among four digits."""
 
 
 def build_report(
@@ -51,6 +53,7 @@ def build_report(
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
     settings = [_setting_part(one) for one in scored]
     told += latency_warnings({one.name: one.latency for one in settings})
+    told += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
     told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -98,6 +101,23 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
             WarningCode.FEW_JUDGED,
             f"of {len(few)} of {len(shares)} settings less than half of the first {k} hits are judged ({lowest}: "
             f"{shares[lowest]:.0%}), and the others count as wrong. `ragtrial pool` says which to judge first.",
+        )
+
+
+def tie_warnings(
+    tied: Mapping[str, tuple[float, float] | None], primary: str, ties: Literal["first", "trec"]
+) -> Iterator[ReportWarning]:
+    """That the order of equal scores decides means of the primary metric: of which settings, and most of which."""
+    ranges = {name: one for name, one in tied.items() if one is not None and one[1] - one[0] >= _TIED}
+    if ranges:
+        name = max(ranges, key=lambda one: ranges[one][1] - ranges[one][0])
+        low, high = ranges[name]
+        order = "the last by id counts first, as in trec_eval" if ties == "trec" else "the first by id counts first"
+        advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
+        yield ReportWarning(
+            WarningCode.TIES,
+            f"documents with equal scores: {primary} of {name} is from {low:.4f} to {high:.4f} by their order"
+            f"{'' if len(ranges) == 1 else f', and {len(ranges) - 1} more settings move'}; {order}{advice}.",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.fingerprints import fingerprint
@@ -88,12 +88,14 @@ class Results:
     """Makes the results of settings from their stages.
 
     Contexts are counted in tokens of ``counted_by``, so that they are the same for all settings; by default of each
-    setting's own embedder. ``audit`` compares with exact search also indexes of many vectors.
+    setting's own embedder. ``audit`` compares with exact search also indexes of many vectors. ``ties`` are broken in
+    rankings that are cut: so what a setting finds does not depend on how deep others look.
     """
 
     graph: Graph
     counted_by: Embedder | None = None
     audit: bool = False
+    ties: Literal["first", "trec"] = "first"
     _counted: dict[tuple[str, str], TokenCounts] = field(default_factory=dict)
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
@@ -111,7 +113,7 @@ class Results:
                         with timed(timings, name):
                             artefact(stage)
         with timed(timings, "retrieval"):
-            ranked = artefact(run.ranking).cut(Depth(units=setting.retriever.top_k))
+            ranked = self._ordered(artefact(run.ranking).cut(Depth(units=setting.retriever.top_k)))
             tokens = self._tokens(setting, ranked)
         latency = audited = None
         if run.latency is not None:
@@ -121,6 +123,7 @@ class Results:
         if run.audit is not None and (self.audit or is_small):
             with timed(timings, "audit"):
                 audited = artefact(run.audit)
+                audited = replace(audited, exact=self._ordered(audited.exact))
         chunks = ranked.candidates.units
         described: dict[str, Any] | None = artefact(stages.index) if stages.index else None
         return SettingResult(
@@ -138,6 +141,10 @@ class Results:
             costs=self._costs(stages, run.ranking.mark_used()),
             parts=tuple(self._components(setting, run.ranking)),
         )
+
+    def _ordered(self, ranked: Ranked) -> Ranked:
+        library = self.graph.corpus.library
+        return ranked.with_last_first(library.id_order) if self.ties == "trec" else ranked
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""

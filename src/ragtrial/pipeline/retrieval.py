@@ -61,7 +61,7 @@ class Ranked:
         """Hits read for each query: down to the last that is kept, or all where there are too few."""
         if not self.rankings.depth:
             return self.seen
-        return np.where(self.rankings.lengths == self.rankings.depth, self.places[:, -1], self.seen)
+        return np.where(self.rankings.lengths == self.rankings.depth, self.places.max(axis=1), self.seen)
 
     @property
     def dropped(self) -> Counts:
@@ -73,6 +73,15 @@ class Ranked:
         candidates = replace(self.candidates, rankings=self.candidates.rankings.cut(depth.candidates))
         rankings, units, places = self.rankings.cut(depth.units), self.units[:, : depth.units], self.places
         return Ranked(candidates, rankings, units, places[:, : depth.units], self.seen, self.stages)
+
+    def with_last_first(self, place: Counts) -> Ranked:
+        """Where scores are equal, what has the highest ``place``, shape (documents,), comes first."""
+        rankings = self.rankings
+        groups = np.cumsum(np.diff(rankings.scores, axis=1, prepend=np.nan) != 0, axis=1)  # NaN is equal to nothing
+        order = np.lexsort((-place[rankings.codes], groups))
+        codes, units = (np.take_along_axis(one, order, axis=1) for one in (rankings.codes, self.units))
+        places = np.take_along_axis(self.places, order, axis=1)
+        return replace(self, rankings=Rankings(codes, rankings.scores), units=units, places=places)
 
     def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
         """Write all of it into ``folder``; units that are not ``known`` by their name, too."""

@@ -13,6 +13,7 @@ from ragtrial.config.models import EvaluatorOptions
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import LabelsError
+from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
@@ -28,7 +29,10 @@ from ragtrial.report.schema import AuditPart, BudgetPart, MeanPart
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The rankings of a setting, graded, and what the evaluators say of them."""
+    """The rankings of a setting, graded, and what the evaluators say of them.
+
+    ``tied`` is how far other orders of equal scores would move the mean of the primary metric; None if they cannot.
+    """
 
     query_ids: tuple[str, ...]
     result: SettingResult
@@ -36,6 +40,7 @@ class Scored:
     evaluations: dict[str, Evaluation]
     audit: AuditPart | None
     budget: BudgetPart | None
+    tied: tuple[float, float] | None
 
 
 class Scorer:
@@ -69,7 +74,8 @@ class Scorer:
             part = audit(result.ranked, result.audited, evaluations, exact)
         if options.budget is not None:
             budget = within_budget(graded, result.sizes, options.budget, metrics, options, skipped)
-        return Scored(tuple(query.id for query in self._queries), result, graded, evaluations, part, budget)
+        tied = tied_means(result.ranked.rankings, graded, evaluations[str(metrics.primary)])
+        return Scored(tuple(query.id for query in self._queries), result, graded, evaluations, part, budget, tied)
 
     def _graded(self, result: SettingResult, ranked: Ranked) -> GradedRankings:
         options, top_k, chunks = self._options, result.setting.retriever.top_k, result.chunks
@@ -93,6 +99,31 @@ def evaluated(
     if skipped is None or not skipped.any():
         return made
     return {name: replace(one, counted=one.counted & ~skipped) for name, one in made.items()}
+
+
+def tied_means(rankings: Rankings, graded: GradedRankings, evaluation: Evaluation) -> tuple[float, float] | None:
+    """The lowest and the highest mean of ``evaluation`` over all orders of equal scores of documents in ``rankings``.
+
+    None if all are equal, if no order is known to be best, and for passages.
+    """
+    if graded.unit == "span" or not len(graded.ranks):
+        return None
+    scores = rankings.scores
+    ranks = np.broadcast_to(np.arange(1, rankings.depth + 1, dtype=np.int32), scores.shape)
+    differs = np.diff(scores, axis=1) != 0  # what is not known is equal to nothing
+    begins = np.pad(differs, ((0, 0), (1, 0)), constant_values=True)
+    ends = np.pad(differs, ((0, 0), (0, 1)), constant_values=True)
+    first = np.maximum.accumulate(np.where(begins, ranks, 0), axis=1)
+    last = np.minimum.accumulate(np.where(ends, ranks, rankings.depth)[:, ::-1], axis=1)[:, ::-1]
+    here = graded.rows, graded.ranks - 1
+    whole = replace(graded, ties=np.stack([first[here], last[here]], axis=1).astype(np.int32))
+    if not ties_that_matter(whole).any():
+        return None
+    values = tie_range(evaluation.metric, whole)
+    if values is None:
+        return None
+    low, high = (replace(evaluation, values=one).mean.mean for one in (values.low, values.high))
+    return None if low is None or high is None or low == high else (low, high)
 
 
 def within_budget(

@@ -148,7 +148,9 @@ def test_a_run_says_what_its_vectors_are_like(tmp_path: Path, space: Space, norm
     assert health
     assert (health.vectors, health.distinct_texts, health.dimension, health.zeros) == (4, 3, 2, 1)
     assert [health.shortest, health.longest] == pytest.approx(lengths)
-    expected = {"zero-vectors", "duplicate-texts"} | ({"unnormalised"} if not normalize and space != "l2" else set())
+    expected = {"zero-vectors", "duplicate-texts", "ties"} | (
+        {"unnormalised"} if not normalize and space != "l2" else set()
+    )
     assert {warning.code for warning in report.warnings} == expected
 
 

@@ -80,7 +80,8 @@ TOP_LEVEL = (
     "latency, seed"
 )
 EVALUATORS = (
-    "unit, span_coverage, budget, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
+    "unit, span_coverage, budget, relevance_threshold, no_relevant, ties, primary_metric, order_unaware, order_aware, "
+    "graded"
 )
 
 

@@ -86,12 +86,13 @@ def written(tmp_path: Path, values: list[float] | None, *, by_rank: bool = False
     return said, (tmp_path / "run.txt").read_text(encoding="utf-8")
 
 
-def test_scores_are_the_runs_own_only_where_they_fall_in_32_bits(tmp_path: Path) -> None:
+def test_scores_are_the_runs_own_only_where_they_say_the_order_in_32_bits(tmp_path: Path) -> None:
     own = "q Q0 b 1 0.30000000000000004 mine\nq Q0 a 2 0.2 mine\nq Q0 c 3 -1.0 mine\n"
     by_rank = "q Q0 b 1 3 mine\nq Q0 a 2 2 mine\nq Q0 c 3 1 mine\n"
     assert written(tmp_path, [0.1 + 0.2, 0.2, -1.0]) == ("own", own)
+    assert written(tmp_path, [0.1 + 0.2, 0.3, 0.2])[0] == "own", "b comes before a where scores are equal"
     others: list[list[float] | None] = [
-        [0.1 + 0.2, 0.3, 0.2], [3, 2, 2], [1, 2, 3], [math.inf, 1, 0], [1e39, 1, 0], [1, math.nan, 0], None,
+        [3, 0.1 + 0.2, 0.3], [3, 2, 2], [1, 2, 3], [math.inf, 1, 0], [1e39, 1, 0], [1, math.nan, 0], None,
     ]  # fmt: skip
     for values in others:
         assert written(tmp_path, values) == ("by rank", by_rank)

@@ -276,7 +276,7 @@ def test_metrics_deeper_than_what_was_kept_are_refused(tmp_path: Path) -> None:
     assert rescore(parent, metrics="ndcg@3").settings[0].scores["ndcg@3"] == parent.settings[0].scores["ndcg@3"]
 
 
-@pytest.mark.parametrize("override", ["seed=1", "evaluators.unit=span"])
+@pytest.mark.parametrize("override", ["seed=1", "evaluators.unit=span", "evaluators.ties=trec"])
 def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -> None:
     parent = run_experiment(write_experiment(tmp_path).config())
     with pytest.raises(InputError) as error:

@@ -23,7 +23,7 @@ def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
     """Write a run whose rows stand best first; returns which scores it was written with.
 
     trec_eval sorts by score, as numbers of 32 bits, and equal ones by document id; the rank column means nothing to
-    it. The scores of the run are written, in full, if they fall from row to row even so; else those that say the order,
+    it. The scores of the run are written, in full, if that gives the order of its rows; else those that say the order,
     for all queries. The run's name is the last column.
 
     Raises RunFileError for ids and names that are empty, have white space, or begin a query with ``#`` (a comment), for
@@ -35,7 +35,7 @@ def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
             f"the run's name {shown(ranked.name)} is empty or has white space, which ends a column; give it another."
         )
     rows = _checked_rows(ranked.queries, ranked.starts, ranked.documents, faults)
-    own = _scores_fall(ranked)
+    own = _scores_say_the_order(ranked)
     faults.raise_any()
     values = ranked.values.tolist() if own and ranked.values is not None else []
     with opened(target) as file:
@@ -64,16 +64,20 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
             file.write(encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
 
 
-def _scores_fall(ranked: Run) -> bool:
-    """Whether the scores of every query fall from row to row, as numbers of 32 bits."""
+def _scores_say_the_order(ranked: Run) -> bool:
+    """Whether trec_eval has the rows of every query in their order: by score, as numbers of 32 bits, then by id."""
     if ranked.values is None or ranked.by_rank:
         return False
     with np.errstate(over="ignore"):
         scores = ranked.values.astype(np.float32)
-    falls = np.ones(len(scores), dtype=np.bool_)
-    falls[1:] = scores[1:] < scores[:-1]
-    falls[ranked.starts[:-1][np.diff(ranked.starts) > 0]] = True  # the first of a query has none before it
-    return bool(falls.all() and np.isfinite(scores).all())
+    rises, is_equal = np.zeros((2, len(scores)), dtype=np.bool_)
+    rises[1:], is_equal[1:] = scores[1:] > scores[:-1], scores[1:] == scores[:-1]
+    begins = ranked.starts[:-1][np.diff(ranked.starts) > 0]
+    rises[begins] = is_equal[begins] = False  # the first of a query has none before it
+    if rises.any() or not np.isfinite(scores).all():
+        return False
+    ids = list(ranked.documents) if is_equal.any() else []
+    return all(ids[row].encode() < ids[row - 1].encode() for row in np.flatnonzero(is_equal).tolist())
 
 
 def _checked_rows(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> list[list[str]]:

@@ -37,9 +37,8 @@ from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warni
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.scores import evaluated, grade_chunks, means, within_budget
+from ragtrial.pipeline.scores import evaluated, grade_chunks, means, tied_means, within_budget
 from ragtrial.progress import Progress, Silent
-from ragtrial.rankings import from_rows
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import PARTS, Report, new_run_id, read_lines, write_report
@@ -51,7 +50,7 @@ from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_giv
 from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_setting
 
 _OF_LABELS = {
-    WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS,
+    WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS, WarningCode.TIES,
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
@@ -109,7 +108,7 @@ def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> Ex
         Fault(f"--set #{number}", message=f"{key} says what was ranked, which another run alone can change; only "
               "other keys of evaluators can be set.")
         for number, key in enumerate(keys, 1)
-        if not key.startswith("evaluators.") or key == "evaluators.unit"
+        if not key.startswith("evaluators.") or key in ("evaluators.unit", "evaluators.ties")
     ]  # fmt: skip
     if faults:
         raise InputError(*faults)
@@ -157,6 +156,7 @@ class _Judged:
     evaluations: dict[str, Evaluation]
     sizes: ContextSizes
     budget: BudgetPart | None
+    tied: tuple[float, float] | None
 
     def part(self) -> SettingPart:
         """What the report says of it. Of an index without its exact rankings, what it loses is not known."""
@@ -223,6 +223,8 @@ class _Rescoring:
             warnings += reporting.budget_warnings(one.setting.part.name, one.budget)
         graded = {one.setting.part.name: one.graded for one in judged}
         warnings += reporting.judged_warnings(graded, self._metrics.primary.k)
+        tied = {one.setting.part.name: one.tied for one in judged}
+        warnings += reporting.tie_warnings(tied, str(self._metrics.primary), options.ties)
         dataset = {
             "queries": len(queries),
             "labels_fingerprint": fingerprint([query.model_dump(mode="json") for query in queries]),
@@ -308,13 +310,15 @@ class _Rescoring:
             budget, sizes = None, one.sizes(self._tokens)
             if options.budget is not None and sizes.tokens is not None:
                 budget = within_budget(graded, sizes, options.budget, self._metrics, options, one.skipped)
-            judged.append(_Judged(one, graded, evaluations, sizes, budget))
+            tied = None
+            if options.unit == "document":
+                tied = tied_means(one.documents(self._library), graded, evaluations[str(self._metrics.primary)])
+            judged.append(_Judged(one, graded, evaluations, sizes, budget, tied))
         return judged
 
     def _graded(self, setting: StoredSetting, labels: SpanLabels | DocumentLabels) -> GradedRankings:
         if isinstance(labels, DocumentLabels):
-            positions, threshold = self._library.positions, self._options.relevance_threshold
-            ranked = from_rows([[positions[doc] for doc in row["docs"]] for row in setting.rows])
+            ranked, threshold = setting.documents(self._library), self._options.relevance_threshold
             return grade_codes(ranked, labels.judgments, labels.codes, setting.top_k, threshold)
         whole = self._all_chunks(setting)
         if whole is None:

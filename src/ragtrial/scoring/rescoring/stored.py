@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ class StoredSetting:
     def skipped(self) -> Bools:
         """Which queries could not be answered, shape (queries,)."""
         return np.array([query.skipped for query in self.queries], dtype=np.bool_)
+
+    def documents(self, library: Library) -> Rankings:
+        """The ranked documents, by their places in ``library``, and their scores."""
+        codes = [[library.positions[doc] for doc in row["docs"]] for row in self.rows]
+        return from_rows(codes, [[math.nan if one is None else one for one in row["scores"]] for row in self.rows])
 
     def chunks(self, library: Library, whole: Chunks | None) -> tuple[Rankings, ChunkSpans]:
         """The ranked chunks and where each is: by their places in ``whole`` where all chunks are known."""
