@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,7 @@ from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, 
 from ragtrial.errors import CorpusError, Fault, counted
 from ragtrial.records import Document, ReportWarning, WarningCode
 
-READER_VERSION = 2
+READER_VERSION = 3
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
 
 OnError = Literal["stop", "skip"]
@@ -27,6 +28,9 @@ OnError = Literal["stop", "skip"]
 
 SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm", ".pdf"}
 LINKED_FOLDER = "linked folder"
+MOST_CHARACTERS = 10_000_000
+"""Characters of a document, bytes of a text file: about ten long books. Longer ones are data, and would fill memory."""
+
 _MOST_FAULTS = 20
 _FIRST_HEADING = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
 _NO_PROSE = re.compile(r"\A---\n.*?\n---$|^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -179,7 +183,12 @@ def _file_document(path: Path, name: str) -> Document:
         raise CorpusError(Fault(str(path), message=message))
     if _is_pdf(path):
         pdf = read_pdf(path)
+        if message := _too_long(len(pdf.text), "characters"):
+            raise CorpusError(Fault(str(path), message=message))
         return Document(name, pdf.text, pdf.title, pdf.pages)
+    with suppress(OSError):  # which reading says better
+        if message := _too_long(path.stat().st_size, "bytes"):
+            raise CorpusError(Fault(str(path), message=message))
     text = read_text(path, CorpusError)
     title = ""
     if path.suffix.lower() in (".html", ".htm"):
@@ -188,6 +197,13 @@ def _file_document(path: Path, name: str) -> Document:
     if path.suffix.lower() in (".md", ".markdown"):
         title = _heading(text)
     return Document(name, text, normalised(title))
+
+
+def _too_long(size: int, unit: str) -> str:
+    """What is wrong with a document of so many units; empty if nothing is."""
+    if size <= MOST_CHARACTERS:
+        return ""
+    return f"has {size:,} {unit}; a document may have {MOST_CHARACTERS:,}. Split it, or leave it out."
 
 
 def _heading(text: str) -> str:
@@ -214,6 +230,8 @@ def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
             message = f"document id {name!r} has half of a surrogate pair."
         elif str(name) in seen:
             message = f"document {str(name)!r} is in line {seen[str(name)]} already."
+        elif too_long := _too_long(len(text), "characters"):
+            message = f"document {str(name)!r} {too_long}"
         else:
             seen[str(name)] = number
             yield Document(str(name), normalised(text), normalised(title))

@@ -9,7 +9,7 @@ import re
 import unicodedata
 import zlib
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from ragtrial.errors import Fault, InputError, did_you_mean
@@ -17,14 +17,27 @@ from ragtrial.errors import Fault, InputError, did_you_mean
 _MOST_LOOKED_AT = 10_000
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAY_BE_MARKS = re.compile("[^\\x00-\u02ff]{200,}")
+"""Long stretches without a Latin letter, space or digit: all that may have many combining marks in a row."""
 
 
 def normalised(text: str) -> str:
     """``text`` with line feeds as line ends, in Unicode form NFC, half surrogate pairs replaced: what spans count."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _LONE_SURROGATE.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    text = _MAY_BE_MARKS.sub(_marks_in_order, _LONE_SURROGATE.sub("\ufffd", text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def _marks_in_order(stretch: re.Match[str]) -> str:
+    """The stretch with combining marks in a row sorted as NFC has them, for which Python takes quadratic time.
+
+    Source: https://www.unicode.org/versions/Unicode16.0.0/core-spec/chapter-3/ (D108, D109).
+    """
+    runs = groupby(stretch.group(), key=lambda character: unicodedata.combining(character) > 0)
+    return "".join("".join(sorted(run, key=unicodedata.combining) if are_marks else run) for are_marks, run in runs)
 
 
 def text_hash(text: str) -> str:

@@ -99,6 +99,14 @@ def test_text_that_is_not_of_the_language_loses_nothing() -> None:
     assert "".join("".join(chunks(text, "java", 50)).split()) == "".join(text.split())
 
 
+def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:
+    """Such text takes the parser time that grows with the square of its length: 32 kB of this, more than a minute."""
+    text = "<!-- " * 6_000
+    recursive = CHUNKERS["recursive"].model_validate({"unit": "characters", "size": 100, "overlap": 0})
+    pieces = [text[span.start : span.end] for span in recursive.split(text, LengthFunction(range(len(text))))]
+    assert chunks(text, "python", 100) == pieces
+
+
 def test_code_nested_deeper_than_anybody_writes_is_cut_as_any() -> None:
     text = "x = " + "[\n" * 3000 + "1" + "]\n" * 3000
     assert all(len(piece) <= 100 for piece in chunks(text, "python", 100))

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, read_documents, unsupported_files
+from ragtrial.dataset.documents import (
+    MOST_CHARACTERS,
+    corpus_files,
+    corpus_fingerprint,
+    read_documents,
+    unsupported_files,
+)
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Document
 
@@ -125,6 +131,22 @@ def test_every_file_that_is_not_utf8_is_named_after_the_good_ones_were_read(tmp_
         f"{tmp_path}/a.txt:2: byte 0xe9 is not UTF-8; {hint}\n{tmp_path}/c.md:1: byte 0xff is not UTF-8; {hint}"
         + way_on(tmp_path)
     )
+
+
+def test_a_document_too_long_is_refused_by_name_and_one_as_long_as_may_be_is_read(tmp_path: Path) -> None:
+    """In a file of its own and in a row of a corpus.jsonl."""
+    for name, length in (("fits", MOST_CHARACTERS), ("long", MOST_CHARACTERS + 1)):
+        folder = tmp_path / name
+        write_files(folder, {"a.txt": "a" * length, "corpus.jsonl": json.dumps({"_id": "a", "text": "a" * length})})
+        for corpus, place, document in (
+            (folder, "a.txt: has", ""),
+            (folder / "corpus.jsonl", ":1: ", "document 'a' has"),
+        ):
+            if name == "fits":
+                assert [len(one.text) for one in read_documents(corpus)] == [MOST_CHARACTERS]
+                continue
+            with pytest.raises(CorpusError, match=f"{place}{document} 10,000,001 .*; a document may have 10,000,000"):
+                list(read_documents(corpus))
 
 
 def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:

@@ -54,10 +54,14 @@ def test_entities_are_read_as_characters() -> None:
         ("<p>a<p>b<p>c", "a\n\nb\n\nc"),
         ("<div><b>a<p>b", "a\n\nb"),
         ("<h2>Head", "## Head"),
-        ("a</p></div></b>b</script>c", "a\n\nbc"),
+        ("<p>a</p></div></b>b</script>c", "a\n\nbc"),
         ("seen<script>never closed <p>x</p>", "seen"),
         ("seen<style>p {", "seen"),
-        ("<ul><li>a<li>b", "a\nb"),
+        ("<ul><li>a<li>b", "a\n\nb"),
+        ("<textarea>a<b></textarea>c", "a<b>c"),
+        ("a" + "<!--" * 20_000, "a"),
+        ("a" + "<a href='" * 20_000, "a"),
+        ("<div>" * 20_000 + "deep", "deep"),
     ],
 )
 def test_unclosed_and_stray_tags_lose_no_text_that_is_seen(page: str, text: str) -> None:

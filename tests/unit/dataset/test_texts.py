@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text, text_hash
 from ragtrial.errors import CorpusError, LabelsError
@@ -31,6 +32,12 @@ from text_strategies import any_texts
 )
 def test_line_ends_composition_and_half_surrogates_are_normalised(written: str, read: str) -> None:
     assert normalised(written) == read
+
+
+@given(st.lists(st.text("\u0301\u0316\u0344\u0f71\u093c\u0345\u1100\u1161é漢", min_size=60), max_size=6))
+def test_many_combining_marks_in_a_row_are_normalised_as_unicode_has_it(texts: list[str]) -> None:
+    text = "a".join(texts) + "".join(texts)
+    assert normalised(text) == unicodedata.normalize("NFC", text)
 
 
 @given(any_texts)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version as installed_version
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,6 +34,12 @@ _GRAMMARS = {  # the package, and what of it gives the grammar, where that is no
 _DEEPEST = 60
 """Depths beyond this are one: code nested deeper is generated, and is cut at its lines."""
 
+_READ_BYTES = 65_536
+_BYTES_PER_STEP = 10
+"""The parser tells of every hundredth step or so; real code has fewer than one for 50 bytes. Where more are needed, the
+text is not of the language, and the search for what it might mean takes time that grows with the square of its length.
+"""
+
 _LINE_BEGINS = re.compile(rb"^[^\S\n]*(?=\S)", re.MULTILINE)
 
 
@@ -42,8 +49,11 @@ class CodeChunker(SizedChunker):
 
     A class too large is cut at its methods, a method at its statements, and a statement at the lines inside it. A
     comment or an attribute goes with what follows it on the next line, and the first line of a definition with its
-    body. Code with mistakes is cut where the parser still understands it. Needs the extra ``code``.
+    body. Code with mistakes is cut where the parser still understands it, and text that is no code as ``recursive``
+    cuts. Needs the extra ``code``.
     """
+
+    revision: ClassVar[int] = 2
 
     kind: Literal["code"] = "code"
     """Source code at definitions and statements, the outermost first. Needs the extra `code`."""
@@ -62,13 +72,29 @@ class CodeChunker(SizedChunker):
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         source = text.encode()
-        depths = _depths(self._parser().parse(source).root_node, source)
+        root = self._parsed(source)
+        depths = _depths(root, source) if root else {}
         if len(source) > len(text):
             begins_character = (np.frombuffer(source, dtype=np.uint8) & 0xC0) != 0x80
             character = np.cumsum(begins_character) - 1
             depths = {int(character[place]): depth for place, depth in depths.items()}
         stretches = Outline(text, depths).cut(0, len(text), Measure(ruler, *self.window(ruler)))
         return chunks_of(text, stretches)
+
+    def _parsed(self, source: bytes) -> Node | None:
+        """The root of the syntax tree, or None where the parser would search too long: see ``_BYTES_PER_STEP``."""
+        most, steps = 1_000 + len(source) // _BYTES_PER_STEP, count(1)
+        try:
+            return (
+                self._parser()
+                .parse(
+                    lambda start, _: source[start : start + _READ_BYTES],
+                    progress_callback=lambda *_: next(steps) > most,
+                )
+                .root_node
+            )
+        except ValueError:  # it was stopped
+            return None
 
     def _parser(self) -> Parser:
         package, function = _grammar(self.language)
