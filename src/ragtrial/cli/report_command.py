@@ -11,11 +11,12 @@ import click
 from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.errors import Fault, InputError, PlotError
+from ragtrial.errors import Fault, InputError, PlotError, ReportError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
     from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.report.model import Report
 
 
 class _PlotOption(click.Option):
@@ -39,6 +40,7 @@ class _PlotOption(click.Option):
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
               help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
+@click.option("--verify", is_flag=True, help="Write nothing; compare each file of the reports with its checksum.")
 @click.option("--open", "opens", is_flag=True, help="Open the file in a browser.")
 @common_options
 def command(
@@ -48,6 +50,7 @@ def command(
     setting: str | None,
     output: str | None,
     *,
+    verify: bool,
     opens: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
@@ -55,6 +58,10 @@ def command(
     from ragtrial.views.page import page
     from ragtrial.views.plots.drawing import check_plot
 
+    if verify:
+        if (plot, setting, output, opens) != (None, None, None, False):
+            raise InputError("--verify writes nothing; leave out --plot, --setting, -o and --open.")
+        return _verify(terminal, compared)
     target = output or (f"{plot}.svg" if plot else "report.html")
     if plot is not None:
         check_plot(plot, target, setting)
@@ -73,6 +80,30 @@ def command(
     if opens and not webbrowser.open(Path(target).resolve().as_uri()):
         terminal.note("There is no browser to open it with; set BROWSER, or open the file by hand.")
     terminal.say_json({"exit_code": 0, "wrote": [target], "bytes": len(content)})
+    return 0
+
+
+def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
+    """Say of every report that its files are as they were written. Raises ReportError that names all that are not."""
+    from ragtrial.report.model import load_report
+
+    sound: list[Report] = []
+    faults: list[Fault] = []
+    for reference in compared.reports:
+        try:
+            report = load_report(reference, compared.results)
+            report.verify()
+            sound.append(report)
+        except ReportError as error:
+            faults += error.faults
+    for report in sound:
+        what = counted(len(report.files) + 1, "file")
+        said = f"{what} as written" if report.checksum else "no checksums; an earlier version wrote it"
+        terminal.say(f"{report.folder}: {said}")
+    if faults:
+        raise ReportError(*faults)
+    whole = [str(report.folder) for report in sound if report.checksum]
+    terminal.say_json({"exit_code": 0, "whole": whole, "without_checksums": len(sound) - len(whole)})
     return 0
 
 
