@@ -14,6 +14,7 @@ from ragtrial.cache.seals import Seal
 from ragtrial.cache.workspace import DAMAGE
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
 from ragtrial.pipeline.graph import Graph, SettingRun
+from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in
 from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
@@ -98,21 +99,21 @@ class _Walk:
         yield from (stage for kind in KINDS for stage in found if stage.kind == kind)
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
-        """The stages of a setting that are shown; of a part the rankings only where something is made of them."""
+        """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
             yield from (stage for stage in (one.chunks, texts, one.embeddings, one.index) if stage)
-        yield from self._rankings(run.ranking)
+        yield from self._with_parts(run.ranking)
         if run.latency is not None:
-            yield run.latency
+            yield from self._with_parts(run.latency)
         is_small = run.stages.chunks is not None and run.stages.chunks.amount(self).count < AUDITED_BELOW
         if run.audit is not None and (self._audit or is_small):
             yield run.audit
 
-    def _rankings(self, stage: RankingStage) -> Iterator[RankingStage]:
+    def _with_parts(self, stage: RankingStage | LatencyStage) -> Iterator[Stage[Any]]:
         if self._own_missing(stage):
             for part in stage.parts:
-                yield from self._rankings(part)
+                yield from self._with_parts(part)
         yield stage
 
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
@@ -146,7 +147,7 @@ class _Walk:
     def _lacking(self, stage: Stage[Any]) -> list[Stage[Any]]:
         """What a run would make for ``stage``: itself, and those that it needs that are not shown by themselves."""
         own = [stage] if self._own_missing(stage) else []
-        if isinstance(stage, RankingStage) and not own:
+        if isinstance(stage, RankingStage | LatencyStage) and not own:
             return []
         hidden = (need for need in stage.needs if need not in self._settings and need.shown_as != "documents")
         return list(dict.fromkeys([*own, *(one for need in hidden for one in self._lacking(need))]))

@@ -88,8 +88,7 @@ class Graph:
             ranking = self.ranking(setting, self.questions, depth)
             latency = audit = None
             if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
-                made = LatencyStage(corpus.resources, stages, ranking, self.unit, self._seed)
-                latency = corpus.once(made)
+                latency = self._latency_of(ranking, depth)
             twin = exact_twin(setting)
             if stages.index is not None and twin is not None:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
@@ -97,6 +96,14 @@ class Graph:
                 audit = corpus.once(AuditStage(corpus.resources, setting, stages.index, ranking, exact))
             self._runs[setting] = SettingRun(stages, ranking, latency, audit)
         return self._runs[setting]
+
+    def _latency_of(self, ranking: RankingStage, depth: Depth) -> LatencyStage:
+        corpus, setting, parts = self.corpus, ranking.setting, tuple[LatencyStage, ...]()
+        if all(part.questions is ranking.questions for part in ranking.parts):
+            looked_at = Depth(candidates=setting.depth_of_parts)
+            parts = tuple(self._latency_of(part, looked_at) for part in ranking.parts)
+        made = LatencyStage(corpus.resources, ranking.stages, ranking, parts, self.unit, depth, self._seed)
+        return corpus.once(made)
 
     def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:
         """The rankings of a setting, or of a part, that serve ``depth``."""

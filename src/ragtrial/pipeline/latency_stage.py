@@ -9,11 +9,11 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,27 +21,51 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.refiners import Refiner
+from ragtrial.components.retrievers import Candidates
 from ragtrial.errors import listed
 from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.retrieval import Depth
+from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
-from ragtrial.records import ReportWarning, Unit, WarningCode
+from ragtrial.rankings import Rankings
+from ragtrial.records import Question, ReportWarning, Unit, WarningCode
 from ragtrial.report.schema import LatencyPart
-
-T = TypeVar("T")
 
 SAMPLE = 50
 _WARM_UP = 3
 _PERCENTILES = (25, 50, 75, 95, 99)
 
 
+@dataclass(frozen=True)
+class Latency:
+    """What was measured: ``summary`` has the fields of ``LatencyPart``, ``seconds`` are of each query, by its text."""
+
+    summary: Mapping[str, Any]
+    seconds: Mapping[str, float]
+
+    def after(self, parts: Sequence[Latency]) -> Latency:
+        """Of queries for which all of ``parts`` are asked first, one after the other."""
+        steps = [self, *parts]
+        seconds = {asked: sum(step.seconds[asked] for step in steps) for asked in self.seconds}
+        loads, shares = ([step.summary[name] for step in steps] for name in ("load", "waited"))
+        took = [sum(step.seconds[asked] for asked in seconds) for step in steps]
+        others = {
+            "load": None if None in loads else max(loads),
+            "waited": None if None in shares else float(np.average(shares, weights=took)),
+        }
+        return Latency({**self.summary, **_percentiles(list(seconds.values())), **others}, seconds)
+
+
 @dataclass(eq=False)
-class LatencyStage(Stage[dict[str, Any] | None]):
+class LatencyStage(Stage[Latency | None]):
     """How long single queries of a setting take; None without queries. Measured with its indexes open and warm.
 
     What was measured of other queries serves as well, unless it was of half as many or fewer.
+
+    A refiner's ``parts`` are asked one after the other: to what was measured of them, once for all that is made of
+    them, the time is added that it takes over what they found. Where too few of their queries are asked here, or they
+    were measured on another machine, all is measured together.
     """
 
     kind = "latency"
@@ -50,15 +74,19 @@ class LatencyStage(Stage[dict[str, Any] | None]):
     resources: Resources
     stages: SettingStages
     ranking: RankingStage
+    parts: tuple[LatencyStage, ...]
     unit: Unit
+    depth: Depth
     seed: int
 
     def __post_init__(self) -> None:
-        self.needs = (self.ranking,)
+        self.needs = (self.ranking, *self.parts)
         self._questions = self.ranking.questions
         self._count = min(len(self._questions), SAMPLE)
-        self._rate = " ".join(["latency", *(one.setting.retriever.kind for one in self.stages.tree())])
-        self.label = self.stages.setting.name
+        setting, looked_at = self.stages.setting, self.depth.candidates
+        searched = [setting] if self.parts else [one.setting for one in self.stages.tree()]
+        self._rate = " ".join(["latency", *(one.retriever.kind for one in searched)])
+        self.label = f"{setting.name}, {looked_at:,} hits" if looked_at else setting.name
         self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
@@ -67,8 +95,8 @@ class LatencyStage(Stage[dict[str, Any] | None]):
         # A retriever gets one question at a time, whatever its batches are; a refiner has many hits of that one.
         refiners = [one.retriever.model_dump() for one in tree if isinstance(one.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
-        top_k = self.stages.setting.retriever.top_k
-        return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches}
+        depth = {"top_k": self.depth.units, "hits looked at": self.depth.candidates}
+        return {**depth, "seed": self.seed, "devices": devices, "batches": batches}
 
     def key(self) -> str:
         return f"{self._base}-{self._count}"
@@ -86,54 +114,91 @@ class LatencyStage(Stage[dict[str, Any] | None]):
         return self.key() if workspace.has(self.kind, self.key()) else None
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[OpenSetting]]:
-        with open_setting(self.resources, self.stages, artefacts, self.unit, is_fresh=True) as setting:
-            yield (setting,)
+    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
+        parts = [part for part in map(artefacts.artefact, self.parts) if part is not None]
+        measured = [part.seconds for part in parts if part.summary["machine"] == _machine()]
+        asked = [one for one in self._questions if all(one.text in seconds for seconds in measured)]
+        if is_added := len(measured) == len(self.parts) > 0 and 2 * len(asked) > self._count:
+            looked_at = Depth(candidates=self.stages.setting.depth_of_parts)
+            found = [artefacts.artefact(one).cut(looked_at).candidates for one in self.ranking.parts]
+        with open_setting(
+            self.resources, self.stages, artefacts, self.unit, with_parts=not is_added, is_fresh=True
+        ) as setting:
+            yield setting, asked if is_added else self._questions, found if is_added else None
 
-    def build(self, folder: Path, setting: OpenSetting, _ranked: object) -> None:
-        depth, name = Depth(units=self.stages.setting.retriever.top_k), f"latency ({self.label})"
-        with self.resources.working(name, self._count, "queries", self._rate):
-            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self.seed)
-        write_text(folder / "latency.json", json.dumps(latency))
+    def build(
+        self,
+        folder: Path,
+        setting: OpenSetting,
+        questions: Sequence[Question],
+        found: Sequence[Candidates] | None,
+        _ranked: Ranked,
+        *parts: Latency,
+    ) -> None:
+        rows = {id(question): row for row, question in enumerate(self._questions)}
 
-    def load(self, folder: Path) -> dict[str, Any] | None:
-        latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
-        return latency
+        def search(question: Question) -> None:
+            of_parts = None if found is None else [_row(one, rows[id(question)]) for one in found]
+            setting.ranked([question], self.depth, found=of_parts)
+
+        with self.resources.working(f"latency ({self.label})", self._count, "queries", self._rate):
+            latency = measure_latency(search, questions, self.seed)
+        if latency is not None and found is not None:
+            latency = latency.after(parts)
+        write_text(folder / "latency.json", json.dumps(asdict(latency) if latency else None))
+
+    def load(self, folder: Path) -> Latency | None:
+        read: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
+        return None if read is None else Latency(**read)
 
     def amount(self, known: Known) -> Amount:
         count = self._count
         return Amount(count, "questions", count, seconds=self.resources.rates.seconds(self._rate, count))
 
 
-def measure_latency(search: Callable[[T], object], queries: Sequence[T], seed: int) -> dict[str, Any] | None:
-    """Seconds per query of ``search``: percentiles over at most 50 queries drawn with ``seed``; None without queries.
+def measure_latency(search: Callable[[Question], object], questions: Sequence[Question], seed: int) -> Latency | None:
+    """Seconds per query of ``search``, of at most 50 questions drawn with ``seed``; None without questions.
 
     One query at a time, after three that are not counted. Percentiles are nearest-rank. Carries the machine, what else
     it did, and the date, because the numbers mean nothing without them: see ``LatencyPart``.
     """
-    if not queries:
+    if not questions:
         return None
-    sample = random.Random(seed).sample(list(queries), min(SAMPLE, len(queries)))  # noqa: S311 - not a secret
-    for text in sample[:_WARM_UP]:
-        search(text)
+    sample = random.Random(seed).sample(list(questions), min(SAMPLE, len(questions)))  # noqa: S311 - not a secret
+    for question in sample[:_WARM_UP]:
+        search(question)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    seconds, waited = [], _seconds_waited()
-    for text in sample:
+    seconds, waited = dict[str, float](), _seconds_waited()
+    for question in sample:
         start = time.perf_counter()
-        search(text)
-        seconds.append(time.perf_counter() - start)
+        search(question)
+        seconds[question.text] = time.perf_counter() - start
     if waited is not None:
-        waited = min(1.0, ((_seconds_waited() or waited) - waited) / max(sum(seconds), 1e-9))
-    percentiles = np.percentile(seconds, _PERCENTILES, method="inverted_cdf").tolist()
-    return {
-        **{f"p{part}": value for part, value in zip(_PERCENTILES, percentiles, strict=True)},
-        "n": len(seconds),
-        "machine": f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}",
+        waited = min(1.0, ((_seconds_waited() or waited) - waited) / max(sum(seconds.values()), 1e-9))
+    summary = {
+        **_percentiles(list(seconds.values())),
+        "machine": _machine(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpus": os.cpu_count(),
         "load": load,
         "waited": waited,
     }
+    return Latency(summary, seconds)
+
+
+def _percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    found = np.percentile(seconds, _PERCENTILES, method="inverted_cdf").tolist()
+    return {**{f"p{part}": value for part, value in zip(_PERCENTILES, found, strict=True)}, "n": len(seconds)}
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}"
+
+
+def _row(found: Candidates, row: int) -> Candidates:
+    """What was found for one question."""
+    rankings = Rankings(found.rankings.codes[row : row + 1], found.rankings.scores[row : row + 1])
+    return replace(found, rankings=rankings, skipped=found.skipped[row : row + 1])
 
 
 def _seconds_waited() -> float | None:

@@ -305,7 +305,7 @@ def _setting_part(scored: Scored) -> schema.SettingPart:
         audit=scored.audit,
         timings=dict(result.timings),
         costs=result.costs,
-        latency=schema.LatencyPart(**result.latency) if result.latency else None,
+        latency=schema.LatencyPart(**result.latency.summary) if result.latency else None,
         context=list(context_parts(scored.evaluations, result.sizes, top_k, skipped)),
         budget=scored.budget,
         queries=list(_query_scores(scored)),

@@ -21,6 +21,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
 from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.latency_stage import Latency
 from ragtrial.pipeline.open_setting import SettingStages
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import Depth, Ranked
@@ -77,7 +78,7 @@ class SettingResult:
     sizes: ContextSizes
     index: Mapping[str, Any]
     timings: Mapping[str, float]
-    latency: dict[str, Any] | None
+    latency: Latency | None
     audited: Audited | None
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
