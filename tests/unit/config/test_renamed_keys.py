@@ -49,7 +49,10 @@ def test_the_former_name_means_the_new_one_and_is_warned_of_with_its_place(tmp_p
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
-def test_commands_warn_of_it_and_end_well(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_warn_of_it_and_end_well(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     done = ragtrial(capsys, command, written(tmp_path, "of"), "--json")
     assert done.code == 0
     assert [one["code"] for one in yaml.safe_load(done.out)["warnings"]].count("renamed-key") == 1
