@@ -15,7 +15,13 @@ from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, Pa
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.samples import (
+    LEAST_DIFFERENCES,
+    Family,
+    Inference,
+    Procedure,
+    queries_for_skewness,
+)
 from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
 from ragtrial.errors import ComparisonError, counted, listed
@@ -31,9 +37,6 @@ MOST_PAIRS = 15
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
 
-
-_QUERIES_PER_SQUARE = 25
-"""With so many times the squared skewness a 95% interval of a mean is wrong in 6% at most (Cochran 1977, 2.15)."""
 
 _MOST_NAMED = 3
 
@@ -220,6 +223,7 @@ def _parts(
             ties=evidence.n - int(wins[row]) - int(losses[row]),
             losses=int(losses[row]),
             effect_size=difference / deviation if difference is not None and deviation > 0 else None,
+            skewness=_number(inference.skewness[row]),
             n=evidence.n,
             verdict=verdict if kind == "primary" else None,
             sentence=sentence_of(verdict, evidence, aim.margin),
@@ -241,7 +245,7 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
     told = []
     for row in np.flatnonzero(inference.claims).tolist():
         skewness, n, pair = float(inference.skewness[row]), int(inference.n[row]), pairs[row]
-        needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
+        needed = queries_for_skewness(skewness)
         if n < needed:
             counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"
             told.append((needed, f"{names[pair.setting]} against {names[pair.baseline]} {counts}"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from ragtrial.comparison.statistics.samples import queries_for_skewness
 from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.report.notebooks import data_frame, html_table
@@ -51,6 +52,9 @@ class ComparisonPart(Part):
     effect_size: float | None
     """The mean difference over the standard deviation of the differences (Cohen's d of pairs)."""
 
+    skewness: float | None
+    """Of the differences: far from 0 where a few queries make most of the difference. Null over no queries."""
+
     n: int
     verdict: Verdict | None
     """Null for a metric that is descriptive."""
@@ -68,6 +72,11 @@ class ComparisonPart(Part):
     """The share of judged hits at the metric's cutoff; null where it is not known."""
 
     judged: float | None
+
+    @property
+    def is_too_skewed(self) -> bool:
+        """Whether its interval, and its claim, are wrong more often than said."""
+        return self.ci is not None and self.skewness is not None and self.n < queries_for_skewness(self.skewness)
 
     def __repr__(self) -> str:
         change = "no difference" if self.difference is None else f"{self.difference:+.4f}"

@@ -57,7 +57,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
     that is wider than ``width``, columns go: won and lost, n, p, means; those that say how many questions to ask stay.
-    Notes say what verdicts and columns mean, or which it lacks.
+    Notes say what verdicts and columns mean, or which it lacks; ~ marks intervals that hold less often than said.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     names = ["setting"] if shared else ["setting", "against", "baseline"]
@@ -68,10 +68,11 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     columns += [Column(title, importance=1) for title in ("won", "tied", "lost")] + [Column("n", importance=2)]
     # No number of queries finds a margin of 0.
     columns += [Column(title) for title in ["smallest", *(["needed"] if margin else [])]]
-    table = []
+    table, any_skewed = [], any(part.is_too_skewed for part in rows)
     for part in rows:
         named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
-        table.append([*[*named, *_cells(part)][: len(columns)], part.verdict or ""])
+        mark = "~" if part.is_too_skewed else " " * any_skewed
+        table.append([*[*named, *_cells(part, mark)][: len(columns)], part.verdict or ""])
     if shared:
         mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.difference or 0.0) > 0 for part in rows)
@@ -81,6 +82,8 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
         notes.append(f"no worse, or within the margin: that is {margin:g}.")
     if "too few differences" in verdicts:
         notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
+    if any_skewed:
+        notes.append("~ skewed differences: a 95% interval of such holds in 90 to 94 of 100 cases.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
     fitted = whole if width is None else whole.fitted(width, "--json has all")
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
@@ -90,12 +93,12 @@ def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
     return len({part.baseline for part in rows}) == 1
 
 
-def _cells(part: ComparisonPart) -> list[str]:
+def _cells(part: ComparisonPart, mark: str) -> list[str]:
     needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
     return [
         number(part.mean),
         signed(part.difference),
-        "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}",
+        "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}{mark}",
         "-" if part.p_corrected is None else probability(part.p_corrected),
         *(f"{count:,}" for count in (part.wins, part.ties, part.losses, part.n)),
         "-" if part.detectable is None else rounded(part.detectable),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import factorial
-
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 
 from hand_made import contest_between
 from ragtrial.comparison.statistics import selection
@@ -19,45 +17,70 @@ def named(values: np.ndarray) -> dict[str, np.ndarray]:
 
 def test_it_is_what_a_plain_loop_over_the_same_draws_gives() -> None:
     random = np.random.default_rng(5)
-    values = random.random((4, 25)).round(1)  # rounded, so that settings tie in some draws
+    values = (random.random((4, 25)) + 0.05 * np.arange(4)[:, None]).round(1)  # rounded: settings tie in some draws
     part = select_winner(contest_between(named(values)), draws=300, seed=7)
     drawn = np.random.default_rng(7).integers(0, 25, size=(300, 25))
-    winner = int(values.mean(axis=1).argmax())
+    means = [float(np.mean(one)) for one in values]
+    winner = means.index(max(means))
+    average = np.eye(4) - 0.25
+    differences = average @ means
+    by_chance = average @ np.cov(values) @ average / 25
+    true = (differences @ differences - np.trace(by_chance)) / 3
+    assert true > 0
+    root = sqrtm(true * np.linalg.inv(true * np.eye(4) + by_chance)).real
+    likely = np.mean(means) + root @ differences
     gains, chosen = [], dict.fromkeys(range(4), 0.0)
     for draw in drawn.tolist():
-        means = [float(np.mean([one[query] for query in draw])) for one in values]
-        best = [row for row in range(4) if means[row] > max(means) - 1e-12]
-        left_out = [query for query in range(25) if query not in draw]
-        if left_out:
-            scored = np.mean([np.mean([values[row][query] for query in left_out]) for row in best])
-            gains.append(scored - np.mean([values[winner][query] for query in left_out]))
+        noise = [float(np.mean([one[query] for query in draw])) - mean for one, mean in zip(values, means, strict=True)]
+        moved = [spread + more for spread, more in zip(likely, noise, strict=True)]
+        gains.append(noise[moved.index(max(moved))] - noise[winner])
+        observed = [mean + more for mean, more in zip(means, noise, strict=True)]
+        best = [row for row in range(4) if observed[row] > max(observed) - 1e-12]
         for row in best:
             chosen[row] += 1 / len(best) / 300
     assert part.setting == f"s{winner}"
-    assert part.mean == pytest.approx(values[winner].mean(), abs=1e-14)
-    assert part.corrected == pytest.approx(values[winner].mean() + np.mean(gains), abs=1e-12)
+    assert part.mean is not None
+    assert part.optimism is not None
+    assert part.mean == pytest.approx(means[winner], abs=1e-14)
+    assert part.optimism == pytest.approx(np.mean(gains), abs=1e-12)
+    assert part.optimism > 0.001
+    assert part.corrected == pytest.approx(part.mean - part.optimism, abs=1e-14)
     assert part.chosen == pytest.approx({f"s{row}": share for row, share in chosen.items() if share})
     assert list(part.chosen.values()) == sorted(part.chosen.values(), reverse=True)
 
 
-def test_its_expectation_is_that_of_the_published_estimate_over_every_possible_draw() -> None:
-    """Ten queries drawn ten times: 92,378 outcomes, each with its probability, scored as published."""
-    values = np.random.default_rng(2).random((3, 10))
-    bars = np.array(list(combinations(range(19), 9)))
-    edges = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), 19)])
-    counts = np.diff(edges, axis=1) - 1
-    factorials = np.array([factorial(number) for number in range(11)], dtype=np.float64)
-    probability = factorials[10] / factorials[counts].prod(axis=1) / 10.0**10
-    assert probability.sum() == pytest.approx(1)
-    best = (counts @ values.T).argmax(axis=1)
-    left_out = counts == 0
-    some = left_out.any(axis=1)
-    scored = (values[best] * left_out).sum(axis=1)[some] / left_out.sum(axis=1)[some]
-    exact = float((scored * probability[some]).sum() / probability[some].sum())
-    part = select_winner(contest_between(named(values)), draws=100_000)
-    assert part.corrected == pytest.approx(exact, abs=0.002)
-    assert part.mean is not None
-    assert part.mean - exact > 0.01  # there is something to correct
+@pytest.mark.parametrize("errors", [0.5, 1.5, 4.0])
+def test_two_settings_are_brought_together_by_what_chance_explains(errors: float) -> None:
+    """t standard errors apart: by sqrt(1 - 1 / t^2), and entirely below one."""
+    differences = np.random.default_rng(3).standard_normal(40)
+    differences = (differences - differences.mean()) / differences.std(ddof=1) + errors / np.sqrt(40)
+    values = np.array([np.zeros(40), differences])
+    nearer = selection._less_spread(values)
+    expected = differences.mean() * np.sqrt(max(0.0, 1 - errors**-2))
+    assert nearer[1] - nearer[0] == pytest.approx(expected, abs=1e-12)
+    assert nearer.mean() == pytest.approx(values.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize(("gap", "least"), [(0.0, 0.01), (0.01, 0.005), (0.03, 0.001)])
+def test_what_it_expects_is_what_the_chosen_setting_has_on_all_queries(gap: float, least: float) -> None:
+    """Six settings whose true means are ``gap`` apart, over scores in steps as nDCG has them: within 0.003."""
+    random = np.random.default_rng(8)
+    hard = random.beta(1, 1, size=(1, 4000))
+    every = (hard + 0.35 * random.standard_normal((6, 4000))).clip(0, 1).round(1)
+    every += 0.5 - every.mean(axis=1, keepdims=True) + gap * np.arange(6)[:, None]
+    raw, expected = [], []
+    for seed in range(300):
+        drawn = every[:, np.random.default_rng(seed).integers(0, 4000, 100)]
+        part = select_winner(contest_between(named(drawn)), draws=100, seed=seed)
+        assert part.setting is not None
+        assert part.mean is not None
+        assert part.corrected is not None
+        # Less what all settings owe to the queries that were drawn.
+        truth = 0.5 + gap * int(part.setting[1:]) + drawn.mean() - every.mean()
+        raw.append(part.mean - truth)
+        expected.append(part.corrected - truth)
+    assert np.mean(raw) > least
+    assert abs(np.mean(expected)) < 0.003
 
 
 def test_of_settings_that_are_equally_good_the_raw_score_is_too_high_and_the_corrected_one_is_not() -> None:
@@ -77,7 +100,9 @@ def test_of_settings_that_are_equally_good_the_raw_score_is_too_high_and_the_cor
 def test_a_winner_that_wins_every_query_keeps_its_score() -> None:
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": low, "high": low + 0.1}))
-    assert (part.setting, part.corrected, part.optimism, part.chosen) == ("high", part.mean, 0.0, {"high": 1.0})
+    assert (part.setting, part.chosen) == ("high", {"high": 1.0})
+    assert part.corrected == pytest.approx(part.mean, abs=1e-14)
+    assert part.optimism == pytest.approx(0.0, abs=1e-14)
 
 
 def test_identical_settings_share_the_draws_and_nothing_is_corrected() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +21,14 @@ LEAST_DIFFERENCES = 10
 def unrounded(differences: Scores, subtracted: Scores) -> Scores:
     """``differences``, 0 where only rounding keeps one from it; ``subtracted`` is the size of what each is made of."""
     return np.where(np.abs(differences) <= subtracted * _ROUNDING, 0.0, differences)
+
+
+def queries_for_skewness(skewness: float) -> int:
+    """With so many queries a 95% interval of the mean of so skewed differences is wrong in 6% of cases at most.
+
+    Source: Cochran 1977, section 2.15.
+    """
+    return math.ceil(25 * skewness**2)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ragtrial.report.schema import Part
 
 DRAWS = 1000
 LEAST_QUERIES = 10
-"""Of fewer queries too few are left out of a draw to say anything."""
+"""Of fewer queries nothing is known of how much chance does."""
 
 _BLOCK_VALUES = 4_000_000
 _TOLERANCE = 1e-12
@@ -21,7 +21,7 @@ _TOLERANCE = 1e-12
 
 
 class SelectionPart(Part):
-    """The winner's mean, and what is left of it when the winner is chosen on other queries than it is scored on."""
+    """The winner's mean, and what is left of it on other queries than those on which it was chosen."""
 
     metric: str
     setting: str | None
@@ -31,7 +31,7 @@ class SelectionPart(Part):
     """Its mean over the ``n`` queries, on which it was chosen."""
 
     corrected: float | None
-    """Expected of a winner on other queries; null for fewer than two settings or ten queries."""
+    """Expected of it on other queries; null for fewer than two settings or ten queries."""
 
     optimism: float | None
     """``mean`` less ``corrected``: what the winner owes to having been chosen on the queries that score it."""
@@ -49,15 +49,13 @@ class SelectionPart(Part):
 
 
 def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
-    """The best setting by the primary metric, with its expected score when chosen on other queries.
+    """The best setting by the primary metric, with the score to expect of it on other queries.
 
-    Queries are drawn with replacement, as many as there are; the setting that is best on those drawn is scored on those
-    that were not, on average over ``draws`` (bootstrap bias corrected cross-validation: Tsamardinos, Greasidou &
-    Borboudakis 2018, section 3). Computed as the winner's mean plus the mean over draws of what the setting chosen in
-    the draw has on the queries left out, less what the winner has on them. That has the same expectation, since over
-    draws the queries left out are a fair sample of all, and less noise: where the winner is always chosen, it is
-    exactly the winner's mean. A choice on fewer distinct queries (63%) is a little worse than one on all: the corrected
-    score errs low.
+    A winner's mean is too high by what chance added to the setting that was chosen. Here that is estimated by
+    ``draws`` resamples of the queries (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some
+    noise, one of them comes out best, and its noise is what the choice gained. Resampled around the observed means,
+    settings would lie too far apart, since these are spread by chance, too; so the noise is added to means that are
+    spread as the true ones are (``_less_spread``).
     """
     values = contest.scores(contest.primary).values
     counted = int((~np.isnan(values).all(axis=0)).sum())
@@ -75,34 +73,33 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     if n < LEAST_QUERIES:
         few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck is not known"
         return SelectionPart(**made, sentence=few)
-    gain, shares = _drawn(values, winner, draws, seed)
+    optimism, shares = expected_gain(values, winner, draws, seed)
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
-    made |= {"corrected": mean + gain, "optimism": 0.0 - gain, "draws": draws}
+    made |= {"corrected": mean - optimism, "optimism": optimism, "draws": draws}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
-        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {mean + gain:.4f} on new ones. It was the "
-        f"best in {shares[winner]:.0%} of bootstrap resamples"
+        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {mean - optimism:.4f} on new ones. It was "
+        f"the best in {shares[winner]:.0%} of bootstrap resamples"
     )
     return SelectionPart(**made, sentence=said)
 
 
-def _drawn(values: Scores, winner: int, draws: int, seed: int) -> tuple[float, Scores]:
-    """What the choices of draws have on the queries left out, less what ``winner`` has there; and what they chose.
+def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> tuple[float, Scores]:
+    """What choosing ``winner`` by ``values``, shape (settings, queries), adds to its mean; how often each is chosen.
 
-    The mean over draws, and for each setting its share of the draws, shape (settings,).
+    The first is the mean over draws, at least 0; the others are shares of the draws, shape (settings,). The noise of
+    ``winner`` in a draw, which is 0 on average, is subtracted: where it is always chosen, nothing is added.
     """
-    total, taken, chosen = 0.0, 0, np.zeros(len(values))
-    for counts in _draws(values.shape[1], draws, seed):
-        best = _best(counts @ values.T)
-        best /= best.sum(axis=1, keepdims=True)
-        left_out = counts == 0
-        sizes = left_out.sum(axis=1)
-        gains = np.where(left_out, best @ values - values[winner], 0.0).sum(axis=1)
-        total += float((gains[sizes > 0] / sizes[sizes > 0]).sum())
-        taken += int(np.count_nonzero(sizes))
-        chosen += best.sum(axis=0)
-    return total / taken if taken else 0.0, chosen / draws
+    n = values.shape[1]
+    means, likely_means = values.mean(axis=1), _less_spread(values)
+    gained, chosen = 0.0, np.zeros(len(values))
+    for counts in _draws(n, draws, seed):
+        drawn = counts @ values.T / n
+        noise = drawn - means
+        gained += float((_best(likely_means + noise) * (noise - noise[:, [winner]])).sum())
+        chosen += _best(drawn).sum(axis=0)
+    return max(0.0, gained / draws), chosen / draws
 
 
 def _draws(n: int, draws: int, seed: int) -> Iterator[Scores]:
@@ -114,7 +111,26 @@ def _draws(n: int, draws: int, seed: int) -> Iterator[Scores]:
         yield np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n).astype(np.float64)
 
 
-def _best(sums: Scores) -> Scores:
-    """1 for the highest of each row and those equal to it, 0 for the rest."""
-    highest = sums.max(axis=1, keepdims=True)
-    return np.asarray((sums >= highest - np.abs(highest) * _TOLERANCE).astype(np.float64))
+def _less_spread(values: Scores) -> Scores:
+    """The means of settings, nearer to one another, so that they are spread as the true means probably are.
+
+    Means of settings are spread by their differences and by chance. The second is known, as the covariance of the mean
+    differences from the average setting; what is left of their sum of squares is the variance of the true differences.
+    In each direction the observed ones are shrunk by the root of its share, which keeps the spread right (Louis 1984);
+    the full share would be the best guess of each and have too little spread. Two settings whose means differ by t
+    standard errors are brought together by the factor sqrt(1 - 1 / t^2), or entirely.
+    """
+    from_average = values - values.mean(axis=0)
+    differences = from_average.mean(axis=1)
+    by_chance, directions = np.linalg.eigh(np.cov(from_average) / values.shape[1])
+    by_chance = np.maximum(by_chance, 0.0)
+    true = max(0.0, float((np.square(differences).sum() - by_chance.sum()) / (len(values) - 1)))
+    kept = np.sqrt(true / (true + by_chance)) if true > 0 else np.zeros(len(values))
+    return np.asarray(values.mean() + directions @ (kept * (directions.T @ differences)))
+
+
+def _best(means: Scores) -> Scores:
+    """The highest of each row shares 1 with those equal to it; the rest has 0."""
+    rounding = np.abs(means).max(axis=1, keepdims=True) * _TOLERANCE
+    is_best = means >= means.max(axis=1, keepdims=True) - rounding
+    return np.asarray(is_best / is_best.sum(axis=1, keepdims=True))
