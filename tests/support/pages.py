@@ -33,6 +33,6 @@ def assert_prints_what_it_shows(page: Path) -> None:
         printed = io.StringIO()
         with redirect_stdout(printed):
             exec(compile(block.code, str(page), "exec"), names)
-        assert printed.getvalue() == block.shown, block.code
+        assert printed.getvalue() == block.shown, f"{block.code}\nprints:\n{printed.getvalue()}"
         ran += 1
     assert ran, f"{page.name} has no code"
