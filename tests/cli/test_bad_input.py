@@ -51,7 +51,7 @@ def test_a_config_that_is_a_folder_is_refused(tmp_path: Path, capsys: Capture) -
     (tmp_path / "folder").mkdir()
     assert_refused(
         ragtrial(capsys, "run", "folder"),
-        "folder/experiment.yaml: there is no such file; name a config, or write one: ragtrial init folder.",
+        "folder/experiment.yaml: there is no such file; name a config, or write one with `ragtrial init FOLDER`.",
     )
 
 
@@ -67,7 +67,7 @@ def test_a_config_that_is_broken_yaml(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config="experiment: first\ndataset: {corpus: documents\nseed: 1\n")
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        "experiment.yaml:3:5: expected ',' or '}', but got ':'; what is wrong may have begun in line 2.",
+        "experiment.yaml:3:5: expected ',' or '}', but got ':'; the mistake may be in line 2.",
     )
 
 
@@ -269,9 +269,9 @@ def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path, capsys:
     made = ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q")
     assert (made.code, made.out) == (2, "")
     assert made.err.startswith(
-        "error: the model 'nobody/no-such-model' cannot be found. Tried the hub's cache on this machine: "
+        "error: the model 'nobody/no-such-model' cannot be found. Tried: the cache of this machine (not there)"
     )
-    assert "; the hub: not asked, HF_HUB_OFFLINE is set. " in made.err
+    assert ", not the hub, because HF_HUB_OFFLINE is set. " in made.err
     assert made.err.endswith(
         "Check the name, connect to the network once, or give `model:` the path of a local folder.\n"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corpora import write_files
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
 from ragtrial.evaluation.metrics import METRICS
@@ -74,6 +75,54 @@ def test_init_writes_here_unless_told_where(tmp_path: Path, capsys: Capture) -> 
     assert made.json["exit_code"] == 0
     assert all((tmp_path / name).is_file() for name in made.json["wrote"])
     assert "experiment.yaml" in made.json["wrote"]
+
+
+def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+    write_files(
+        tmp_path,
+        {
+            "my notes/returns.md": "Send it back within 30 days.\n",
+            "my notes/hub/reset.md": "Hold the ring until it turns white.\n",
+            "mine.csv": "Question,Answer\nreturn?,within 30 days\nreset?,turns white\nlost?,nowhere at all\n",
+        },
+    )
+    made = ragtrial(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv", "--json")
+    assert made.code == 0, made.err
+    names = ("experiment.yaml", "experiment.schema.json", "prompt_queries.json")
+    assert made.json["wrote"] == [f"trial/{name}" for name in names]
+    assert made.json["labels"]["counts"] == {"exact": 2, "lost": 1}
+    ran = ragtrial(capsys, "run", "trial", "--set", "retrievers={bm25: {kind: bm25}}", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["settings"][0]["scores"]["recall@10"] == {"mean": 1.0, "n": 2}
+
+
+def test_init_with_own_documents_alone_says_how_to_label(tmp_path: Path, capsys: Capture) -> None:
+    write_files(tmp_path, {"notes/a.md": "Text.\n"})
+    made = ragtrial(capsys, "init", "notes", "--corpus", "notes")
+    assert (made.code, made.err) == (0, "")
+    assert made.out.splitlines()[-1] == 'Now: cd notes && ragtrial search experiment.yaml "a question" --label'
+    assert not (tmp_path / "notes" / "prompt_queries.json").exists()
+    asked = ragtrial(capsys, "search", "notes", "text")
+    assert asked.code == 0, asked.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--labels", "x.csv"), "--corpus takes --labels, and no --example."),
+        (("--corpus", "notes", "--example", "support"), "--corpus takes --labels, and no --example."),
+        (("--corpus", "nowhere"), "nowhere: there is no such folder or file; --corpus names the documents."),
+        (("--corpus", "notes", "--labels", "x.csv"), "x.csv: there is no such file."),
+    ],
+)
+def test_init_refuses_what_it_cannot_start_with(
+    tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], said: str
+) -> None:
+    write_files(tmp_path, {"notes/a.md": "Text.\n"})
+    made = ragtrial(capsys, "init", "trial", *arguments)
+    assert (made.code, made.out) == (2, "")
+    assert said in made.err
+    assert not (tmp_path / "trial" / "experiment.yaml").exists()
 
 
 def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path: Path, capsys: Capture) -> None:
@@ -232,9 +281,7 @@ def test_show_refuses_an_id_that_is_unknown_or_may_be_several(two_runs: list[str
 def test_show_says_what_there_is_when_an_experiment_or_all_are_missing(config: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "show")
     assert made.code == 2
-    assert made.err == (
-        "error: there is no report in results. Experiments there: none; `ragtrial run CONFIG` makes a report.\n"
-    )
+    assert made.err == ("error: there is no report in results. `ragtrial run CONFIG` makes a report.\n")
     assert ragtrial(capsys, "run", config).code == 0
     made = ragtrial(capsys, "show", "smal/latest")
     assert made.code == 2

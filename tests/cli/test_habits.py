@@ -47,7 +47,7 @@ def test_a_config_is_found_in_the_folder_that_is_named_and_in_this_one(
     missing = ragtrial(capsys, "run")
     assert missing.code == 2
     assert missing.err == (
-        "error: experiment.yaml: there is no such file; name a config, or write one: ragtrial init ..\n"
+        "error: experiment.yaml: there is no such file; name a config, or write one with `ragtrial init FOLDER`.\n"
     )
     several = ragtrial(capsys, "search", "experiment.yaml", "two", "words")
     assert several.err.startswith("error: there are 3 arguments; put the text into quotation marks.")

@@ -112,8 +112,8 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
         f"of 4 documents. The nearest is in 'hub/reset.md': {WHITE!r}."
     )
     assert summary == (
-        ": 1 of 1 labels are lost; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes places that are "
-        "like them."
+        ": 1 of 1 labels are lost; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes the most "
+        "similar passages."
     )
     (query,) = convert.rows(mistyped, "--fuzzy", "0.9")
     assert query["relevant_docs"] == [label("hub/reset.md", WHITE)]

@@ -66,7 +66,7 @@ CASES = [
     Wrong("chunker with a typo", "experiment.yaml:3:1", "Did you mean 'document'?",
           ("kind: document", "kind: documents")),
     Wrong("tab", "experiment.yaml:7:1", "indent with spaces", ("  dense:", "\tdense:")),
-    Wrong("open brace", "experiment.yaml:3", "may have begun in line 2", ("queries.json}", "queries.json")),
+    Wrong("open brace", "experiment.yaml:3", "the mistake may be in line 2", ("queries.json}", "queries.json")),
     Wrong("key twice", "experiment.yaml:9:1", "first used in line 8", more="latency: true"),
     Wrong("number in words", "experiment.yaml:7:24", "must be a whole number", ("top_k: 3", "top_k: ten")),
     Wrong("top_k of 0", "experiment.yaml:7:24", "at least 1 (default 10)", ("top_k: 3", "top_k: 0")),

@@ -108,7 +108,7 @@ def test_the_config_of_the_readme_is_a_config(root: Path, tmp_path: Path) -> Non
 
     (text,) = blocks(root, "yaml")
     write_files(tmp_path, {"config.yaml": text, "documents/returns.md": "", "prompt_queries.json": ""})
-    assert list(load_config(tmp_path / "config.yaml").retrievers) == ["dense", "bm25", "hybrid", "reranked"]
+    assert list(load_config(tmp_path / "config.yaml").retrievers) == ["dense", "bm25", "hybrid"]
 
 
 def test_the_labels_of_the_readme_are_labels(root: Path, tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ class _WithViews(click.Command):
         return [*own, *options, help_option]
 
 
-@click.command("compare", cls=_WithViews, short_help="Say which settings are better, by how much, how surely.")
+@click.command(
+    "compare", cls=_WithViews, short_help="Say which settings are better, by how much, and how sure that is."
+)
 @contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
 @completion.settings_option

@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from ragtrial.config.reference import ConfigSection
 
 
-@click.command("explain", short_help="Explain a metric, a key of the config, or a kind.")
+@click.command("explain", short_help="Explain a metric, a config key, a kind, a warning, or a column.")
 @click.argument("name", metavar="NAME")
 @common_options
 def command(terminal: Terminal, name: str) -> int:
-    """Explain a metric, a key of the config, or a kind.
+    """Explain a metric, a key of the config, a kind, a warning, or a column or verdict of a comparison.
 
     \b
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools
     ragtrial explain chunker.size            meaning, default and range
     ragtrial explain recursive               all options of a chunker
+    ragtrial explain needed                  a column of a comparison
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     from dataclasses import asdict
 
@@ -36,6 +37,11 @@ def command(terminal: Terminal, name: str) -> int:
         from ragtrial.config.reference import config_names, look_up
 
         sections = look_up(name)
+        about = _in_a_sentence(name)
+        if not sections and about:
+            terminal.say("\n".join([name, *_wrapped(about, 2, terminal.width)]))
+            terminal.say_json({"name": name, "meaning": about})
+            return 0
         if not sections:
             if near := did_you_mean(name, config_names()):
                 raise InputError(f"{name!r} is neither a metric nor a key or kind of the config.{near}") from None
@@ -46,6 +52,14 @@ def command(terminal: Terminal, name: str) -> int:
         terminal.say(card_text(made, terminal.width))
         terminal.say_json(asdict(made))
     return 0
+
+
+def _in_a_sentence(name: str) -> str | None:
+    """What a warning, or a word of a comparison, means; None for anything else."""
+    from ragtrial.records import WarningCode
+    from ragtrial.views.words import meaning_of
+
+    return next((code.about for code in WarningCode if code.value == name), None) or meaning_of(name)
 
 
 def _shown(name: str, sections: list[ConfigSection], width: int) -> str:

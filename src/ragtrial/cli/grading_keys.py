@@ -47,7 +47,7 @@ class Grading(Protocol):
 
 def keys(grades: str, interrupted: str) -> str:
     """What the keys do, on one line."""
-    return f'{grades} · space leave · " passage · u undo · q done · ctrl-c {interrupted}'
+    return f'{grades} · space skip · " passage · u undo · q done · ctrl-c {interrupted}'
 
 
 def ask(terminal: Terminal, grading: Grading, help_line: str) -> None:

@@ -195,7 +195,6 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.labelling.importers.converting import as_json, convert, report_row
     from ragtrial.labelling.importers.recognition import read_labels
     from ragtrial.options import expand_user
 
@@ -206,26 +205,42 @@ def convert_labels(
     output = output if output == _STANDARD_OUTPUT else str(expand_user(output))
     _check_output(terminal, output, force=force)
     read = read_labels(expand_user(file), form)
-    with _documents(terminal, corpus, config) as library:
-        converted = convert(read, library, fuzzy=fuzzy)
-        _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
-        _write(terminal, output, as_json(converted))
-        _say(terminal, converted, read, library, output)
-        if terminal.as_json:
-            terminal.say_json(
-                {
-                    "exit_code": 0,
-                    "format": read.form,
-                    "output": output,
-                    "queries": len(converted.rows["queries"]),
-                    "without_answers": _without_answers(converted),
-                    "counts": converted.counts,
-                    "repeated": converted.repeated,
-                    "labels": [report_row(one, read, library) for one in converted.placed],
-                    "warnings": [asdict(note) for note in library.notes],
-                }
-            )
+    with documents_of(terminal, corpus, config) as library:
+        found = write_converted(terminal, read, library, output, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
+    terminal.say_json({"exit_code": 0, **found})
     return 0
+
+
+def write_converted(
+    terminal: Terminal,
+    read: ReadLabels,
+    library: Library,
+    output: str,
+    *,
+    skip_lost: bool,
+    strict: bool = False,
+    fuzzy: float | None = None,
+) -> dict[str, Any]:
+    """Write labels of another form as passages of the documents, and say what became of each; all of it as JSON, too.
+
+    Raises LabelsError for labels that are nowhere, unless ``skip_lost``.
+    """
+    from ragtrial.labelling.importers.converting import as_json, convert, report_row
+
+    converted = convert(read, library, fuzzy=fuzzy)
+    _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
+    _write(terminal, output, as_json(converted))
+    _say(terminal, converted, read, library, output)
+    return {
+        "format": read.form,
+        "output": output,
+        "queries": len(converted.rows["queries"]),
+        "without_answers": _without_answers(converted),
+        "counts": converted.counts,
+        "repeated": converted.repeated,
+        "labels": [report_row(one, read, library) for one in converted.placed],
+        "warnings": [asdict(note) for note in library.notes],
+    }
 
 
 def _refuse_inexact(
@@ -235,7 +250,7 @@ def _refuse_inexact(
     from ragtrial.labelling.importers.converting import lost_faults
 
     if converted.lost and not skip_lost:
-        ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes places that are like them")
+        ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes the most similar passages")
         lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
         raise LabelsError(*lost_faults(converted, read, library), Fault(str(read.content.file), message=lost))
     if strict and converted.inexact:
@@ -265,7 +280,7 @@ def _write(terminal: Terminal, output: str, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
+def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
         from ragtrial.config import load_config

@@ -193,7 +193,7 @@ def config_file(_context: click.Context, _parameter: click.Parameter, value: str
 
     path = Path(value) / CONFIG_NAME if Path(value).is_dir() else Path(value)
     if path.name == CONFIG_NAME and not path.exists():
-        message = f"there is no such file; name a config, or write one: ragtrial init {path.parent}."
+        message = "there is no such file; name a config, or write one with `ragtrial init FOLDER`."
         raise InputError(Fault(str(path), message=message))
     return str(path)
 

@@ -190,7 +190,7 @@ def _order(query: QueryPart) -> list[str] | None:
 
 
 def _remedy(shared: int) -> str:
-    again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
+    again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
     if not shared:
         return f"No query is the same in all of them. {again}."
     return f"{again}, or compare over the {shared:,} queries that are the same: --common."

@@ -52,13 +52,18 @@ def conclusion_of(
         sentences=[],
     )
     made = made.model_copy(update={"next_step": _next_step(made, parts, procedure)})
-    return made.model_copy(update={"sentences": list(_sentences(made, max((one.n for one in parts), default=0)))})
+    return made.model_copy(update={"sentences": list(_sentences(made, parts))})
 
 
-def _sentences(made: ConclusionPart, n: int) -> Iterator[str]:
+def _sentences(made: ConclusionPart, parts: Sequence[ComparisonPart]) -> Iterator[str]:
     if made.best is not None and made.score is not None:
         expected = "" if made.expected is None else f"; expect about {made.expected:.3f} on new questions"
-        yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
+        of_best = [one for one in parts if made.best in (one.setting, one.baseline)]
+        if of_best and all(map(_is_thin, of_best)):
+            yield f"Best so far: {made.best} ({made.metric} {made.score:.3f}{expected}); too few questions to be sure."
+        else:
+            yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
+    n = max((one.n for one in parts), default=0)
     than, asked = f" than {made.against}" if made.against else "", counted(n, "question")
     if made.better:
         yield f"Clearly better{than}: {listed(made.better, MOST_NAMED)}."
@@ -72,11 +77,6 @@ def _sentences(made: ConclusionPart, n: int) -> Iterator[str]:
 
 def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure: ProcedurePart) -> str:
     """One thing to do next."""
-    if all(one.ci is None for one in parts):
-        return (
-            f"Next: add questions, or harder ones: no two settings differ on {LEAST_DIFFERENCES} or more, which is too "
-            "little to compare."
-        )
     reference = made.against or made.best
     undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
     hardest = max(undecided, key=_questions_missing, default=None)
@@ -90,9 +90,31 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
             f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}{less}, or take "
             "the cheapest of them (ragtrial show --costs)."
         )
+    if thin := [one for one in undecided or parts if _is_thin(one)]:
+        fewest = min(thin, key=_differing)
+        names = f"{fewest.setting} and {fewest.baseline} score differently on"
+        more = math.ceil(fewest.n * LEAST_DIFFERENCES / _differing(fewest)) - fewest.n
+        return (
+            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}, and it takes "
+            f"{LEAST_DIFFERENCES} to compare them."
+        )
+    if undecided and all(one.verdict == "identical" for one in undecided):
+        if (n := max(one.n for one in undecided)) < LEAST_DIFFERENCES:
+            return f"Next: label more questions: settings can be compared by {LEAST_DIFFERENCES} or more, not by {n}."
+        return "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question."
     if undecided:
         return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
     return "Next: look at the questions that it loses, or that all settings fail: ragtrial compare --queries."
+
+
+def _differing(part: ComparisonPart) -> int:
+    """Questions on which the two score differently."""
+    return part.wins + part.losses
+
+
+def _is_thin(part: ComparisonPart) -> bool:
+    """Whether they score differently on some questions, which are too few to compare them."""
+    return part.ci is None and _differing(part) > 0
 
 
 def _questions_missing(part: ComparisonPart) -> int:

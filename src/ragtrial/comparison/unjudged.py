@@ -95,8 +95,9 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
     if found["unjudged"]:
         verdict = {None: "", True: "; the verdict depends on them", False: "; the verdict holds in both cases"}
         found["sentence"] = (
-            f"{found['unjudged']:,} hits nobody judged: {signed(found['low'])} if those that favour {part.baseline} "
-            f"are relevant, {signed(found['high'])} if those that favour {part.setting} are{verdict[depends]}"
+            f"{found['unjudged']:,} unjudged hits: the difference is {signed(found['low'])} if those that favour "
+            f"{part.baseline} are relevant, {signed(found['high'])} if those that favour {part.setting} are"
+            f"{verdict[depends]}"
         )
     return made.model_copy(update={**found, "hangs_on_unjudged": depends})
 

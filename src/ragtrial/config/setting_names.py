@@ -106,13 +106,16 @@ class SettingNames:
 
 def template_faults(sweep: SweepOptions) -> Iterator[PlacedFault]:
     """What is wrong with the template of names: fields that are no keys of the sweep, characters unfit for files."""
+    from ragtrial.config.reference import look_up  # which knows every key, and takes a while to
+
     if sweep.name is None:
         return
     known, fields = ["retriever", *sweep.named_keys()], _FIELD.findall(sweep.name)
     unknown = [field for field in fields if field not in known]
     if unknown or not fields or _UNSAFE.search(_FIELD.sub("", sweep.name)):
         names = listed((f"{{{name}}}" for name in known), 40)
-        near = did_you_mean(unknown[0], known) if unknown else ""
+        # A key that is mistyped in the matrix is not to be mistyped in the names, too.
+        near = did_you_mean(unknown[0], [one for one in known if look_up(one)]) if unknown else ""
         message = f"it must be made of letters, digits, '.', '_', '-' and at least one of the fields {names}.{near}"
         yield ("sweep", "name"), f"sweep.name is {shown(sweep.name)}; {message}"
 

@@ -123,7 +123,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
         message = 'a variable inside {...} or [...] must be in quotes, like "${NAME}".'
     if message is None:
         begun = error.context_mark.line + 1 if error.context_mark else 0
-        may_have = f"; what is wrong may have begun in line {begun}" if begun else ""
+        may_have = f"; the mistake may be in line {begun}" if begun else ""
         message = f"{error.problem or 'is not YAML'}{may_have}.".replace("<stream end>", "end of file")
     return Fault(file, mark.line + 1 if mark else 0, mark.column + 1 if mark else 0, message)
 

@@ -67,13 +67,14 @@ def _made(config: ExperimentConfig, sweep: SweepOptions, content: YamlText) -> t
             continue
         one.remember(laid, config.file, None)
         made.append(Variant(combination.values, one))
+    wrong |= dict.fromkeys(content.fault_at(*fault) for fault in template_faults(sweep))
     if wrong:
         raise ConfigError(*wrong)
     return tuple(made)
 
 
 def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[PlacedFault]:
-    """What is wrong with the keys, the rows and the template of a sweep; ``config`` is the content that it is in.
+    """What is wrong with the keys and the rows of a sweep; ``config`` is the content that it is in.
 
     Options that are not there, or have another value than they may, are found when a combination is laid over it.
     """
@@ -93,7 +94,6 @@ def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[Pla
             if not isinstance(row, list) or len(row) != len(axis.keys):
                 place: KeyPath = (*axis.where, position)
                 yield place, f"{dotted(place)} must be a list of {len(axis.keys)} values: [{', '.join(axis.keys)}]."
-    yield from template_faults(sweep)
 
 
 def _refusal(key: str, config: Mapping[str, Any]) -> str | None:

@@ -172,7 +172,10 @@ class _Walk:
             differing = sum(seal.made_of.get(option) != now.get(option) for option in {**seal.made_of, **now})
             return differing, name in used
 
-        before = min(known, key=distance)[1].made_of
+        nearest = min(known, key=distance)
+        before = nearest[1].made_of
+        if nearest[0] in used and before.get("retriever.kind") != now.get("retriever.kind"):
+            return "nothing like it was made yet"  # a setting was added, and none was changed into it
         differing = changes(before, now)
         if not differing:
             return "another version of ragtrial made the last one"

@@ -17,6 +17,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.dataset.library import Library
+from ragtrial.errors import counted
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
@@ -99,8 +100,9 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
         lowest = min(shares, key=lambda name: shares[name])
         yield ReportWarning(
             WarningCode.FEW_JUDGED,
-            f"of {len(few)} of {len(shares)} settings less than half of the first {k} hits are judged ({lowest}: "
-            f"{shares[lowest]:.0%}), and the others count as wrong. `ragtrial pool` says which to judge first.",
+            f"less than half of the first {k} hits are judged in {len(few)} of {len(shares)} settings ({lowest}: "
+            f"{shares[lowest]:.0%}); the others count as wrong. Few passages per question leave most hits unjudged; "
+            "`ragtrial pool` says which to judge first.",
         )
 
 
@@ -144,7 +146,8 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
         looked_at = setting.depth_of_parts
         advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."
         message = (
-            f"{short} of {len(graded):,} queries have fewer than {top_k} hits; missing ones count as not relevant."
+            f"fewer than {top_k} hits for {short} of {counted(len(graded), 'query', 'queries')}; missing ones count as "
+            "not relevant."
         )
         yield ReportWarning(WarningCode.SHORT, f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
     yield from budget_warnings(name, scored.budget)
@@ -177,11 +180,15 @@ def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
 
 
 def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[ReportWarning]:
-    """That some rankings of the setting ``name`` are shorter than what fits."""
+    """That rankings of the setting ``name`` end before the budget does, though there are more hits."""
     if budget and budget.queries_not_full:
-        message = f"{budget.queries_not_full:,} queries have no more hits before {budget.tokens:,} tokens are full"
-        advice = "raise top_k for a fair comparison at equal context."
-        yield ReportWarning(WarningCode.BUDGET_NOT_FULL, f"{name}: {message}; {advice}")
+        queries = counted(budget.queries_not_full, "query", "queries")
+        enough = f"set its top_k to about {budget.top_k_needed:,}" if budget.top_k_needed else "raise its top_k"
+        yield ReportWarning(
+            WarningCode.BUDGET_NOT_FULL,
+            f"{name}: all hits for {queries} together are less than {budget.tokens:,} tokens. To compare at equal "
+            f"context, {enough}.",
+        )
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:

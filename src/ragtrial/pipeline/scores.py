@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -138,12 +139,15 @@ def within_budget(
 
     They go by the metric without its cutoff, which the budget is. Raises ValueError without known tokens.
     """
-    hits = np.minimum(sizes.fitting(budget), graded.lengths)
+    hits, depth = np.minimum(sizes.fitting(budget), graded.lengths), graded.depth or 0
+    not_full = (hits >= graded.lengths) & (graded.lengths >= depth) & ~skipped
+    least = sizes.tokens[not_full, -1].min() if sizes.tokens is not None and not_full.any() else 0
     within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
     return BudgetPart(
         tokens=budget,
         hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
-        queries_not_full=int((hits >= graded.lengths)[~skipped].sum()),
+        queries_not_full=int(not_full.sum()),
+        top_k_needed=math.ceil(depth * budget / least) if least else None,
         scores=means({str(one.metric.at(None)): one for one in within.values()}),
     )
 

@@ -51,8 +51,9 @@ def _newest(runs: Sequence[Path], experiment: str, directory: Path, back: int) -
     if not found:
         names, wanted = dict.fromkeys(run.parent.name for run in runs), f" of {experiment!r}" if experiment else ""
         raise ReportError(
-            f"there is no report{wanted} in {directory}.{did_you_mean(experiment, names)} Experiments there: "
-            f"{listed(names) or 'none'}; `ragtrial run CONFIG` makes a report."
+            f"there is no report{wanted} in {directory}.{did_you_mean(experiment, names)} "
+            + (f"Experiments there: {listed(names)}; " if names else "")
+            + "`ragtrial run CONFIG` makes a report."
         )
     if back >= len(found):
         raise ReportError(f"there is no report latest~{back} in {directory}: it has {counted(len(found), 'run')}.")

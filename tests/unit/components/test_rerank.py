@@ -377,7 +377,7 @@ def test_a_model_that_is_not_there_is_named_with_what_was_tried(bench: Bench, tm
     for model, message in (
         (
             "cross-encoder/no-such-model",
-            "the model 'cross-encoder/no-such-model' cannot be found. Tried the hub's cache",
+            "the model 'cross-encoder/no-such-model' cannot be found. Tried: the cache",
         ),
         (tmp_path / "nowhere", f"the model folder {tmp_path / 'nowhere'} is not there"),
     ):

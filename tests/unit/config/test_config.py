@@ -610,7 +610,7 @@ def test_a_wrong_override_is_refused_by_its_number(override: str, fault: str) ->
 
 def test_an_override_that_is_no_yaml_is_refused_with_the_column_in_its_value() -> None:
     assert faults_of(CONFIG, "evaluators.graded.k=[1") == [
-        "--set #1:1:3: expected ',' or ']', but got 'end of file'; what is wrong may have begun in line 1."
+        "--set #1:1:3: expected ',' or ']', but got 'end of file'; the mistake may be in line 1."
     ]
 
 

@@ -195,9 +195,9 @@ FITS = (
      ("a: {b: 1}\n    c: 2\n", f"2:5: {FITS}"),
      ("a: 'b' c\n", f"1:8: {FITS}"),
      ("a: *nowhere\n", "1:4: found undefined alias 'nowhere'."),
-     ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; what is wrong may have begun in line 2."),
-     ("a: [1, 2\n", "2:1: expected ',' or ']', but got 'end of file'; what is wrong may have begun in line 1."),
-     ("a: 'x\n\n", "3:1: found unexpected end of stream; what is wrong may have begun in line 1."),
+     ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; the mistake may be in line 2."),
+     ("a: [1, 2\n", "2:1: expected ',' or ']', but got 'end of file'; the mistake may be in line 1."),
+     ("a: 'x\n\n", "3:1: found unexpected end of stream; the mistake may be in line 1."),
      ("? [1, 2]\n: 3\n", "1:3: a key must be a plain name."),
      ("{a: 1}: 3\n", "1:1: a key must be a plain name.")],
 )  # fmt: skip

@@ -251,11 +251,18 @@ sample: 1
      ("{{retriever}}", ""), ("{retriever}/{chunker.size} x", ""), ("dense", ""), ("", "")],
 )  # fmt: skip
 def test_a_template_of_names_with_unknown_fields_or_unfit_characters_is_refused(template: str, near: str) -> None:
-    sweep = f'matrix: {{chunker.size: [1, 2]}}\ninclude: [{{embedder.model: a}}]\nname: "{template}"'
+    sweep = f'matrix: {{chunker.size: [128, 256]}}\ninclude: [{{embedder.model: a}}]\nname: "{template}"'
     assert faults_of(sweep) == [
         f"3:3: sweep.name is {template!r}; it must be made of letters, digits, '.', '_', '-' and at least one of the "
         f"fields {{retriever}}, {{chunker.size}}, {{embedder.model}}.{near}"
     ]
+
+
+def test_a_key_that_is_mistyped_in_the_matrix_is_not_suggested_for_the_names() -> None:
+    *mistyped, name = faults_of('matrix: {chunker.sizes: [1, 2]}\nname: "{retriever}-{chunker.size}"')
+    assert all("unknown key 'sizes' in chunker. Did you mean 'size'?" in one for one in mistyped)
+    assert "sweep.name" in name
+    assert "Did you mean" not in name
 
 
 def test_faults_between_the_parts_are_told_at_once() -> None:

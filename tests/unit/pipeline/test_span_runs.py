@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config
-from ragtrial.errors import LabelsError
+from ragtrial.errors import LabelsError, counted
 from ragtrial.records import Hit
 from small_experiment import HASHING, Outcome, ragtrial, small_experiment
 
@@ -283,15 +284,15 @@ def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture)
 
 
 @pytest.fixture
-def budgeted(config: Path, minilm_folder: Path, capsys: Capture) -> Callable[[int], Outcome]:
+def budgeted(config: Path, minilm_folder: Path, capsys: Capture) -> Callable[..., Outcome]:
     text = CONFIG.replace("unit: span,", "unit: span, budget: BUDGET,").replace(
         '{kind: custom, function: "hashing:embed"}',
         f'{{kind: custom, function: "hashing:embed", tokenizer_model: "{minilm_folder}"}}',
     )
 
-    def run(budget: int) -> Outcome:
+    def run(budget: int, *options: str) -> Outcome:
         config.write_text(text.replace("BUDGET", str(budget)))
-        return ragtrial(capsys, "run", str(config), "--json")
+        return ragtrial(capsys, "run", str(config), "--json", *options)
 
     return run
 
@@ -315,18 +316,31 @@ def test_equal_context_keeps_the_hits_that_fit(budgeted: Callable[[int], Outcome
     ]  # fmt: skip
 
 
-def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[[int], Outcome]) -> None:
-    outcome = budgeted(10_000)
+def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outcome]) -> None:
+    outcome = budgeted(10_000, "--set", "retrievers.words.top_k=2", "--set", "retrievers.whole.top_k=2")
     report = json.loads(Path(outcome.json["report"]).read_text())
+    wanted = {}
     for one in report["settings"]:
-        assert one["budget"]["queries_not_full"] == 3
+        full = [query["hits"] for query in one["queries"] if len(query["hits"]) == 2]
+        assert one["budget"]["queries_not_full"] == len(full) > 0, "where there are no more hits, none is missing"
+        least = min(sum(hit["tokens"] for hit in hits) for hits in full)
+        wanted[one["name"]] = len(full), math.ceil(2 * 10_000 / least)
         assert one["budget"]["scores"]["ap"]["mean"] >= one["scores"]["ap@2"]["mean"]
         assert one["budget"]["scores"]["recall"]["mean"] >= one["scores"]["recall@2"]["mean"]
     assert [warning["message"] for warning in report["warnings"] if warning["code"] == "budget-not-full"] == [
-        f"{name}: 3 queries have no more hits before 10,000 tokens are full; raise top_k for a fair comparison at "
-        "equal context."
-        for name in ("words", "whole")
+        f"{name}: all hits for {counted(queries, 'query', 'queries')} together are less than 10,000 tokens. To compare "
+        f"at equal context, set its top_k to about {top_k:,}."
+        for name, (queries, top_k) in wanted.items()
     ]
+
+
+def test_rankings_that_end_before_the_budget_because_nothing_more_is_found_are_not_told(
+    budgeted: Callable[..., Outcome],
+) -> None:
+    deep = budgeted(10_000, "--set", "retrievers.words.top_k=50", "--set", "retrievers.whole.top_k=50")
+    report = json.loads(Path(deep.json["report"]).read_text())
+    assert [one["budget"]["queries_not_full"] for one in report["settings"]] == [0, 0]
+    assert "budget-not-full" not in {warning["code"] for warning in report["warnings"]}
 
 
 def test_a_budget_needs_a_tokenizer(config: Path, capsys: Capture) -> None:

@@ -48,11 +48,11 @@ def find_model(name: str, revision: str | None = None) -> Path:
     cached = _cached(hub_name, revision or "main")
     if cached is not None:
         return cached
-    tried = ["the hub's cache on this machine: not there"]
+    tried = ["the cache of this machine (not there)"]
     if hub_name in _PACKAGED_MODELS and revision is None:
         if importlib.util.find_spec(_PACKAGE) is not None:
             return Path(importlib.import_module(_PACKAGE).get_model_path())
-        tried.append("the package with its weights: not installed")
+        tried.append("the package with its weights (not installed)")
     is_offline = _is_offline()
     if is_offline and _LEFT_ALONE.is_set():
         raise ModelNotFoundError(
@@ -61,16 +61,16 @@ def find_model(name: str, revision: str | None = None) -> Path:
             may_be_fetched=True,
         )
     if is_offline:
-        tried.append("the hub: not asked, HF_HUB_OFFLINE is set")
+        tried.append("not the hub, because HF_HUB_OFFLINE is set")
     else:
         logger.warning("looking for the model %s on the hub; if it is there, it is fetched now", hub_name)
         try:
             return _fetched(hub_name, revision)
         except Exception as error:  # noqa: BLE001 - the hub raises many kinds; each means that it is not there
             sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
-            tried.append(f"the hub: {sentence[:200] or type(error).__name__}")
+            tried.append(f"the hub ({sentence[:200] or type(error).__name__})")
     raise ModelNotFoundError(
-        f"the model {name!r} cannot be found. Tried {'; '.join(tried)}. Check the name, connect to the network once, "
+        f"the model {name!r} cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, "
         "or give `model:` the path of a local folder." + _package_hint(hub_name),
         may_be_fetched=is_offline,
     )

@@ -23,6 +23,7 @@ from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.table import Table, cell_kind
+from ragtrial.views.words import COLUMNS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -78,6 +79,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         have_best=have_best,
         sections=sections,
         cell_kind=cell_kind,
+        about_verdicts=COLUMNS,
     )
 
 
