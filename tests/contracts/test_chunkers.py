@@ -251,7 +251,10 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
         ),
         ({"tokenizer": " "}, "tokenizer: tokenizer: a path must not be empty."),
         ({"tokenizer": 7}, "tokenizer: tokenizer is 7; it must be a text (put it in quotes)."),
-        ({"measure": "txt"}, "measure: measure is 'txt'; it must be one of: indexed, text. Did you mean 'text'?"),
+        (
+            {"measure": "txt"},
+            "measure: measure is 'txt'; it must be one of: indexed, text, encoded. Did you mean 'text'?",
+        ),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
@@ -284,7 +287,7 @@ def separators_fault(found: str, right: str) -> str:
         ),
         (
             {"preset": "langchain", "measure": "indexed"},
-            ": preset langchain counts the text alone; leave out measure: indexed.",
+            ": preset langchain counts no title; leave out measure: indexed.",
         ),
         ({"preset": "langchain", "size": 4}, ": overlap is 40; it must be below size (4)."),
         ({"preset": "langchain", "separators": [" "], "keep": 1}, None),

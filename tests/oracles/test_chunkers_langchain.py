@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,18 @@ def test_the_chunks_in_tokens_are_those_of_langchain(
 ) -> None:
     found = ours(preset(*sizing, separators, "end" if at_end else "start"), text, ruler_of(text, minilm))
     expected = theirs(text, *sizing, separators, lambda piece: minilm.alone([piece])[0], at_end=at_end)
+    assert found == without_repeats(expected, found)
+
+
+@given(text=texts, sizing=sizes(), separators=marks, at_end=st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_the_chunks_in_tokens_with_special_ones_are_those_of_langchain(
+    text: str, sizing: tuple[int, int], separators: tuple[str, ...], at_end: bool, minilm: Tokenizer
+) -> None:
+    """As with `length_function=lambda text: len(tokenizer.encode(text))`."""
+    made = preset(*sizing, separators, "end" if at_end else "start").model_copy(update={"measure": "encoded"})
+    found = ours(made, text, replace(ruler_of(text, minilm), special=minilm.special_tokens))
+    expected = theirs(text, *sizing, separators, lambda piece: int(minilm.counts([piece])[0]), at_end=at_end)
     assert found == without_repeats(expected, found)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
 from ragtrial.components.chunkers import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
@@ -85,6 +86,24 @@ def test_what_are_no_chunks_is_refused_with_the_piece(tmp_path: Path, body: str,
     with pytest.raises(ChunkerError) as caught:
         chunks(tmp_path, body)
     assert str(caught.value) == fault
+
+
+PERIODIC = ("The same line again. " * 40 + "\n") * 10
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "step"),
+    [(PERIODIC, 800, 400), (PERIODIC, 1600, 1400), ("ab" * 3000, 500, 250), ("Nothing to see here.\n" * 300, 333, 111)],
+)
+def test_overlapping_pieces_of_a_text_that_repeats_itself_are_where_they_were_cut(
+    tmp_path: Path, text: str, size: int, step: int
+) -> None:
+    """Each piece is in many places; only one leaves as much to every piece as there is."""
+    cut = [(start, min(start + size, len(text))) for start in range(0, len(text) - size + step, step)]
+    wanted = [span for span in (trimmed(text, *one) for one in cut) if span]
+    pieces = [text[span.start : span.end] for span in wanted]
+    spans = made(tmp_path, f"return {pieces!r}").split(text, LengthFunction(range(len(text))))
+    assert spans == wanted
 
 
 @given(st.lists(words, min_size=1, max_size=20), st.integers(1, 5), st.integers(0, 4))

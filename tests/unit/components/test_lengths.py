@@ -52,6 +52,16 @@ def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measur
     assert len(alone) < len(indexed)
 
 
+@pytest.mark.parametrize("kind", ["recursive", "fixed", "sentence", "markdown"])
+def test_encoded_texts_have_the_size_with_their_special_tokens(
+    experiment: Experiment, minilm_folder: Path, kind: str
+) -> None:
+    file = minilm_folder / "tokenizer.json"
+    written = f"{{kind: {kind}, size: 12, overlap: 0, unit: tokens, tokenizer: {file}, measure: encoded}}"
+    sizes = Tokenizer(file).counts(texts(chunks(experiment, written)))
+    assert 10 <= sizes.max() <= 13  # a window that begins inside a word may have a token more
+
+
 def test_characters_are_one_unit_however_they_are_written(experiment: Experiment) -> None:
     names = {
         chunks(experiment, f"{{kind: recursive, size: 90, overlap: 0, {counted}}}").name

@@ -24,13 +24,15 @@ class LengthFunction:
     """How long a piece of one text is.
 
     ``starts`` has the character at which each unit (token, word or character) starts, ascending; ``overhead`` is the
-    units that every chunk of the text has besides its own: its title, and a model's special tokens. ``alone`` counts
-    the units of texts that are read each on its own, without special tokens; None where the units are characters.
+    units that every chunk of the text has besides its own: its title, and a model's special tokens, of which there are
+    ``special``. ``alone`` counts the units of texts that are read each on its own, without special tokens; None where
+    the units are characters.
     """
 
     starts: Sequence[int]
     overhead: int = 0
     alone: Callable[[Sequence[str]], Sequence[int]] | None = None
+    special: int = 0
 
     def length(self, start: int, end: int) -> int:
         """Units that start in characters ``start`` to ``end``."""
@@ -97,9 +99,9 @@ class MeasuredChunker(Chunker):
     tokenizer: TokenizerName = "embedder"
     """The tokenizer for sizes: `embedder`, `characters`, `words` (separated by white space), or a tokenizer.json."""
 
-    measure: Literal["indexed", "text"] = "indexed"
-    """Whether `size` includes everything that is indexed (title, special tokens), or only the chunk's text, as in
-    other tools."""
+    measure: Literal["indexed", "text", "encoded"] = "indexed"
+    """`indexed`: `size` includes all that is indexed (title, special tokens); `text`: only the chunk's text, as in other
+    tools; `encoded`: the text with the tokenizer's special tokens, as where lengths are of encoded texts."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
@@ -133,7 +135,8 @@ class MeasuredChunker(Chunker):
         A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
         a chunk is longer than ``size``.
         """
-        return size if self.measure == "text" else max(size - ruler.overhead, (size + 1) // 2)
+        overhead = {"text": 0, "encoded": ruler.special, "indexed": ruler.overhead}[self.measure]
+        return max(size - overhead, (size + 1) // 2)
 
 
 class SizedChunker(MeasuredChunker):
@@ -159,8 +162,8 @@ class SizedChunker(MeasuredChunker):
         The overlap keeps its share of the size where it would not fit.
         """
         budget = self.budget(self.size, ruler)
-        if self.measure == "text":
-            return budget, self.overlap
+        if self.measure != "indexed":
+            return budget, min(self.overlap, budget - 1)
         overlap = self.overlap if 2 * self.overlap <= budget else self.overlap * budget // self.size
         return budget, overlap
 

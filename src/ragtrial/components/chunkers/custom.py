@@ -23,8 +23,8 @@ class CustomChunker(Chunker):
     It returns ``(start, end)`` pairs, characters of the text, or strings, each a piece of the text as it stands there:
     a list of the one or of the other. Every chunk begins and ends later than the one before it; they may overlap, and
     may leave text out, which is counted and warned of, since it cannot be found. White space at their ends is dropped,
-    and so is a piece of nothing else. A string is looked for right after the piece before it, else where it comes
-    first after that piece's start.
+    and so is a piece of nothing else. A string that is in the text several times is taken where it overlaps the piece
+    before it as far as pieces do on average; where they do not overlap, right after that piece, or else first.
     """
 
     may_leave_out: ClassVar[bool] = True
@@ -58,11 +58,11 @@ class CustomChunker(Chunker):
             raise ChunkerError(f"{self.function} returned {type(returned).__name__}; it must return {_SHAPE}.")
         are_texts = bool(returned) and isinstance(returned[0], str)
         spans: list[Span] = []
-        last = Span(0, 0)
+        last, overlap = Span(0, 0), _mean_overlap(returned, text) if are_texts else 0
         for number, piece in enumerate(returned, 1):
             place = None
             if are_texts and isinstance(piece, str):
-                place = _located(text, piece.strip(), last)
+                place = _located(text, piece.strip(), last, overlap)
             elif not are_texts and _is_pair(piece):
                 place = Span(int(piece[0]), int(piece[1]))
             if place is None or not 0 <= place.start <= place.end <= len(text):
@@ -82,12 +82,24 @@ _SPACE = re.compile(r"\s*")
 _SHAPE = "a list of (start, end) pairs inside the text, or of verbatim pieces of it in their order"
 
 
-def _located(text: str, words: str, last: Span) -> Span | None:
+def _mean_overlap(pieces: Sequence[Any], text: str) -> int:
+    """How many characters a piece shares with the one before it, on average, if all text is in some; 0 if it is not."""
+    words = [piece.strip() for piece in pieces if isinstance(piece, str) and not piece.isspace()]
+    shared = sum(map(len, words)) - len(text.strip())
+    return max(0, round(shared / max(1, len(words) - 1)))
+
+
+def _located(text: str, words: str, last: Span, overlap: int) -> Span | None:
     """Where ``words`` are in ``text``, seen from the piece before them; None if they are not there."""
     after = next(_SPACE.finditer(text, last.end)).end()
     # An overlapping piece begins inside the one before it, and ends beyond it.
     inside = max(last.start + (last.end > 0), last.end - len(words) + 1)
-    found = after if text.startswith(words, after) else text.find(words, inside)
+    if overlap and last.end:
+        expected = max(inside, last.end - overlap)
+        places = [text.rfind(words, inside, expected + len(words)), text.find(words, expected)]
+        found = min((one for one in places if one >= 0), key=lambda one: (abs(one - expected), one), default=-1)
+    else:
+        found = after if text.startswith(words, after) else text.find(words, inside)
     return Span(found, found + len(words)) if found >= 0 else None
 
 

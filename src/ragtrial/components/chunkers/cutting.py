@@ -112,4 +112,4 @@ def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter 
         return [LengthFunction(range(length), overhead) for length, overhead in sizes]
     overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
     pairs = zip(tokenizer.starts(texts), overheads, strict=True)
-    return [LengthFunction(*pair, tokenizer.alone) for pair in pairs]
+    return [LengthFunction(*pair, tokenizer.alone, tokenizer.special_tokens) for pair in pairs]

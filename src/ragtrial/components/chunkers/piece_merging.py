@@ -53,20 +53,23 @@ class Measure:
         return self.merged(list(pairwise([start, *dict.fromkeys(inside), end])))
 
 
-def merged_by_sums(pieces: Sequence[Stretch], lengths: Sequence[int], size: int, overlap: int) -> list[Stretch]:
+def merged_by_sums(
+    pieces: Sequence[Stretch], lengths: Sequence[int], size: int, overlap: int, join: int = 0
+) -> list[Stretch]:
     """As ``Measure.merged``, but a stretch is as long as its pieces, each of a given length, are together.
 
-    That is how LangChain's text splitters count. Pieces of length 0 at the end of a stretch are always repeated.
+    Every two neighbours have ``join`` between them. That is how LangChain's text splitters count. Pieces of length 0 at
+    the end of a stretch are always repeated.
     """
     joined: list[Stretch] = []
     first, total = 0, 0
     for index, length in enumerate(lengths):
-        if index > first and total + length > size:
+        if index > first and total + length + join > size:
             joined.append((pieces[first][0], pieces[index - 1][1]))
-            while total > overlap or (total > 0 and total + length > size):
-                total -= lengths[first]
+            while total > overlap or (total > 0 and total + length + (join if first < index else 0) > size):
+                total -= lengths[first] + (join if index - first > 1 else 0)
                 first += 1
-        total += length
+        total += length + (join if first < index else 0)
     return [*joined, (pieces[first][0], pieces[-1][1])] if pieces else joined
 
 

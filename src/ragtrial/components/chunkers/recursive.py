@@ -42,7 +42,7 @@ class RecursiveChunker(SizedChunker):
 
     preset: Literal["langchain"] | None = None
     """`langchain`: as its RecursiveCharacterTextSplitter. Separators \\n\\n, \\n, space, "" and `keep: start`, both of
-    which may be given; `measure: text`, with each piece counted on its own and the counts added up."""
+    which may be given; `measure: text` (or `encoded`), with each piece counted on its own and the counts added up."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -51,8 +51,8 @@ class RecursiveChunker(SizedChunker):
         if not isinstance(name, str) or name not in _PRESETS:
             return handler(value)
         made = handler({**_PRESETS[name], **value})
-        if made.measure != "text":
-            raise ValueError(f"preset {name} counts the text alone; leave out measure: {made.measure}.")
+        if made.measure == "indexed":
+            raise ValueError(f"preset {name} counts no title; leave out measure: {made.measure}.")
         made.model_fields_set.intersection_update(value)  # nobody chose what the preset filled in
         return made
 
@@ -67,18 +67,25 @@ class RecursiveChunker(SizedChunker):
         return tuple(plain)
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        task = _Task(text, Measure(ruler, *self.window(ruler)), self.keep)
-        stretches = task.added_up if self.preset == "langchain" else task.in_place
+        if self.preset == "langchain":
+            special = ruler.special if self.measure == "encoded" else 0
+            stretches = _Task(text, Measure(ruler, self.size, self.overlap), self.keep, special).added_up
+        else:
+            stretches = _Task(text, Measure(ruler, *self.window(ruler)), self.keep).in_place
         return chunks_of(text, stretches(0, len(text), self.separators))
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A text to be cut into contiguous stretches of at most ``budget`` units."""
+    """A text to be cut into contiguous stretches of at most ``budget`` units.
+
+    ``special`` tokens come with each text that is counted on its own, even an empty one.
+    """
 
     text: str
     measure: Measure
     keep: Literal["end", "start"] = "end"
+    special: int = 0
 
     def in_place(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
         """Stretches of ``text[start:end]``, each as long as it is where it stands."""
@@ -102,10 +109,10 @@ class _Task:
         first = 0
         for index, length in enumerate(lengths):
             if length >= budget:
-                found += merged_by_sums(pieces[first:index], lengths[first:index], budget, overlap)
+                found += merged_by_sums(pieces[first:index], lengths[first:index], budget, overlap, self.special)
                 found += self.added_up(*pieces[index], finer) if finer else [pieces[index]]
                 first = index + 1
-        return found + merged_by_sums(pieces[first:], lengths[first:], budget, overlap)
+        return found + merged_by_sums(pieces[first:], lengths[first:], budget, overlap, self.special)
 
     def _coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
         """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
@@ -126,7 +133,8 @@ class _Task:
     def _alone(self, pieces: Sequence[Stretch]) -> list[int]:
         texts = [self.text[start:end] for start, end in pieces]
         alone = self.measure.ruler.alone
-        return [len(text) for text in texts] if alone is None else list(alone(texts))
+        counts = map(len, texts) if alone is None else alone(texts)
+        return [count + self.special for count in counts]
 
 
 def recursive_stretches(
