@@ -100,8 +100,8 @@ class MeasuredChunker(Chunker):
     """The tokenizer for sizes: `embedder`, `characters`, `words` (separated by white space), or a tokenizer.json."""
 
     measure: Literal["indexed", "text", "encoded"] = "indexed"
-    """`indexed`: `size` includes all that is indexed (title, special tokens); `text`: only the chunk's text, as in other
-    tools; `encoded`: the text with the tokenizer's special tokens, as where lengths are of encoded texts."""
+    """`indexed`: `size` includes all that is indexed (title, special tokens); `text`: only the chunk's text, as in
+    other tools; `encoded`: the text with the tokenizer's special tokens, as where lengths are of encoded texts."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
