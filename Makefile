@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick check format docs schemas picture report-picture clean
+.PHONY: demo test quick fuzz lowest check format docs schemas picture report-picture clean
 
 # Compares dense search, BM25 and two fusions on the sample data, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -26,6 +26,15 @@ test: $(VENV)/.dev
 # Without whole runs, pages, commands, public data and slow tests, and with fewer drawn examples: for after each change.
 quick: $(VENV)/.dev
 	RAGTRIAL_TEST_DATA= $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile quick -m "not slow" tests/unit tests/contracts tests/oracles
+
+# Ten minutes of damaged files for everything that reads them; what fails is left in tests/fuzz.
+fuzz: $(VENV)/.dev
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/system/test_fuzzed_readers.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/guided_fuzz.py 20
+
+# The lowest and the newest versions that are allowed, with every Python on this machine: installed, and the sample run.
+lowest:
+	HF_HUB_OFFLINE=1 $(PYTHON) tests/support/versions.py $(VERSIONS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
