@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
+import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ragtrial.errors import Fault, InputError, did_you_mean, listed
 from ragtrial.registry import Registry
@@ -43,10 +49,22 @@ _EXPECTED = {
 }
 
 
-class Options(BaseModel):
+class Described(BaseModel):
+    """A model whose fields are described by the docstrings below them: read for a schema, and not at import."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in field_docstrings(cls).items():
+            properties.get(cls.model_fields[name].alias or name, {}).setdefault("description", text)
+        return schema
+
+
+class Options(Described):
     """Unknown keys are refused, types are not guessed, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     named_by: ClassVar[tuple[str, ...]] = ()
     """What ``summary`` tells, chosen or not."""
@@ -303,3 +321,42 @@ def _element(annotation: Any) -> Any:
         return next((_element(one) for one in typing.get_args(annotation) if typing.get_args(one)), None)
     arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
     return arguments[-1] if arguments else None
+
+
+def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The docstring of each field that has one where it was last declared."""
+    found: dict[str, str | None] = {}
+    for one in model.__mro__:
+        own = _docstrings(getattr(sys.modules[one.__module__], "__file__", None)).get(one.__qualname__, {})
+        for name in inspect.get_annotations(one):
+            if name in model.model_fields:
+                found.setdefault(name, own.get(name))
+    return {name: text for name, text in found.items() if text}
+
+
+@cache
+def _docstrings(file: str | None) -> Mapping[str, Mapping[str, str]]:
+    """By the qualified name of each class in the file, the docstrings below its attributes."""
+    if file is None or not file.endswith(".py"):
+        return {}
+    return dict(_of_classes(ast.parse(Path(file).read_bytes()), ""))
+
+
+def _of_classes(node: Any, outer: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, ast.ClassDef):
+            pairs = zip(one.body, one.body[1:], strict=False)
+            yield outer + one.name, {name: text for pair in pairs for name, text in _below(*pair)}
+            yield from _of_classes(one, f"{outer}{one.name}.")
+        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _of_classes(one, f"{outer}{one.name}.<locals>.")
+        else:
+            yield from _of_classes(one, outer)
+
+
+def _below(declared: ast.stmt, below: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The name of an annotated attribute and the text below it, if these are that."""
+    if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name) and isinstance(below, ast.Expr):
+        value = below.value
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield declared.target.id, inspect.cleandoc(value.value)

