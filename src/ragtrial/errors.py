@@ -17,7 +17,8 @@
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
-        ├── StoreError           Chroma failed
+        ├── StoreError           the vector store failed
+        │   └── StoreServerError its server is away, refuses, takes too long or answers nonsense
         ├── RetrieverError       a retriever of the user's failed, or what it returned are no hits
         └── WorkspaceError       the cache cannot be read or written
 
@@ -136,7 +137,11 @@ class EmbedderError(RunError):
 
 
 class StoreError(RunError):
-    """The vector store failed."""
+    """The vector store failed, or an index that it built is damaged."""
+
+
+class StoreServerError(StoreError):
+    """The server of a vector store is away, refuses, takes too long or answers nonsense; its indexes may be sound."""
 
 
 class RetrieverError(RunError):

@@ -86,14 +86,23 @@ class Options(Described):
 _IN_NO_PATH = re.compile("[\\0\\ud800-\\udfff]")
 
 
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+"""``${NAME}`` and ``${NAME:-default}`` in the strings of a config file."""
+
+
 class LocatedText(str):
-    """A string of a config file that knows the folder it was written in, for the paths among them."""
+    """A string of a config file that knows the folder it was written in, for the paths among them.
+
+    ``written`` is the string before variables were put in.
+    """
 
     folder: Path
+    written: str
 
-    def __new__(cls, text: str, folder: Path) -> Self:
+    def __new__(cls, text: str, folder: Path, written: str | None = None) -> Self:
         made = super().__new__(cls, text)
         made.folder = folder
+        made.written = text if written is None else written
         return made
 
 

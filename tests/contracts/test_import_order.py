@@ -36,6 +36,11 @@ HEAVY = {
     "haystack",
     "langchain_core",
     "llama_index",
+    "faiss",
+    "pymilvus",
+    "qdrant_client",
+    "qdrant_edge",
+    "psycopg",
 }
 ADAPTED = {"integrations/haystack.py": {"haystack"}}
 """A module that makes classes for another framework needs it when it is imported; nothing else imports the module."""

@@ -1,69 +1,69 @@
-"""Stores: what every kind owes; exact search is exact to the last tie; Chroma agrees with it and survives damage."""
+"""What every kind of store owes, in a folder and on a server."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from experiments import python
-from ragtrial.components.stores import STORES, Index, Store, Vectors, exact
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.errors import StoreError
-from ragtrial.rankings import PADDING, Floats, Rankings
-from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
+from ragtrial.cache.remote import REMOTE, open_remote
+from ragtrial.components.stores import STORES, Store
+from ragtrial.components.stores.server import ServerStore, connected, read_remote
+from ragtrial.errors import InputError, StoreError, StoreServerError
+from store_kinds import KINDS, SPACES, StoreKind, assert_same, found_by, nothing, opened, recall
+from vector_oracles import exactly, like_embeddings, nearest, vectors_of
 
-SPACES: tuple[Space, ...] = get_args(Space)
-
-
-def nothing(count: int) -> None:
-    """No one is reported."""
+SERVED = [name for name, kind in KINDS.items() if kind.server is not None]
+WITH_GRAPH = [name for name, kind in KINDS.items() if kind.starved is not None]
+WITH_SCAN = [name for name, kind in KINDS.items() if kind.exact is not None]
+Reached = Callable[[StoreKind], dict[str, Any]]
 
 
-@contextmanager
-def opened(store: Store, vectors: Vectors, folder: Path) -> Iterator[Index]:
-    """The index, built if ``folder`` is empty."""
-    if not any(folder.iterdir()):
-        store.build(vectors, folder, nothing)
-    index = store.open(vectors, folder)
-    try:
-        yield index
-    finally:
-        index.close()
+@pytest.fixture(scope="module")
+def reached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
+    """Starts the server of a kind, once for all tests here, and gives the options that reach it."""
+    with ExitStack() as stack:
+        known: dict[str, dict[str, Any]] = {}
+
+        def start(kind: StoreKind) -> dict[str, Any]:
+            if kind.server is None:
+                return {}
+            if kind.kind not in known:
+                known[kind.kind] = stack.enter_context(kind.server(tmp_path_factory.mktemp(kind.kind)))
+            return known[kind.kind]
+
+        yield start
 
 
-def found_by(store: Store, vectors: Vectors, queries: npt.ArrayLike, depth: int, folder: Path) -> Rankings:
-    with opened(store, vectors, folder) as index:
-        return index.search(np.asarray(queries, dtype=np.float32), depth)
+@pytest.fixture(params=[(name, space) for name in KINDS for space in SPACES], ids="-".join)
+def store(request: pytest.FixtureRequest, reached: Reached) -> Store:
+    name, space = request.param
+    return KINDS[name].store(reached(KINDS[name]), space=space)
 
 
-def assert_same(one: Rankings, other: Rankings) -> None:
-    np.testing.assert_array_equal(one.codes, other.codes)
-    np.testing.assert_array_equal(one.scores, other.scores)
+@pytest.fixture(params=SERVED)
+def served(request: pytest.FixtureRequest, reached: Reached) -> ServerStore:
+    store = KINDS[request.param].store(reached(KINDS[request.param]))
+    assert isinstance(store, ServerStore)
+    return store
 
 
-# What every store owes.
-
-
-@pytest.fixture(params=[(kind, space) for kind in STORES.names() for space in SPACES], ids="-".join)
-def store(request: pytest.FixtureRequest) -> Store:
-    kind, space = request.param
-    return STORES[kind](kind=kind, space=space)
+def test_every_kind_is_tried_here() -> None:
+    assert {kind.kind for kind in KINDS.values()} == set(STORES.names())
 
 
 def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Store) -> None:
     assert STORES[store.kind] is type(store)
+
+
+def test_what_a_store_needs_is_here(store: Store) -> None:
+    store.check()
 
 
 @pytest.mark.slow
@@ -83,6 +83,40 @@ def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
     found = found_by(store, vectors, vectors.matrix, 1, tmp_path)
     np.testing.assert_array_equal(found.codes[:, 0], np.arange(200))
     np.testing.assert_allclose(found.scores, 0 if store.space == "l2" else 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WITH_SCAN)
+@pytest.mark.parametrize("space", SPACES)
+def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
+    name: str, space: Any, reached: Reached, tmp_path: Path
+) -> None:
+    kind = KINDS[name]
+    vectors, queries = vectors_of(like_embeddings(400, 24, seed=31)), like_embeddings(20, 24, seed=32)
+    store = kind.store(reached(kind), space=space, **dict(kind.exact or {}))
+    found, true = found_by(store, vectors, queries, 10, tmp_path), exactly(vectors, queries, 10, space)
+    assert found.codes.tolist() == nearest(vectors, queries, 10, space)
+    np.testing.assert_allclose(found.scores, true.scores, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_GRAPH)
+def test_a_poor_graph_finds_less_than_half_narrowly_and_more_than_half_widely(
+    name: str, reached: Reached, tmp_path: Path
+) -> None:
+    kind = KINDS[name]
+    random = np.random.default_rng(33)
+    vectors, queries = vectors_of(random.standard_normal((6_000, 96))), random.standard_normal((30, 96))
+    true = exactly(vectors, queries.astype(np.float32), 10, "l2").codes
+    narrow = kind.store(reached(kind), space="l2", **dict(kind.starved or {}))
+    wide = kind.store(reached(kind), space="l2", **{**dict(kind.starved or {}), **kind.wide})
+    for folder in ("narrow", "wide"):
+        (tmp_path / folder).mkdir()
+    with opened(narrow, vectors, tmp_path / "narrow") as index:
+        poor, use = recall(index.search(queries.astype(np.float32), 10).codes, true), index.use()
+    same_build = tmp_path / ("narrow" if set(kind.wide) <= narrow.search_options else "wide")
+    good = recall(found_by(wide, vectors, queries, 10, same_build).codes, true)
+    assert poor < 0.5 < good
+    assert use.is_used is not False, use.evidence
 
 
 def test_more_units_than_there_are_is_all_of_them(store: Store, tmp_path: Path) -> None:
@@ -112,7 +146,8 @@ def test_queries_in_one_batch_or_one_by_one_find_the_same(store: Store, tmp_path
         together = index.search(queries, 10)
         alone = [index.search(query[np.newaxis], 10) for query in queries[::25]]
     np.testing.assert_array_equal(np.concatenate([one.codes for one in alone]), together.codes[::25])
-    np.testing.assert_array_equal(np.concatenate([one.scores for one in alone]), together.scores[::25])
+    scores = np.concatenate([one.scores for one in alone])
+    np.testing.assert_allclose(scores, together.scores[::25], rtol=1e-6, atol=1e-6)
 
 
 def test_a_few_vectors_can_all_be_reached(store: Store, tmp_path: Path) -> None:
@@ -126,296 +161,94 @@ def test_the_progress_of_a_build_adds_up_to_all_vectors(store: Store, tmp_path: 
     assert sum(steps) == 11
 
 
-# Exact search.
+def test_an_index_of_other_vectors_is_refused(store: Store, tmp_path: Path) -> None:
+    store.build(vectors_of(like_embeddings(20, 4, seed=11)), tmp_path, nothing)
+    if store.is_exact:
+        return  # the vectors are all there is to it
+    with pytest.raises(StoreError, match=r"20 of 19|19 of 20"):
+        store.open(vectors_of(like_embeddings(19, 4, seed=11)), tmp_path)
 
 
-@dataclass(frozen=True)
-class World:
-    vectors: Vectors
-    queries: Floats
-    space: Space
-    depth: int
+# On servers.
 
 
-@st.composite
-def worlds(draw: st.DrawFn) -> World:
-    """Small whole numbers, scaled: duplicates, vectors of zeros, vectors of one direction, ties of every kind."""
-    dimension = draw(st.integers(1, 4))
-    whole = st.lists(st.integers(-3, 3), min_size=dimension, max_size=dimension)
-    scale = st.sampled_from([1.0, 1.0, 0.1, 3.0, 1e-3, 1e3])
-    row = st.builds(lambda numbers, factor: [number * factor for number in numbers], whole, scale)
-    rows = draw(st.lists(row, min_size=1, max_size=25))
-    queries = draw(st.lists(row, min_size=1, max_size=4))
-    order = draw(st.permutations(range(len(rows))))
-    return World(
-        vectors_of(rows, order),
-        np.array(queries, dtype=np.float32),
-        draw(st.sampled_from(SPACES)),
-        draw(st.integers(0, len(rows) + 2)),
-    )
-
-
-@given(worlds())
-def test_exact_search_ranks_as_comparing_everything_in_float64_does(world: World) -> None:
-    found = exactly(world.vectors, world.queries, world.depth, world.space)
-    assert found.codes.tolist() == nearest(world.vectors, world.queries, world.depth, world.space)
-    scores = all_scores(world.vectors.matrix, world.queries, world.space)
-    expected = np.take_along_axis(scores, found.codes.astype(np.int64), axis=1)
-    np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-7)
-
-
-@given(worlds(), st.integers(1, 30), st.integers(1, 5))
-def test_exact_search_does_not_depend_on_its_block_sizes(world: World, units: int, queries: int) -> None:
-    usual = exactly(world.vectors, world.queries, world.depth, world.space)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_TILE", units)
-        patch.setattr(exact, "_QUERY_BLOCK", queries)
-        assert_same(exactly(world.vectors, world.queries, world.depth, world.space), usual)
-
-
-@given(worlds(), st.randoms(use_true_random=False))
-def test_exact_search_does_not_depend_on_where_a_vector_stands(world: World, random: Any) -> None:
-    usual = exactly(world.vectors, world.queries, world.depth, world.space)
-    moved = list(range(len(world.vectors)))
-    random.shuffle(moved)
-    shuffled = Vectors(world.vectors.matrix[moved], world.vectors.order[moved])
-    found = exactly(shuffled, world.queries, world.depth, world.space)
-    assert [[moved[unit] for unit in row] for row in found.codes] == usual.codes.tolist()
-    np.testing.assert_array_equal(found.scores, usual.scores)
-
-
-@pytest.mark.parametrize("space", SPACES)
-def test_exact_search_is_exact_where_its_first_float32_estimate_is_not(space: Space) -> None:
-    random = np.random.default_rng(11)
-    near = like_embeddings(40, 32, seed=12)
-    # Twenty copies of each, moved by about the rounding of a float32: an estimate cannot order these.
-    matrix = np.repeat(near, 20, axis=0) * (1 + random.integers(-2, 3, size=(800, 32)) * 6e-8)
-    vectors = vectors_of(matrix, random.permutation(800).tolist())
-    queries = near[:10] * np.float32(1.7)
-    found = exactly(vectors, queries, 30, space)
-    assert found.codes.tolist() == nearest(vectors, queries, 30, space)
-
-
-def test_long_vectors_in_one_block_do_not_hide_a_nearer_short_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_TILE", 20)
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        query = like_embeddings(1, 4, seed).astype(np.float64)
-        across = random.normal(size=(40, 4))
-        across -= (across @ query.T) * query
-        across *= np.where(np.arange(40) < 20, 1e4, 0)[:, np.newaxis]
-        # All have products of about 1; those of the long ones float32 knows to three digits only.
-        vectors = vectors_of(across + query * (1 + 1e-4 * random.normal(size=(40, 1))))
-        depth = 1 + seed % 10
-        found = exactly(vectors, query, depth, "ip")
-        assert found.codes.tolist() == nearest(vectors, query.astype(np.float32), depth, "ip")
-
-
-def test_vectors_of_one_direction_tie_in_cosine_whatever_their_length() -> None:
-    for seed in range(200):
-        random = np.random.default_rng(seed)
-        direction = random.normal(size=(1, 1 + seed % 3))
-        lengths = 10.0 ** random.uniform(-2, 2, size=(200, 1))
-        vectors = vectors_of(direction * lengths, random.permutation(200).tolist())
-        queries, depth = vectors.matrix[:2] * np.float32(1.7), 1 + seed % 10
-        found = exactly(vectors, queries, depth, "cosine")
-        assert found.codes.tolist() == nearest(vectors, queries, depth, "cosine")
-
-
-@given(worlds())
-@example(World(vectors_of([[0, 0], [1, 0], [0, 0]], [2, 1, 0]), np.zeros((1, 2), dtype=np.float32), "cosine", 3))
-def test_a_cosine_with_a_vector_of_zeros_is_zero(world: World) -> None:
-    found = exactly(world.vectors, world.queries, world.depth, "cosine")
-    zero_units = (world.vectors.matrix[found.codes] == 0).all(axis=2)
-    zero_queries = (world.queries == 0).all(axis=1, keepdims=True)
-    assert (found.scores[zero_units | zero_queries] == 0).all()
-
-
-# Chroma.
-
-
-@pytest.fixture(scope="module")
-def many() -> Vectors:
-    """More vectors than Chroma takes at once (5,461)."""
-    return vectors_of(like_embeddings(6_000, 32, seed=15))
-
-
-@pytest.fixture(scope="module", params=SPACES)
-def built(
-    request: pytest.FixtureRequest, many: Vectors, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[ChromaStore, Path]:
-    store, folder = ChromaStore(space=request.param), tmp_path_factory.mktemp("chroma")
-    store.build(many, folder, nothing)
-    return store, folder
-
-
-def test_chroma_finds_what_exact_search_finds_with_the_same_scores(
-    many: Vectors, built: tuple[ChromaStore, Path]
+def test_a_build_is_a_collection_of_its_own_and_what_it_is_called_is_in_its_folder(
+    served: ServerStore, tmp_path: Path
 ) -> None:
-    store, folder = built
-    queries = like_embeddings(100, 32, seed=16)
-    found, true = found_by(store, many, queries, 10, folder), exactly(many, queries, 10, store.space)
-    overlap = [len(set(row) & set(other)) for row, other in zip(found.codes.tolist(), true.codes.tolist(), strict=True)]
-    assert np.mean(overlap) >= 9.5
-    scores = np.take_along_axis(all_scores(many.matrix, queries, store.space), found.codes.astype(np.int64), axis=1)
-    np.testing.assert_allclose(found.scores, scores, atol=1e-4)
+    folders = [tmp_path / name for name in ("a" * 32, "b" * 32)]
+    names = []
+    for folder in folders:
+        folder.mkdir()
+        served.build(vectors_of(like_embeddings(20, 4, seed=12)), folder, nothing)
+        names.append(read_remote(folder)["collection"])
+    assert names[0].startswith(f"ragtrial_{'a' * 16}_")
+    assert names[1].startswith(f"ragtrial_{'b' * 16}_")
+    assert served.facts(folders[0])["collection"] == names[0]
+    with connected(served) as engine:
+        assert [engine.count(name) for name in names] == [20, 20]
+    remove_folder(folders[0])
+    with connected(served) as engine:
+        assert [engine.count(name) for name in names] == [None, 20]
 
 
-@pytest.mark.slow
-def test_the_options_of_the_graph_are_those_of_the_collection(tmp_path: Path) -> None:
-    options = {"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}
-    ChromaStore(space="ip", hnsw=HnswOptions(**options)).build(vectors_of(np.eye(4)), tmp_path, nothing)
-    assert configuration_of(tmp_path).items() >= {"space": "ip", **options}.items()
+def test_a_build_that_fails_leaves_nothing_on_the_server(served: ServerStore, tmp_path: Path) -> None:
+    target, names = tmp_path / ("c" * 32), []
+
+    def fail(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    def build() -> None:
+        with new_folder(target) as folder:
+            try:
+                served.build(vectors_of(like_embeddings(20, 4, seed=13)), folder, fail)
+            finally:
+                names.append(read_remote(folder)["collection"])
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    with connected(served) as engine:
+        assert engine.count(names[0]) is None
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
-def test_options_that_are_not_given_are_the_documented_defaults(tmp_path: Path) -> None:
-    ChromaStore().build(vectors_of(np.eye(4)), tmp_path, nothing)
-    expected = {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
-    assert configuration_of(tmp_path).items() >= expected.items()
+def test_what_a_killed_build_left_is_named_and_removed_by_the_next(served: ServerStore, tmp_path: Path) -> None:
+    left = tmp_path / f"{TEMPORARY_PREFIX}{'d' * 32}-killed"
+    left.mkdir()
+    served.build(vectors_of(like_embeddings(20, 4, seed=14)), left, nothing)
+    name = read_remote(left)["collection"]
+    remove_partial(tmp_path, "d" * 32)
+    assert not left.exists()
+    with connected(served) as engine:
+        assert engine.count(name) is None
 
 
-def configuration_of(folder: Path) -> dict[str, Any]:
-    """What Chroma says of the graph of its one collection, asked in another process."""
-    code = (
-        "import json, sys, chromadb; from chromadb.config import Settings\n"
-        "client = chromadb.PersistentClient(sys.argv[1], settings=Settings(anonymized_telemetry=False))\n"
-        "(collection,) = client.list_collections()\n"
-        "print(json.dumps(collection.configuration_json['hnsw']))"
-    )
-    return dict(json.loads(python(code, folder).stdout))
+def test_damage_on_the_server_is_seen(served: ServerStore, tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(150, 4, seed=15))
+    for name in ("sound", "other"):
+        (tmp_path / name).mkdir()
+    served.build(vectors, tmp_path / "sound", nothing)
+    served.build(vectors_of(like_embeddings(150, 4, seed=16)), tmp_path / "other", nothing)
+    assert open_remote(tmp_path / "sound" / REMOTE).damage() is None
+    swapped = {**read_remote(tmp_path / "sound"), "collection": read_remote(tmp_path / "other")["collection"]}
+    (tmp_path / "sound" / REMOTE).write_text(json.dumps(swapped))
+    assert open_remote(tmp_path / "sound" / REMOTE).damage() == "it has other vectors"
+    open_remote(tmp_path / "other" / REMOTE).drop()
+    assert open_remote(tmp_path / "other" / REMOTE).damage() == "it is gone"
+    with pytest.raises(StoreError, match="is gone"):
+        served.open(vectors, tmp_path / "other")
 
 
-@pytest.mark.slow
-def test_a_poorer_graph_finds_less(many: Vectors, tmp_path: Path) -> None:
-    queries = like_embeddings(50, 32, seed=17)
-    true = exactly(many, queries, 10, "cosine").codes
-    poor = ChromaStore(hnsw=HnswOptions(ef_construction=2, max_neighbors=2, ef_search=10))
-    found = found_by(poor, many, queries, 10, tmp_path).codes
-    overlap = [len(set(row) & set(other)) for row, other in zip(found.tolist(), true.tolist(), strict=True)]
-    assert np.mean(overlap) < 8
+def test_a_server_that_is_away_is_named_with_the_next_step(served: ServerStore, tmp_path: Path) -> None:
+    away = served.model_copy(update={"url": _away(str(served.url)), "timeout": 5.0})
+    with pytest.raises(InputError) as refused:
+        away.check()
+    assert str(away.url) in str(refused.value)
+    with pytest.raises(StoreServerError):
+        away.build(vectors_of(like_embeddings(3, 4, seed=17)), tmp_path, nothing)
 
 
-@pytest.fixture(scope="module")
-def small() -> Vectors:
-    """Enough vectors for Chroma to write a graph of its own, beyond its log of 1,000."""
-    return vectors_of(like_embeddings(1_100, 8, seed=18))
-
-
-@pytest.fixture(scope="module")
-def sound(small: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sound")
-    ChromaStore().build(small, folder, nothing)
-    return folder
-
-
-def damage(file: Path, how: str) -> None:
-    if how == "deleted":
-        file.unlink()
-    elif how == "cut short":
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    else:
-        file.write_bytes(b"\xff" * file.stat().st_size)
-
-
-@pytest.mark.parametrize("how", ["deleted", "cut short", "overwritten"])
-def test_a_damaged_database_is_an_error_that_names_its_folder_and_a_sound_one_in_its_place_is_opened(
-    small: Vectors, sound: Path, tmp_path: Path, how: str
-) -> None:
-    folder = shutil.copytree(sound, tmp_path / "index")
-    damage(folder / "chroma.sqlite3", how)
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().open(small, folder)
-    assert str(caught.value).startswith(f"the Chroma index in {folder} cannot be read (")
-    shutil.rmtree(folder)
-    shutil.copytree(sound, folder)
-    queries = like_embeddings(3, 8, seed=19)
-    assert_same(found_by(ChromaStore(), small, queries, 5, folder), found_by(ChromaStore(), small, queries, 5, sound))
-
-
-def test_an_index_of_other_vectors_is_an_error(small: Vectors, sound: Path) -> None:
-    fewer = Vectors(small.matrix[:-1], small.order[:-1])
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().open(fewer, sound)
-    why = "it has 1100 of 1099 vectors"
-    assert str(caught.value).startswith(f"the Chroma index in {sound} cannot be read ({why}). ")
-
-
-def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:
-    vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().build(vectors, tmp_path, nothing)
-    assert str(caught.value).startswith(f"Chroma could not build the index in {tmp_path}: ")
-
-
-SERVER = {
-    "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
-    "CHROMA_SERVER_HOST": "127.0.0.1",
-    "CHROMA_SERVER_HTTP_PORT": "1",
-    "ALLOW_RESET": "TRUE",
-}
-SEARCH = """
-import sys
-from pathlib import Path
-import numpy as np
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.chroma import ChromaStore
-
-folder = Path(sys.argv[1])
-folder.mkdir()
-vectors = Vectors(np.eye(4, dtype=np.float32), np.arange(4))
-ChromaStore().build(vectors, folder, lambda count: None)
-index = ChromaStore().open(vectors, folder)
-print(index.search(vectors.matrix, 1).codes.ravel().tolist())
-index.close()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["the environment", "a .env file"])
-def test_neither_the_environment_nor_an_env_file_sends_vectors_to_a_server(tmp_path: Path, where: str) -> None:
-    if where == "a .env file":
-        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in SERVER.items()))
-    done = python(SEARCH, tmp_path / "index", folder=tmp_path, **(SERVER if where == "the environment" else {}))
-    assert (done.stdout, done.stderr) == ("[0, 1, 2, 3]\n", "")
-    assert (tmp_path / "index" / "chroma.sqlite3").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 99, 999, 1_001, 5_399])
-def test_an_index_is_the_same_graph_at_every_opening(tmp_path: Path, count: int) -> None:
-    vectors = vectors_of(like_embeddings(count, 8, seed=22))
-    ChromaStore().build(vectors, tmp_path, nothing)
-
-    def graph() -> dict[Path, bytes]:
-        files = (path for path in tmp_path.glob("*/*") if path.is_file())
-        return {path: path.read_bytes() for path in files}
-
-    before = graph()
-    assert bool(before) == (count > 1)
-    with opened(ChromaStore(), vectors, tmp_path) as index:
-        index.search(like_embeddings(2, 8, seed=23), 5)
-    assert before == graph() or count <= 1
-
-
-@pytest.mark.slow
-def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
-    random = np.random.default_rng(24)
-    vectors = vectors_of(random.standard_normal((3_000, 32)))
-    poor = ChromaStore(hnsw=HnswOptions(max_neighbors=2, ef_construction=1, ef_search=1))
-    with opened(poor, vectors, tmp_path) as index:
-        lost = index.unreachable()
-        listed = set(index.search(vectors.matrix[:1], 3_000).codes.ravel().tolist()) - {PADDING}
-        returned = set(index.search(vectors.matrix, 1_000).codes.ravel().tolist()) - {PADDING}
-    # What no query returns is counted, and nothing that a listing returns.
-    assert 300 < len(vectors) - len(returned | listed) <= lost <= len(vectors) - len(listed)
-
-
-def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:
-    with opened(ChromaStore(), small, sound) as index:
-        found = index.search(like_embeddings(2, 8, seed=20), 1_100)
-    lengths = found.lengths.tolist()
-    for row, scores, length in zip(found.codes, found.scores, lengths, strict=True):
-        assert len(set(row[:length].tolist())) == length > 1_000
-        assert (row[length:] == PADDING).all()
-        assert np.isnan(scores[length:]).all()
+def _away(url: str) -> str:
+    """The address of a port on which nobody listens."""
+    scheme, _, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}://{place.rpartition(':')[0] or place}:9{slash}{path}"

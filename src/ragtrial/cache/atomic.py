@@ -12,6 +12,8 @@ from glob import escape
 from pathlib import Path
 from typing import IO
 
+from ragtrial.cache.remote import release
+
 TEMPORARY_PREFIX = ".partial-"
 _NAMED = 40
 """Characters of a file's name that are in that of its temporary one: the whole may be as long as a name can be."""
@@ -42,20 +44,25 @@ def new_folder(target: Path) -> Iterator[Path]:
         temporary.rename(target)
         _sync(target.parent)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if release(temporary):
+            shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def remove_folder(path: Path) -> None:
     """Remove a folder, first out of the way in one step: a half-removed one must not be taken for a whole one.
 
-    Raises FileNotFoundError if it is not there, OSError if it cannot be removed.
+    What it has on a server that cannot be asked stays, named in an unfinished folder. Raises FileNotFoundError if it is
+    not there, OSError if it cannot be removed.
     """
     gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{path.name}-", dir=path.parent))
+    is_free = True
     try:
         path.rename(gone / path.name)
+        is_free = release(gone)
     finally:
-        shutil.rmtree(gone)
+        if is_free:
+            shutil.rmtree(gone)
 
 
 def remove_partial(folder: Path, name: str = "") -> None:
@@ -63,7 +70,8 @@ def remove_partial(folder: Path, name: str = "") -> None:
     begin = f"{TEMPORARY_PREFIX}{name}-" if name else TEMPORARY_PREFIX
     for path in folder.glob(f"{escape(begin)}*"):
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            if release(path):
+                shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(OSError):
                 path.unlink()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
 from ragtrial.cache.presence import Presence, Usage, Use
+from ragtrial.cache.remote import files_of, open_remote
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.cache.workspace import check_layout
@@ -148,6 +149,9 @@ class Upkeep:
             return f"{lost:,} {_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
             check_bytes(entry.path)
+            for remote in map(open_remote, files_of(entry.path)):
+                if (why := remote.damage()) is not None:
+                    raise DamagedError(f"{remote}: {why}")
         except DamagedError as error:
             self._remove(entry)
             return str(error)

@@ -107,6 +107,7 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 
 def _upkeep(where: str | None) -> Upkeep:
+    import ragtrial.components.stores  # noqa: F401 - which know how to remove what stages have on servers
     from ragtrial.cache.upkeep import Upkeep
     from ragtrial.options import expand_user
 

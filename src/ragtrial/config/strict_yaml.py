@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from ragtrial.errors import ConfigError, Fault
-from ragtrial.options import LocatedText
+from ragtrial.options import VARIABLE, LocatedText
 
 KeyPath = tuple[str | int, ...]
 
@@ -28,7 +28,6 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None,
           "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # fmt: skip
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -191,11 +190,11 @@ class _Walker:
 
     def _scalar(self, node: yaml.Node) -> tuple[Any, Any]:
         text, is_plain = node.value, getattr(node, "style", None) is None
-        resolved = _VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
+        resolved = VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
         if is_plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
             self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
             return None, None
-        value = self._meaning(resolved, is_plain=is_plain)
+        value = self._meaning(resolved, text, is_plain=is_plain)
         return value, value if resolved == text else text
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
@@ -206,12 +205,12 @@ class _Walker:
             self.faults.append(self._fault(node, message))
         return value or default or ""  # as in a shell, an empty variable is no better than none
 
-    def _meaning(self, text: str, *, is_plain: bool) -> Any:
+    def _meaning(self, text: str, written: str, *, is_plain: bool) -> Any:
         if is_plain and text in _WORDS:
             return _WORDS[text]
         if is_plain and _NUMBER.fullmatch(text):
             return int(text) if _INTEGER.fullmatch(text) else float(text)
-        return LocatedText(text, self._folder)
+        return LocatedText(text, self._folder, written)
 
     def _bound(self, node: yaml.Node, depth: int) -> None:
         """Aliases may hold aliases, and themselves: stop long before memory or the stack does."""

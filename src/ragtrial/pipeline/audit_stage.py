@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.stores import Index, Store, Vectors
+from ragtrial.components.stores import Index, IndexUse, Store, Vectors
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.evaluation.evaluators import Evaluation
@@ -40,17 +40,27 @@ class Audited:
     """What exact search says of an index: over the same vectors, with the same top_k.
 
     ``exact`` is what it finds; ``scores`` are the exact scores of what the index found, shape (queries, depth), NaN at
-    the padding; ``unreachable`` counts the vectors that the index cannot return at all.
+    the padding; ``unreachable`` counts the vectors that the index cannot return at all; ``use`` says whether the engine
+    answers from its index.
     """
 
     exact: Ranked
     scores: Floats
     unreachable: int
+    use: IndexUse
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the engine itself shows of its index."""
+
+    unreachable: int
+    use: IndexUse
 
 
 @dataclass(eq=False)
-class ReachStage(Stage[int]):
-    """How many vectors no search can return from the index of a setting."""
+class ReachStage(Stage[Reach]):
+    """How many vectors no search can return from the index of a setting, and whether searches use it at all."""
 
     kind = "reach"
 
@@ -63,7 +73,7 @@ class ReachStage(Stage[int]):
         self.title = f"reach of {self.index.setting_name}"
 
     def inputs(self) -> Inputs:
-        return {}
+        return {"format": 2}
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Index]]:
@@ -73,11 +83,12 @@ class ReachStage(Stage[int]):
     def build(self, folder: Path, index: Index, built: dict[str, Any]) -> None:
         name, count = f"reach ({self.index.setting_name})", built["vectors"]
         with self.resources.working(name, count, "vectors", self.rate):
-            unreachable = index.unreachable()
-        write_text(folder / "unreachable.json", json.dumps(unreachable))
+            found = Reach(index.unreachable(), index.use())
+        write_text(folder / "reach.json", json.dumps(asdict(found)))
 
-    def load(self, folder: Path) -> int:
-        return int(json.loads((folder / "unreachable.json").read_text()))
+    def load(self, folder: Path) -> Reach:
+        found = json.loads((folder / "reach.json").read_text(encoding="utf-8"))
+        return Reach(int(found["unreachable"]), IndexUse(**found["use"]))
 
 
 @dataclass(eq=False)
@@ -122,8 +133,9 @@ class AuditStage(Stage[Audited]):
         exact = ExactStore(space=self.setting.store.space).open(vectors, folder)
         write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
 
-    def load(self, folder: Path, unreachable: int, exact: Ranked, *_index: object) -> Audited:
-        return Audited(exact.cut(self._depth), read_array(folder / "scores.npy"), unreachable)
+    def load(self, folder: Path, reach: Reach, exact: Ranked, *_index: object) -> Audited:
+        scores = read_array(folder / "scores.npy")
+        return Audited(exact.cut(self._depth), scores, reach.unreachable, reach.use)
 
     def amount(self, known: Known) -> Amount:
         vectors = self.index.amount(known)
@@ -142,6 +154,9 @@ def audit(
         lowest_overlap=float(known.min()) if len(known) else None,
         queries_that_differ=int((known < 1).sum()),
         unreachable=audited.unreachable,
+        used=audited.use.is_used,
+        use=audited.use.evidence,
+        short_queries=int((found.rankings.lengths < audited.exact.rankings.lengths).sum()),
         lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
 
@@ -173,6 +188,12 @@ def audit_warnings(
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
         message = f"{name}: {moved}, which is more than {more}. {store.advice_for_low_recall}"
         yield ReportWarning(WarningCode.INDEX_LOSS, message)
+    if part.used is False:
+        message = f"searches do not use the index: {part.use} What is measured is exact search"
+        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {store.advice_for_unused}")
+    if part.short_queries:
+        message = f"{part.short_queries:,} of {len(values):,} queries got fewer hits than exact search finds"
+        yield ReportWarning(WarningCode.FEW_HITS, f"{name}: {message}. {store.advice_for_few_hits}")
     if part.unreachable:
         message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"
         yield ReportWarning(WarningCode.UNREACHABLE, f"{name}: {message}. {store.advice_for_unreachable}")

@@ -90,6 +90,8 @@ class Corpus:
             self.resources.unit_tokenizer(setting)
         if "embedder" in setting.reached_by:
             self.resources.embedder(setting.embedder)
+        if setting.has_index:
+            setting.store.check()
         list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:

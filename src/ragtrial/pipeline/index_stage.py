@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
-from ragtrial.errors import StoreError
+from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
 from ragtrial.pipeline.resources import Resources
@@ -44,9 +47,27 @@ class IndexStage(Stage[dict[str, Any]]):
         self.title = f"index ({self.label})"
 
     def inputs(self) -> Inputs:
+        return {name: value for name, value in self._options.items() if name not in self._searched_with}
+
+    def names(self) -> Inputs:
+        return self._searched_with
+
+    @cached_property
+    def _options(self) -> Inputs:
         return dotted_options("store", self.store.identity())
 
-    def identity(self) -> str:
+    @cached_property
+    def _searched_with(self) -> Inputs:
+        """The options of searches, which change no build."""
+        names = {f"store.{name}" for name in self.store.search_options}
+        return {name: value for name, value in self._options.items() if name in names}
+
+    @cached_property
+    def spec(self) -> str:
+        return fingerprint([super().spec, self._searched_with]) if self._searched_with else super().spec
+
+    def build_identity(self) -> str:
+        """What tells this build of the index from others, however it is searched. Raises NotBuiltError."""
         key = self.key()
         if self.store.is_exact:
             return key
@@ -55,6 +76,10 @@ class IndexStage(Stage[dict[str, Any]]):
             raise NotBuiltError(self)
         return f"{key} {build}"
 
+    def identity(self) -> str:
+        build = self.build_identity()
+        return f"{build} {fingerprint(self._searched_with)}" if self._searched_with else build
+
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:
             with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
@@ -62,10 +87,10 @@ class IndexStage(Stage[dict[str, Any]]):
 
     def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
-        description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
+        description = {**self.store.identity(), "vectors": len(texts)}
         if self.store.is_exact:
             return description
-        return {**description, "id": sealed.id, "bytes": sealed.size}
+        return {**description, "id": sealed.id, "bytes": sealed.size, **self.store.facts(folder)}
 
     def vectors(self, artefacts: Artefacts) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""
@@ -79,6 +104,8 @@ class IndexStage(Stage[dict[str, Any]]):
         workspace, key = self.resources.workspace, self.key()
         try:
             return self.store.open(vectors, workspace.path(self.kind, key))
+        except StoreServerError:
+            raise
         except StoreError as error:
             workspace.drop_damaged(self.kind, key, workspace.build_id(self.kind, key), error)
             artefacts.artefact(self, every_byte=True)
@@ -102,13 +129,15 @@ def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[In
     found: dict[IndexStage, Index] = {}
     with ExitStack() as held:
         for key, (one, *_) in sorted(stages_by_key.items()):  # in one order: no process waits for one that waits for it
-            if not one.store.is_exact:
+            if one.store.is_exclusive:
                 what = f"the {one.store.kind} index of {one.setting_name}"
                 held.enter_context(workspace.lock(f"open-{key}", what))
-        for equal in stages_by_key.values():
-            index = equal[0].open(artefacts)
-            held.callback(index.close)
-            found |= dict.fromkeys(equal, index)
+        opened: dict[str, Index] = {}  # indexes of one build that are searched in different ways are opened apart
+        for stage in chain.from_iterable(stages_by_key.values()):
+            if stage.spec not in opened:
+                opened[stage.spec] = stage.open(artefacts)
+                held.callback(opened[stage.spec].close)
+            found[stage] = opened[stage.spec]
         yield found
 
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-import urllib.error
-import urllib.request
 import weakref
 from contextlib import ExitStack
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
 from ragtrial.components.stores.chroma import is_chroma_error
+from ragtrial.components.stores.chroma_server import chroma_server, disconnect
 from ragtrial.errors import InputError, StoreError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
 
 _DATABASE = "chroma.sqlite3"
 _TRIES = 3
-
-_PATIENCE = 10
-"""Seconds in which a server must say that it is one."""
 
 _ANSWER = 300
 """Seconds in which a server must answer anything else; Chroma's client would wait without end."""
@@ -66,11 +60,9 @@ def _opened(options: CollectionOptions) -> Collection:
     """The collection; its client is closed, and its copy removed, as soon as nobody uses it."""
     with ExitStack() as stack:
         folder = copied(Path(options.path), stack) if options.path is not None else None
-        if folder is None:
-            _look_for_server(options)
         try:
             client = _connect(options, folder)
-            stack.callback(_disconnect, client)
+            stack.callback(disconnect, client)
             made = Collection(options, _found(client, options))
         except BaseException as error:
             if isinstance(error, InputError) or not is_chroma_error(error):
@@ -139,58 +131,13 @@ def _connect(options: CollectionOptions, folder: Path | None) -> Client:
     import chromadb
     from chromadb.config import Settings
 
+    if folder is None:
+        place = (options.url, options.headers, options.tenant, options.database)
+        return chroma_server(*place, _ANSWER, named_by="host, port and ssl")
     settings = Settings.model_construct(anonymized_telemetry=False)
     where: Any = {"tenant": options.tenant, "database": options.database}
-    client: Any
-    if folder is not None:
-        client = chromadb.PersistentClient(path=str(folder), settings=settings, **where)
-    else:
-        at: Any = {"host": options.host, "port": options.port, "ssl": options.ssl, "headers": _headers(options)}
-        client = chromadb.HttpClient(**at, settings=settings, **where)
-    for session in _sessions(client):
-        session.timeout = _ANSWER
-    return client  # type: ignore[no-any-return]  # Chroma says only that it is one of its interfaces
-
-
-def _disconnect(client: Client) -> None:
-    """Close the client, and its connections, which Chroma leaves open."""
-    sessions = _sessions(client)
-    client.close()
-    for session in sessions:
-        session.close()
-
-
-def _sessions(client: Client) -> list[Any]:
-    """The connections of a client of a server, which has no public way to them; none of a folder."""
-    servers: list[Any] = [client._server, getattr(client._admin_client, "_server", None)]  # noqa: SLF001
-    return [server._session for server in servers if hasattr(server, "_session")]  # noqa: SLF001
+    return chromadb.PersistentClient(path=str(folder), settings=settings, **where)  # type: ignore[return-value]  # as above
 
 
 def _headers(options: CollectionOptions) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in options.headers.items()}
-
-
-def _look_for_server(options: CollectionOptions) -> None:
-    """Ask for the server's heartbeat and the database: Chroma's client waits without end, and leaves sockets open."""
-    start = f"Start it with `chroma run --path FOLDER --port {options.port}`, or correct host, port and ssl."
-    database = f"tenants/{quote(options.tenant, safe='')}/databases/{quote(options.database, safe='')}"
-    said = []
-    for path in ("heartbeat", database):
-        request = urllib.request.Request(f"{options.url}/api/v2/{path}", headers=_headers(options))  # noqa: S310 - http(s)
-        try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - as above
-                said.append(answer.read(10_000))
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code in (401, 403):
-                fault = f"the server at {options.url} refuses ({error.code} {error.reason}); set headers to its token."
-                raise InputError(fault) from error
-            break
-        except (OSError, ValueError, HTTPException) as error:
-            why = getattr(error, "reason", None) or str(error) or type(error).__name__
-            raise InputError(f"no Chroma server answers at {options.url} ({why}). {start}") from error
-    if not said or b"nanosecond heartbeat" not in said[0]:
-        raise InputError(f"the server at {options.url} is not a Chroma server of version 1. {start}")
-    if len(said) == 1:
-        place = f"{options.database!r} of a tenant {options.tenant!r}"
-        raise InputError(f"the Chroma server at {options.url} has no database {place}.")

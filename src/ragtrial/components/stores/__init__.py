@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ragtrial.components.stores.base import STORES, Index, Store, Vectors
+from ragtrial.components.stores.base import STORES, Index, IndexUse, Store, Vectors
 from ragtrial.options import union_of
 from ragtrial.registry import import_members
 
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 else:
     AnyStore = union_of(STORES)
 
-__all__ = ["STORES", "AnyStore", "Index", "Store", "Vectors"]
+__all__ = ["STORES", "AnyStore", "Index", "IndexUse", "Store", "Vectors"]

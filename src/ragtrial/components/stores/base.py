@@ -6,13 +6,19 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
 
 from ragtrial.options import Options
 from ragtrial.rankings import Counts, Floats, Rankings
 from ragtrial.registry import Registry
 
 Space = Literal["cosine", "ip", "l2"]
+
+_QUERY_BATCH = 256
+_OWN_NEIGHBOURS = 1_000
+"""How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +35,23 @@ class Vectors:
         return len(self.matrix)
 
 
+@dataclass(frozen=True)
+class IndexUse:
+    """Whether searches go through the index, and how that is known; ``is_used`` is None where the engine hides it.
+
+    An engine that scans all vectors answers as exact search does: what is measured then is not the index.
+    """
+
+    is_used: bool | None
+    evidence: str
+    """One sentence, like: EXPLAIN names the index."""
+
+
 class Index(Protocol):
     """A built index, open for search."""
 
     def search(self, queries: Floats, depth: int) -> Rankings:
-        """The nearest units of each query, at most ``depth``, best first.
+        """The nearest units of each query, at most ``depth``, best first; fewer where the engine gives fewer.
 
         Scores are larger for nearer units: the cosine, the inner product, or minus the squared distance.
         Raises StoreError.
@@ -44,6 +62,10 @@ class Index(Protocol):
         """How many units no search can return. Raises StoreError."""
         ...
 
+    def use(self) -> IndexUse:
+        """Whether the engine answers from its index, as it shows it itself. Raises StoreError."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -52,7 +74,7 @@ class Store(Options):
 
     kind: str
 
-    named_by = ("space",)
+    named_by: ClassVar[tuple[str, ...]] = ("space",)
 
     advice_for_low_recall: ClassVar[str] = "Set store.kind: exact."
     """The next step where searches miss what is nearest."""
@@ -60,13 +82,27 @@ class Store(Options):
     advice_for_unreachable: ClassVar[str] = "Set store.kind: exact."
     """The next step where no search can return some of the vectors."""
 
+    advice_for_unused: ClassVar[str] = "Set store.kind: exact, which is what is measured."
+    """The next step where the engine does not use its index."""
+
+    advice_for_few_hits: ClassVar[str] = "Set store.kind: exact."
+    """The next step where searches return fewer hits than they are asked for."""
+
+    search_options: ClassVar[frozenset[str]] = frozenset()
+    """The options, dotted, that change only searches: indexes that differ in nothing else are built once."""
+
     space: Space = "cosine"
     """The similarity: cosine, ip (inner product) or l2 (squared distance)."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search always finds the nearest; two builds then give the same rankings."""
+        """Whether the vectors are all there is to it: nothing is built, and a search always finds the nearest."""
         return False
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether only one process may have the index open."""
+        return not self.is_exact
 
     def width(self, depth: int) -> int | None:
         """How widely a search for ``depth`` hits looks; None where that changes nothing, as in exact search.
@@ -79,9 +115,19 @@ class Store(Options):
         """About how large the index of so many vectors is on the disk, beside these."""
         return 0
 
+    def check(self) -> None:
+        """Look for what it needs before any work is done: its package, its server. Raises InputError."""
+
     @abstractmethod
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        """Build the index in the empty ``folder``, telling ``advance`` how many units were added."""
+        """Build the index in the empty ``folder``, and wait until it is searched.
+
+        ``advance`` is called with how many units were added. Raises StoreError.
+        """
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        """What the report says of the index that was built in ``folder``, beside its options: JSON values."""
+        return {}
 
     @abstractmethod
     def open(self, vectors: Vectors, folder: Path) -> Index:
@@ -89,3 +135,17 @@ class Store(Options):
 
 
 STORES: Registry[type[Store]] = Registry("store")
+
+
+def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:
+    """Vectors that are neither in a listing of everything, nor among the thousand nearest of any such vector."""
+    count = len(matrix)
+    if not count:
+        return 0
+    reached = np.zeros(count + 1, dtype=np.bool_)  # the last one stands for the padding
+    reached[search(matrix[:1], count).codes] = True
+    missing = np.flatnonzero(~reached[:count])
+    for start in range(0, len(missing), _QUERY_BATCH):
+        block = matrix[missing[start : start + _QUERY_BATCH]]
+        reached[search(block, _OWN_NEIGHBOURS).codes] = True
+    return int(np.count_nonzero(~reached[:count]))

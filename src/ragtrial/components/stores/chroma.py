@@ -1,19 +1,22 @@
-"""Chroma's local index (HNSW): what most prototypes ship with, and approximate."""
+"""Chroma's index (HNSW), in a folder or on a server: what most prototypes ship with, and approximate."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
-from ragtrial.components.stores.base import STORES, Index, Space, Store, Vectors
-from ragtrial.errors import StoreError
+from ragtrial.components.secrets import Secret
+from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vectors, count_unreachable
+from ragtrial.components.stores.chroma_server import chroma_server, disconnect
+from ragtrial.components.stores.server import Engine, ServerStore
+from ragtrial.errors import InputError, RagtrialError, StoreError, StoreServerError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
 
@@ -27,8 +30,6 @@ _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
 _BYTES_OF_A_ROW = 500  # in its database and its log, about
 _FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
-_OWN_NEIGHBOURS = 1_000
-"""How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
 
 
 class HnswOptions(Options):
@@ -47,19 +48,32 @@ class HnswOptions(Options):
 
 
 @STORES.register("chroma")
-class ChromaStore(Store):
-    """A local Chroma collection, one directory per index."""
+class ChromaStore(ServerStore):
+    """A Chroma collection: one directory per index, or on a server."""
 
     advice_for_low_recall: ClassVar[str] = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
     advice_for_unreachable: ClassVar[str] = (
         "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
     )
+    advice_for_few_hits: ClassVar[str] = "Raise store.hnsw.ef_search, or set store.kind: exact."
+
+    connected_by: ClassVar[tuple[str, ...]] = ("url", "headers", "tenant", "database")
+    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"headers"}
 
     kind: Literal["chroma"] = "chroma"
-    """A local Chroma collection: approximate search, as most prototypes ship it."""
+    """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on a server by `url`."""
 
     hnsw: HnswOptions = HnswOptions()
     """How the graph is built and searched."""
+
+    headers: dict[str, Secret] = Field(default={})
+    """Sent with every request to the server, like `{Authorization: "Bearer ${TOKEN}"}`."""
+
+    tenant: str = "default_tenant"
+    """The tenant on the server."""
+
+    database: str = "default_database"
+    """The database on the server."""
 
     def width(self, depth: int) -> int:
         return max(self.hnsw.ef_search, depth)
@@ -67,19 +81,13 @@ class ChromaStore(Store):
     def bytes_of(self, vectors: int, dimension: int) -> int:
         return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
 
-    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
-        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
-        hnsw = cast("CreateHNSWConfiguration", options)
+    def engine(self) -> Engine:
+        return _ChromaServer(self)
+
+    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         try:
             with _client(folder) as client:
-                collection = client.create_collection(
-                    _COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None
-                )
-                for start, end in pairwise(_batches(len(vectors))):
-                    batch = np.asarray(vectors.matrix[start:end])
-                    collection.add(ids=[str(code) for code in range(start, end)], embeddings=batch)
-                    advance(end - start)
+                collection = self.filled(client, _COLLECTION, vectors, advance)
                 if collection.count() != len(vectors):
                     raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
             _remove_unfilled(folder)
@@ -92,28 +100,52 @@ class ChromaStore(Store):
             message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
             raise StoreError(message) from error
 
-    def open(self, vectors: Vectors, folder: Path) -> Index:
-        return ChromaIndex(self, vectors, folder)
+    def open_here(self, vectors: Vectors, folder: Path) -> Index:
+        def errors(error: BaseException) -> StoreError:
+            return _damaged(folder, error)
 
-
-class ChromaIndex:
-    """A built collection. Its process must be the only one that has the directory open."""
-
-    def __init__(self, store: ChromaStore, vectors: Vectors, folder: Path) -> None:
-        self._store = store
-        self._vectors = vectors
-        self._folder = folder
-        with self._errors():
-            self._client = _client(folder)
+        with _failing_as(errors):
+            client = _client(folder)
         try:
-            with self._errors():
-                self._collection: Collection = self._client.get_collection(_COLLECTION, embedding_function=None)
-                count = self._collection.count()
+            with _failing_as(errors):
+                collection = client.get_collection(_COLLECTION, embedding_function=None)
+                count = collection.count()
             if count != len(vectors):
                 raise _damaged(folder, f"it has {count} of {len(vectors)} vectors")
         except BaseException:
-            self.close()
+            client.close()
             raise
+        return ChromaIndex(self, vectors, collection, errors, client.close)
+
+    def filled(self, client: Client, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Collection:
+        """A new collection of all vectors, each under its number."""
+        # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
+        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
+        hnsw = cast("CreateHNSWConfiguration", options)
+        collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
+        for start, end in pairwise(_batches(len(vectors))):
+            batch = np.asarray(vectors.matrix[start:end])
+            collection.add(ids=[str(code) for code in range(start, end)], embeddings=batch)
+            advance(end - start)
+        return collection
+
+
+class ChromaIndex:
+    """A built collection, open until ``close``. A directory may be open in one process alone."""
+
+    def __init__(
+        self,
+        store: ChromaStore,
+        vectors: Vectors,
+        collection: Collection,
+        errors: Callable[[BaseException], StoreError],
+        close: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._collection = collection
+        self._errors = errors
+        self._close = close
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._vectors))
@@ -122,7 +154,7 @@ class ChromaIndex:
             return made
         for start in range(0, len(queries), _QUERY_BATCH):
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-            with self._errors():
+            with _failing_as(self._errors):
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             names, distances = found["ids"], found["distances"] or []
             lengths = np.fromiter(map(len, names), np.int64, len(names))
@@ -134,29 +166,94 @@ class ChromaIndex:
         return made
 
     def unreachable(self) -> int:
-        """Vectors that are neither in a listing of everything, nor among the thousand nearest of any such vector."""
-        count = len(self._vectors)
-        if not count:
-            return 0
-        reached = np.zeros(count + 1, dtype=np.bool_)  # the last one stands for the padding
-        reached[self.search(self._vectors.matrix[:1], count).codes] = True
-        missing = np.flatnonzero(~reached[:count])
-        for start in range(0, len(missing), _QUERY_BATCH):
-            block = self._vectors.matrix[missing[start : start + _QUERY_BATCH]]
-            reached[self.search(block, _OWN_NEIGHBOURS).codes] = True
-        return int(np.count_nonzero(~reached[:count]))
+        return count_unreachable(self.search, self._vectors.matrix)
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence="Chroma searches its graph, whatever the size of a collection.")
 
     def close(self) -> None:
-        self._client.close()
+        self._close()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+
+class _ChromaServer:
+    """A server of Chroma's, whose collections are called as they are told."""
+
+    def __init__(self, store: ChromaStore) -> None:
+        self._store = store
         try:
-            yield
-        except BaseException as error:
-            if not is_chroma_error(error):
-                raise
-            raise _damaged(self._folder, error) from error
+            with self._failing():
+                self._client = chroma_server(
+                    str(store.url), store.headers, store.tenant, store.database, store.timeout, named_by="store.url"
+                )
+        except InputError as error:
+            raise StoreServerError(*error.faults) from error
+
+    def version(self) -> str:
+        with self._failing():
+            return self._client.get_version()
+
+    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
+        with self._failing():
+            collection = self._store.filled(self._client, name, vectors, advance)
+            return dict(collection.configuration_json.get("hnsw") or {})
+
+    def count(self, name: str) -> int | None:
+        with self._failing():
+            found = self._found(name)
+            return None if found is None else found.count()
+
+    def rows(self, name: str, codes: list[int]) -> Floats:
+        names = [str(code) for code in codes]
+        with self._failing():
+            collection = self._client.get_collection(name, embedding_function=None)
+            found = collection.get(ids=names, include=["embeddings"])
+        rows = dict(zip(found["ids"], np.asarray(found["embeddings"], dtype=np.float32), strict=True))
+        return np.array([rows[one] for one in names if one in rows], dtype=np.float32)
+
+    def size(self, name: str) -> int | None:
+        return None  # Chroma reports none
+
+    def drop(self, name: str) -> None:
+        with self._failing():
+            if self._found(name) is not None:
+                self._client.delete_collection(name)
+
+    def open(self, name: str, vectors: Vectors) -> Index:
+        with self._failing():
+            collection = self._client.get_collection(name, embedding_function=None)
+        return ChromaIndex(self._store, vectors, collection, self._error, self.close)
+
+    def ping(self) -> None:
+        with self._failing():
+            self._client.heartbeat()
+
+    def close(self) -> None:
+        disconnect(self._client)
+
+    def _found(self, name: str) -> Collection | None:
+        from chromadb.errors import NotFoundError
+
+        try:
+            return self._client.get_collection(name, embedding_function=None)
+        except NotFoundError:
+            return None
+
+    def _error(self, error: BaseException) -> StoreError:
+        return StoreServerError(f"{self._store.address}: {' '.join(str(error).split()) or type(error).__name__}")
+
+    def _failing(self) -> AbstractContextManager[None]:
+        return _failing_as(self._error)
+
+
+@contextmanager
+def _failing_as(made: Callable[[BaseException], StoreError]) -> Iterator[None]:
+    """Whatever Chroma raises becomes the error that ``made`` makes of it."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, RagtrialError) or not is_chroma_error(error):
+            raise
+        raise made(error) from error
 
 
 def _batches(count: int) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.components.stores.base import STORES, Space, Store, Vectors
+from ragtrial.components.stores.base import STORES, IndexUse, Space, Store, Vectors
 from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
 
 _QUERY_BLOCK = 512
@@ -82,6 +82,9 @@ class ExactIndex:
 
     def unreachable(self) -> int:
         return 0
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence="Exact search compares all vectors.")
 
     def close(self) -> None:
         pass

@@ -1,0 +1,196 @@
+"""FAISS in this process: any index of its factory, from flat over graphs to product quantisation."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from ragtrial.components.stores.base import STORES, Index, IndexUse, Store, Vectors, count_unreachable
+from ragtrial.errors import InputError, StoreError
+from ragtrial.rankings import Floats, Rankings, unfilled
+
+if TYPE_CHECKING:
+    import faiss
+
+_FILE = "index.faiss"
+_ADD_BATCH = 10_000
+_QUERY_BATCH = 256
+_TRIED_DIMENSION = 960
+"""A factory string is tried with: most numbers of sub-quantizers divide it."""
+
+
+@STORES.register("faiss")
+class FaissStore(Store):
+    """A FAISS index, described by its factory string, in this process."""
+
+    search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "rescore"})
+    advice_for_low_recall: ClassVar[str] = (
+        "Raise store.ef_search or probes, choose a larger store.factory, add ',RFlat' with store.rescore, "
+        "or set store.kind: exact."
+    )
+    advice_for_unreachable: ClassVar[str] = (
+        "Raise store.ef_construction, choose a larger store.factory, or set store.kind: exact."
+    )
+    advice_for_few_hits: ClassVar[str] = "Raise store.probes or ef_search, or set store.kind: exact."
+
+    named_by: ClassVar[tuple[str, ...]] = ("space", "factory")
+
+    kind: Literal["faiss"] = "faiss"
+    """FAISS in this process: graphs, inverted lists, scalar and product quantisation."""
+
+    factory: Annotated[str, Field(min_length=1)] = "HNSW32"
+    """The index as FAISS's `index_factory` describes it, like `Flat`, `HNSW32`, `IVF256,Flat`, `IVF256,SQ8`,
+    `IVF256,PQ48`, `SQ8,RFlat`."""
+
+    ef_construction: Annotated[int, Field(ge=1)] | None = None
+    """Candidates considered while building a graph (`HNSW` in the factory; FAISS's default: 40)."""
+
+    ef_search: Annotated[int, Field(ge=1)] | None = None
+    """Candidates considered while searching a graph (`HNSW` in the factory; FAISS's default: 16)."""
+
+    probes: Annotated[int, Field(ge=1)] | None = None
+    """Inverted lists that a search looks into (`IVF` in the factory; FAISS's nprobe, default: 1)."""
+
+    rescore: Annotated[float, Field(ge=1)] | None = None
+    """How many times the hits asked for are scored again by the whole vectors (`RFlat` or `Refine` in the factory;
+    FAISS's k_factor, default: 1)."""
+
+    @model_validator(mode="after")
+    def _options_are_of_the_factory(self) -> Self:
+        needs = {"ef_construction": "HNSW", "ef_search": "HNSW", "probes": "IVF", "rescore": "RFlat|Refine"}
+        ignored = {
+            name: part
+            for name, part in needs.items()
+            if getattr(self, name) is not None and not re.search(part, self.factory)
+        }
+        if ignored:
+            parts = " and ".join(f"{name} needs {part.replace('|', ' or ')}" for name, part in ignored.items())
+            raise ValueError(f"factory {self.factory!r} would ignore {' and '.join(ignored)}: {parts} in it.")
+        return self
+
+    @property
+    def is_exclusive(self) -> bool:
+        return False
+
+    def width(self, depth: int) -> int | None:
+        if "HNSW" in self.factory and "IVF" not in self.factory:
+            return max(self.ef_search or 16, depth)
+        return depth if "RFlat" in self.factory or "Refine" in self.factory else None
+
+    def check(self) -> None:
+        if importlib.util.find_spec("faiss") is None:
+            raise InputError("store.kind: faiss needs a package: pip install 'ragtrial[faiss]'.")
+        import faiss
+
+        try:
+            faiss.index_factory(_TRIED_DIMENSION, self.factory)
+        except RuntimeError as error:
+            raise InputError(f"store.factory: FAISS does not understand {self.factory!r}: {_said(error)}.") from error
+
+    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        import faiss
+
+        dimension = vectors.matrix.shape[1]
+        metric = faiss.METRIC_L2 if self.space == "l2" else faiss.METRIC_INNER_PRODUCT
+        try:
+            index = faiss.index_factory(dimension, self.factory, metric)
+            if self.ef_construction is not None:
+                _graph_of(index).hnsw.efConstruction = self.ef_construction
+            if not index.is_trained and len(vectors):
+                index.train(_prepared(vectors.matrix, self.space))
+            for start in range(0, len(vectors), _ADD_BATCH):
+                batch = _prepared(vectors.matrix[start : start + _ADD_BATCH], self.space)
+                index.add(batch)
+                advance(len(batch))
+            faiss.write_index(index, str(folder / _FILE))
+        except (RuntimeError, AssertionError, MemoryError) as error:
+            count = f"{len(vectors):,} vectors of {dimension} dimensions"
+            raise StoreError(
+                f"FAISS could not build {self.factory!r} of {count}: {_said(error)}. Lists (IVF) and codes (PQ) are "
+                "trained on at least as many vectors as there are of them; choose fewer, or set store.kind: exact."
+            ) from error
+
+    def open(self, vectors: Vectors, folder: Path) -> Index:
+        import faiss
+
+        path = folder / _FILE
+        try:
+            index = faiss.read_index(str(path))
+            if index.ntotal != len(vectors):
+                raise StoreError(f"the index {path} has {index.ntotal:,} of {len(vectors):,} vectors.")
+            parameters = faiss.ParameterSpace()
+            for name, value in self._searched().items():
+                parameters.set_index_parameter(index, name, value)
+        except RuntimeError as error:
+            raise StoreError(f"the index {path} cannot be read: {_said(error)}.") from error
+        return FaissIndex(self, vectors, index)
+
+    def _searched(self) -> dict[str, float]:
+        """What was chosen of searches, in FAISS's words."""
+        named = {"efSearch": self.ef_search, "nprobe": self.probes, "k_factor_rf": self.rescore}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class FaissIndex:
+    """An index in memory."""
+
+    def __init__(self, store: FaissStore, vectors: Vectors, index: faiss.Index) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._index = index
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        depth = min(depth, len(self._vectors))
+        made = unfilled(len(queries), depth)
+        for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
+            rows = slice(start, start + _QUERY_BATCH)
+            scores, codes = self._index.search(_prepared(queries[rows], self._store.space), depth)
+            is_hit = codes >= 0
+            made.codes[rows][is_hit] = codes[is_hit]
+            made.scores[rows][is_hit] = (-scores if self._store.space == "l2" else scores)[is_hit]
+        return made
+
+    def unreachable(self) -> int:
+        return count_unreachable(self.search, self._vectors.matrix)
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=f"FAISS searches {self._store.factory}, whatever its size.")
+
+    def close(self) -> None:
+        del self._index
+
+
+def _prepared(matrix: Floats, space: str) -> Floats:
+    """What FAISS is given: a cosine is the inner product of vectors of length 1; one of zeros stays."""
+    rows = np.ascontiguousarray(matrix, dtype=np.float32)
+    if space != "cosine":
+        return rows
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def _graph_of(index: faiss.Index) -> faiss.IndexHNSW:
+    """The graph in an index: itself, what it wraps, or what assigns vectors to its lists. Raises RuntimeError."""
+    import faiss
+
+    found = faiss.downcast_index(index)
+    while not hasattr(found, "hnsw"):
+        inner = next(
+            (getattr(found, name) for name in ("index", "base_index", "quantizer") if hasattr(found, name)), None
+        )
+        if inner is None:
+            raise RuntimeError("there is no graph in it")
+        found = faiss.downcast_index(inner)
+    return cast("faiss.IndexHNSW", found)
+
+
+def _said(error: BaseException) -> str:
+    """What FAISS says, without the place in its code."""
+    text = " ".join(str(error).split())
+    return re.sub(r"^Error in .*? at \S+: (Error: )?", "", text).rstrip(".") or type(error).__name__

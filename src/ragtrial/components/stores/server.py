@@ -1,0 +1,300 @@
+"""Indexes on a server: collections that are named here, filled once, checked when they are opened, and dropped."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol, Self
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import numpy as np
+from pydantic import AfterValidator, Field, SecretStr
+
+from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.remote import OPENERS, REMOTE
+from ragtrial.components.secrets import resolved, written
+from ragtrial.components.stores.base import STORES, Index, Store, Vectors
+from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.rankings import Floats
+
+_PREFIX = "ragtrial_"
+_SAMPLED = 100
+_SAMPLE = "sample.npy"
+_SAME = 1e-3
+"""How far a stored number may be from the one that was sent, relative to the largest: engines may store halves."""
+_PAUSE = 0.05
+_SECRET = "secret"  # noqa: S105 - the key that says that a value is one
+
+
+def _server_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        is_whole = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"is {value!r}; it must be a URL like http://localhost:8000.")
+    if parts.password:
+        raise ValueError("a password must not be in a url, which is in every report; give it by a key of its own.")
+    return value.rstrip("/")
+
+
+ServerUrl = Annotated[str, AfterValidator(_server_url)]
+"""The address of a server, without a password."""
+
+
+class Engine(Protocol):
+    """A server of vectors, connected. Rows of its collections are numbered from 0, as the vectors are.
+
+    Every method raises StoreServerError where the server cannot be asked, and StoreError where it can.
+    """
+
+    def version(self) -> str: ...
+
+    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
+        """Make the collection ``name`` with all vectors, and wait until its index is built and searched.
+
+        Gives the options that are in effect, as the engine says them.
+        """
+        ...
+
+    def count(self, name: str) -> int | None:
+        """How many rows the collection has; None if there is none."""
+        ...
+
+    def rows(self, name: str, codes: list[int]) -> Floats:
+        """The stored vectors of rows, in this order."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Bytes of the collection with its index, as the engine reports them; None where it does not."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Remove the collection; it is no error if there is none."""
+        ...
+
+    def open(self, name: str, vectors: Vectors) -> Index: ...
+
+    def ping(self) -> None:
+        """Ask for as little as can be asked: what it takes is the network's share."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ServerStore(Store):
+    """A store whose index is a collection on a server, if `url` names one."""
+
+    packages: ClassVar[Mapping[str, str]] = {}
+    """The packages that it imports, each with the extra of ragtrial that brings it."""
+
+    connected_by: ClassVar[tuple[str, ...]] = ("url",)
+    """The options that say how to reach the server, secrets among them."""
+
+    not_hashed: ClassVar[frozenset[str]] = frozenset({"timeout", "settle_within"})
+    """The options that change nothing of what is found, secrets among them."""
+
+    url: ServerUrl | None = None
+    """The address of a server, without a password."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds in which the server must answer a request."""
+
+    settle_within: Annotated[float, Field(gt=0)] = 3_600.0
+    """Seconds in which the server must have built its index after the last vector was sent."""
+
+    @property
+    def address(self) -> str:
+        """The server, for messages."""
+        return f"{self.kind} at {self.url}"
+
+    @property
+    def is_exclusive(self) -> bool:
+        return self.url is None
+
+    def identity(self) -> dict[str, Any]:
+        return self.model_dump(
+            mode="json", exclude={*self.not_hashed, *(self.connected_by if self.url is None else ())}
+        )
+
+    def check(self) -> None:
+        missing = {extra for package, extra in self.packages.items() if importlib.util.find_spec(package) is None}
+        if missing:
+            extras = ",".join(sorted(missing))
+            raise InputError(f"store.kind: {self.kind} needs a package: pip install 'ragtrial[{extras}]'.")
+        if self.url is not None:
+            try:
+                with connected(self) as engine:
+                    engine.version()
+            except StoreServerError as error:
+                raise InputError(*error.faults) from error
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """The server, connected. Raises StoreServerError."""
+
+    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        """Build the index in the ``folder``, without a server."""
+        raise StoreError(f"store.kind: {self.kind} needs a server; set store.url.")
+
+    def open_here(self, vectors: Vectors, folder: Path) -> Index:
+        """The index that was built in the ``folder``."""
+        raise StoreError(f"store.kind: {self.kind} needs a server; set store.url.")
+
+    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        if self.url is None:
+            self.build_here(vectors, folder, advance)
+            return
+        name = _name_for(folder)
+        known = {"what": "index", "kind": self.kind, "collection": name, "connection": self._connection()}
+        write_text(folder / REMOTE, json.dumps(known))  # before anything is made: a killed run leaves no unnamed rest
+        with connected(self) as engine:
+            options = dict(engine.fill(name, vectors, advance))
+            count = engine.count(name)
+            if count != len(vectors):
+                raise StoreError(f"{self.address} kept {count or 0:,} of {len(vectors):,} vectors in {name}.")
+            codes = _sampled(len(vectors))
+            sample = engine.rows(name, codes) if codes else np.empty((0, 0), dtype=np.float32)
+            np.save(folder / _SAMPLE, sample)
+            more = {"version": engine.version(), "count": count, "bytes": engine.size(name), "options": options}
+        write_text(folder / REMOTE, json.dumps({**known, **more}))
+
+    def open(self, vectors: Vectors, folder: Path) -> Index:
+        if self.url is None:
+            return self.open_here(vectors, folder)
+        name = read_remote(folder)["collection"]
+        engine = self.engine()
+        try:
+            count = engine.count(name)
+            if count != len(vectors):
+                why = "is gone" if count is None else f"has {count:,} of {len(vectors):,} vectors"
+                raise StoreError(f"the collection {name} of {self.address} {why}.")
+            return engine.open(name, vectors)
+        except BaseException:
+            engine.close()
+            raise
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        if self.url is None:
+            return {}
+        names = ("collection", "version", "bytes", "options")
+        return {name: value for name, value in read_remote(folder).items() if name in names and value is not None}
+
+    def _connection(self) -> dict[str, Any]:
+        """How to reach the server again: of secrets the names of their variables."""
+        return {name: _kept(value) for name in self.connected_by if (value := getattr(self, name)) is not None}
+
+    @classmethod
+    def reached_by(cls, connection: Mapping[str, Any]) -> Self:
+        """A store on the server of ``connection``, as ``_connection`` gave it. Raises StoreError."""
+        try:
+            return cls.model_validate({name: _reached(value) for name, value in connection.items()})
+        except KeyError as error:
+            message = (
+                f"the environment variable {error.args[0]} is not set; {connection.get('url')} is reached with it."
+            )
+            raise StoreServerError(message) from error
+
+
+class RemoteIndex:
+    """The collection that a file of a stage's folder names."""
+
+    def __init__(self, content: Mapping[str, Any], folder: Path) -> None:
+        self._name = str(content["collection"])
+        self._count = content.get("count")
+        self._folder = folder
+        kind = STORES[content["kind"]]
+        if not issubclass(kind, ServerStore):
+            raise TypeError(f"{kind} has no server")
+        self._store = kind.reached_by(content["connection"])
+
+    def __str__(self) -> str:
+        return f"the collection {self._name} of {self._store.address}"
+
+    def drop(self) -> None:
+        with connected(self._store) as engine:
+            engine.drop(self._name)
+
+    def damage(self) -> str | None:
+        with connected(self._store) as engine:
+            count = engine.count(self._name)
+            if count is None:
+                return "it is gone"
+            if count != self._count:
+                return f"it has {count:,} vectors and had {self._count:,}"
+            sample = np.load(self._folder / _SAMPLE)
+            is_sound = not count or is_same(engine.rows(self._name, _sampled(count)), sample)
+            return None if is_sound else "it has other vectors"
+
+
+OPENERS["index"] = RemoteIndex
+
+
+@contextmanager
+def connected(store: ServerStore) -> Iterator[Engine]:
+    """The server of ``store``, until the block ends."""
+    engine = store.engine()
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def read_remote(folder: Path) -> dict[str, Any]:
+    """What the folder of a built index says of its collection. Raises StoreError."""
+    try:
+        found = json.loads((folder / REMOTE).read_text(encoding="utf-8"))
+        return {**found, "collection": str(found["collection"])}
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise StoreError(f"{folder / REMOTE} cannot be read: {error}") from error
+
+
+def is_same(stored: Floats, sent: Floats) -> bool:
+    """Whether stored vectors are those that were sent, to the precision of half floats."""
+    if stored.shape != sent.shape:
+        return False
+    return bool(np.allclose(stored, sent, rtol=0, atol=_SAME * max(1e-30, float(np.abs(sent).max(initial=0)))))
+
+
+def wait_for(is_done: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until ``is_done``, asked again and again. Raises StoreServerError after ``seconds``."""
+    end, pause = time.monotonic() + seconds, _PAUSE
+    while not is_done():
+        if time.monotonic() > end:
+            raise StoreServerError(f"{what} is not done after {seconds:,.0f} s; raise store.settle_within.")
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
+
+
+def _kept(value: Any) -> Any:
+    """An option as it is kept: of a secret how it was written."""
+    if isinstance(value, SecretStr):
+        return {_SECRET: written(value)}
+    return {name: _kept(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def _reached(value: Any) -> Any:
+    """An option as it was. Raises KeyError with the name of a variable that is not set."""
+    if isinstance(value, Mapping) and set(value) == {_SECRET}:
+        return resolved(value[_SECRET] or "")
+    return {name: _reached(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def _name_for(folder: Path) -> str:
+    """A collection's name that no other build has: the stage's fingerprint, which its folder is called by, and more."""
+    found = re.search(r"[0-9a-f]{32}", folder.name)
+    return f"{_PREFIX}{(found[0] if found else fingerprint(folder.name))[:16]}_{uuid4().hex[:8]}"
+
+
+def _sampled(count: int) -> list[int]:
+    """Rows whose vectors are compared: spread evenly over all."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, _SAMPLED)).astype(int)).tolist() if count else []

@@ -1,0 +1,93 @@
+"""Stores as the tests have them: in a folder, or on a server that is started here and ends with the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from chroma_databases import chroma_server
+from ragtrial.components.stores import STORES, Index, Store, Vectors
+from ragtrial.components.stores.base import Space
+from ragtrial.rankings import Floats, Rankings
+
+SPACES: tuple[Space, ...] = get_args(Space)
+Server = Callable[[Path], AbstractContextManager[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class StoreKind:
+    """A kind of store in one place. ``server`` starts one in an empty folder and gives the options that reach it.
+
+    ``exact`` are options with which it compares all vectors; ``starved`` those of a poor graph that is searched
+    narrowly, ``wide`` what changes of them for a wide search; None where it has no graph to starve.
+    """
+
+    kind: str
+    server: Server | None = None
+    exact: Mapping[str, Any] | None = None
+    starved: Mapping[str, Any] | None = None
+    wide: Mapping[str, Any] = field(default_factory=dict)
+
+    def store(self, reached: Mapping[str, Any], **options: Any) -> Store:
+        """Such a store; ``reached`` are the options of its server."""
+        return STORES[self.kind].model_validate({"kind": self.kind, **reached, **options})
+
+
+@contextmanager
+def _chroma(folder: Path) -> Iterator[dict[str, Any]]:
+    with chroma_server(folder) as port:
+        yield {"url": f"http://127.0.0.1:{port}"}
+
+
+_STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
+_WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
+
+KINDS: dict[str, StoreKind] = {
+    "exact": StoreKind("exact", exact={}),
+    "chroma": StoreKind("chroma", starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
+    "chroma-server": StoreKind("chroma", _chroma, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
+    "faiss": StoreKind(
+        "faiss",
+        exact={"factory": "Flat"},
+        starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
+        wide={"ef_search": 400},
+    ),
+}
+"""By a name for tests. Every kind that is registered is here, in each place where it can be."""
+
+
+def nothing(count: int) -> None:
+    """No one is reported."""
+
+
+@contextmanager
+def opened(store: Store, vectors: Vectors, folder: Path) -> Iterator[Index]:
+    """The index, built if ``folder`` is empty."""
+    if not any(folder.iterdir()):
+        store.build(vectors, folder, nothing)
+    index = store.open(vectors, folder)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+def found_by(store: Store, vectors: Vectors, queries: npt.ArrayLike, depth: int, folder: Path) -> Rankings:
+    with opened(store, vectors, folder) as index:
+        return index.search(np.asarray(queries, dtype=np.float32), depth)
+
+
+def assert_same(one: Rankings, other: Rankings) -> None:
+    np.testing.assert_array_equal(one.codes, other.codes)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def recall(found: Floats | npt.NDArray[Any], true: npt.NDArray[Any]) -> float:
+    """The mean share of each row of ``true`` that is in the row of ``found``."""
+    return float(np.mean([len(set(row) & set(other)) / len(other) for row, other in zip(found, true, strict=True)]))

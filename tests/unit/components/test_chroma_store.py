@@ -1,0 +1,206 @@
+"""A local Chroma index agrees with exact search, has the options that were chosen, and survives damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import python
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.errors import StoreError
+from ragtrial.rankings import PADDING
+from store_kinds import SPACES, assert_same, found_by, nothing, opened
+from vector_oracles import all_scores, exactly, like_embeddings, vectors_of
+
+
+@pytest.fixture(scope="module")
+def many() -> Vectors:
+    """More vectors than Chroma takes at once (5,461)."""
+    return vectors_of(like_embeddings(6_000, 32, seed=15))
+
+
+@pytest.fixture(scope="module", params=SPACES)
+def built(
+    request: pytest.FixtureRequest, many: Vectors, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ChromaStore, Path]:
+    store, folder = ChromaStore(space=request.param), tmp_path_factory.mktemp("chroma")
+    store.build(many, folder, nothing)
+    return store, folder
+
+
+def test_chroma_finds_what_exact_search_finds_with_the_same_scores(
+    many: Vectors, built: tuple[ChromaStore, Path]
+) -> None:
+    store, folder = built
+    queries = like_embeddings(100, 32, seed=16)
+    found, true = found_by(store, many, queries, 10, folder), exactly(many, queries, 10, store.space)
+    overlap = [len(set(row) & set(other)) for row, other in zip(found.codes.tolist(), true.codes.tolist(), strict=True)]
+    assert np.mean(overlap) >= 9.5
+    scores = np.take_along_axis(all_scores(many.matrix, queries, store.space), found.codes.astype(np.int64), axis=1)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_options_of_the_graph_are_those_of_the_collection(tmp_path: Path) -> None:
+    options = {"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}
+    ChromaStore(space="ip", hnsw=HnswOptions(**options)).build(vectors_of(np.eye(4)), tmp_path, nothing)
+    assert configuration_of(tmp_path).items() >= {"space": "ip", **options}.items()
+
+
+@pytest.mark.slow
+def test_options_that_are_not_given_are_the_documented_defaults(tmp_path: Path) -> None:
+    ChromaStore().build(vectors_of(np.eye(4)), tmp_path, nothing)
+    expected = {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
+    assert configuration_of(tmp_path).items() >= expected.items()
+
+
+def configuration_of(folder: Path) -> dict[str, Any]:
+    """What Chroma says of the graph of its one collection, asked in another process."""
+    code = (
+        "import json, sys, chromadb; from chromadb.config import Settings\n"
+        "client = chromadb.PersistentClient(sys.argv[1], settings=Settings(anonymized_telemetry=False))\n"
+        "(collection,) = client.list_collections()\n"
+        "print(json.dumps(collection.configuration_json['hnsw']))"
+    )
+    return dict(json.loads(python(code, folder).stdout))
+
+
+@pytest.mark.slow
+def test_a_poorer_graph_finds_less(many: Vectors, tmp_path: Path) -> None:
+    queries = like_embeddings(50, 32, seed=17)
+    true = exactly(many, queries, 10, "cosine").codes
+    poor = ChromaStore(hnsw=HnswOptions(ef_construction=2, max_neighbors=2, ef_search=10))
+    found = found_by(poor, many, queries, 10, tmp_path).codes
+    overlap = [len(set(row) & set(other)) for row, other in zip(found.tolist(), true.tolist(), strict=True)]
+    assert np.mean(overlap) < 8
+
+
+@pytest.fixture(scope="module")
+def small() -> Vectors:
+    """Enough vectors for Chroma to write a graph of its own, beyond its log of 1,000."""
+    return vectors_of(like_embeddings(1_100, 8, seed=18))
+
+
+@pytest.fixture(scope="module")
+def sound(small: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sound")
+    ChromaStore().build(small, folder, nothing)
+    return folder
+
+
+def damage(file: Path, how: str) -> None:
+    if how == "deleted":
+        file.unlink()
+    elif how == "cut short":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    else:
+        file.write_bytes(b"\xff" * file.stat().st_size)
+
+
+@pytest.mark.parametrize("how", ["deleted", "cut short", "overwritten"])
+def test_a_damaged_database_is_an_error_that_names_its_folder_and_a_sound_one_in_its_place_is_opened(
+    small: Vectors, sound: Path, tmp_path: Path, how: str
+) -> None:
+    folder = shutil.copytree(sound, tmp_path / "index")
+    damage(folder / "chroma.sqlite3", how)
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().open(small, folder)
+    assert str(caught.value).startswith(f"the Chroma index in {folder} cannot be read (")
+    shutil.rmtree(folder)
+    shutil.copytree(sound, folder)
+    queries = like_embeddings(3, 8, seed=19)
+    assert_same(found_by(ChromaStore(), small, queries, 5, folder), found_by(ChromaStore(), small, queries, 5, sound))
+
+
+def test_an_index_of_other_vectors_is_an_error(small: Vectors, sound: Path) -> None:
+    fewer = Vectors(small.matrix[:-1], small.order[:-1])
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().open(fewer, sound)
+    why = "it has 1100 of 1099 vectors"
+    assert str(caught.value).startswith(f"the Chroma index in {sound} cannot be read ({why}). ")
+
+
+def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:
+    vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().build(vectors, tmp_path, nothing)
+    assert str(caught.value).startswith(f"Chroma could not build the index in {tmp_path}: ")
+
+
+SERVER = {
+    "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
+    "CHROMA_SERVER_HOST": "127.0.0.1",
+    "CHROMA_SERVER_HTTP_PORT": "1",
+    "ALLOW_RESET": "TRUE",
+}
+SEARCH = """
+import sys
+from pathlib import Path
+import numpy as np
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.chroma import ChromaStore
+
+folder = Path(sys.argv[1])
+folder.mkdir()
+vectors = Vectors(np.eye(4, dtype=np.float32), np.arange(4))
+ChromaStore().build(vectors, folder, lambda count: None)
+index = ChromaStore().open(vectors, folder)
+print(index.search(vectors.matrix, 1).codes.ravel().tolist())
+index.close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["the environment", "a .env file"])
+def test_neither_the_environment_nor_an_env_file_sends_vectors_to_a_server(tmp_path: Path, where: str) -> None:
+    if where == "a .env file":
+        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in SERVER.items()))
+    done = python(SEARCH, tmp_path / "index", folder=tmp_path, **(SERVER if where == "the environment" else {}))
+    assert (done.stdout, done.stderr) == ("[0, 1, 2, 3]\n", "")
+    assert (tmp_path / "index" / "chroma.sqlite3").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 99, 999, 1_001, 5_399])
+def test_an_index_is_the_same_graph_at_every_opening(tmp_path: Path, count: int) -> None:
+    vectors = vectors_of(like_embeddings(count, 8, seed=22))
+    ChromaStore().build(vectors, tmp_path, nothing)
+
+    def graph() -> dict[Path, bytes]:
+        files = (path for path in tmp_path.glob("*/*") if path.is_file())
+        return {path: path.read_bytes() for path in files}
+
+    before = graph()
+    assert bool(before) == (count > 1)
+    with opened(ChromaStore(), vectors, tmp_path) as index:
+        index.search(like_embeddings(2, 8, seed=23), 5)
+    assert before == graph() or count <= 1
+
+
+@pytest.mark.slow
+def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
+    random = np.random.default_rng(24)
+    vectors = vectors_of(random.standard_normal((3_000, 32)))
+    poor = ChromaStore(hnsw=HnswOptions(max_neighbors=2, ef_construction=1, ef_search=1))
+    with opened(poor, vectors, tmp_path) as index:
+        lost = index.unreachable()
+        listed = set(index.search(vectors.matrix[:1], 3_000).codes.ravel().tolist()) - {PADDING}
+        returned = set(index.search(vectors.matrix, 1_000).codes.ravel().tolist()) - {PADDING}
+    # What no query returns is counted, and nothing that a listing returns.
+    assert 300 < len(vectors) - len(returned | listed) <= lost <= len(vectors) - len(listed)
+
+
+def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:
+    with opened(ChromaStore(), small, sound) as index:
+        found = index.search(like_embeddings(2, 8, seed=20), 1_100)
+    lengths = found.lengths.tolist()
+    for row, scores, length in zip(found.codes, found.scores, lengths, strict=True):
+        assert len(set(row[:length].tolist())) == length > 1_000
+        assert (row[length:] == PADDING).all()
+        assert np.isnan(scores[length:]).all()
