@@ -109,8 +109,8 @@ def test_init_with_own_documents_alone_says_how_to_label(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--labels", "x.csv"), "--corpus takes --labels, and no --example."),
-        (("--corpus", "notes", "--example", "support"), "--corpus takes --labels, and no --example."),
+        (("--labels", "x.csv"), "--labels needs --corpus."),
+        (("--corpus", "notes", "--example", "support"), "--example brings its own documents; leave out --corpus."),
         (("--corpus", "nowhere"), "nowhere: there is no such folder or file; --corpus names the documents."),
         (("--corpus", "notes", "--labels", "x.csv"), "x.csv: there is no such file."),
     ],
@@ -130,7 +130,7 @@ def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path:
     (tmp_path / "trial" / "prompt_queries.json").write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "init", "trial")
     assert (made.code, made.out) == (2, "")
-    assert made.err == "error: trial/prompt_queries.json: is there already; init overwrites nothing.\n"
+    assert made.err == "error: trial/prompt_queries.json: already exists; init never overwrites.\n"
     assert [path.name for path in (tmp_path / "trial").iterdir()] == ["prompt_queries.json"]
     assert (tmp_path / "trial" / "prompt_queries.json").read_text(encoding="utf-8") == "mine"
 
@@ -148,8 +148,9 @@ def test_validate_says_what_there_is_and_runs_nothing(
     assert not list((tmp_path / ".ragtrial").glob("embeddings/*"))
     answer = ragtrial(capsys, "validate", config, "--json").json
     assert answer == {
-        "exit_code": 0, "documents": 3, "empty_documents": 0, "queries": 2, "judgments": {"1": 1, "2": 1},
-        "passages": {"labelled": 0, "exact": 0, "spacing": 0, "case": 0, "typography": 0,
+        "exit_code": 0, "documents": 3, "empty_documents": 0, "queries": 2,
+        "queries_without_relevant": 0, "judgments": {"1": 1, "2": 1},
+        "passages": {"labelled": 0, "exact": 0, "spacing": 0, "case": 0, "typography": 0, "markup": 0,
                      "offsets": 0, "lost": 0, "several_places": 0,
                      "moved": 0, "changed": 0},
         "noticed_passages": [],
@@ -201,7 +202,7 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(
     golden("validate-passages", made.out)
     answer = ragtrial(capsys, "validate", config, "--json").json
     assert answer["passages"] == {
-        "labelled": 5, "exact": 2, "spacing": 1, "case": 1, "typography": 0, "offsets": 1,
+        "labelled": 5, "exact": 2, "spacing": 1, "case": 1, "typography": 0, "markup": 0, "offsets": 1,
         "lost": 0, "several_places": 1, "moved": 1,
         "changed": 1,
     }  # fmt: skip

@@ -335,7 +335,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
     convert.target.write_text("mine")
     made = convert(passages(WHITE))
     assert (made.code, made.out, convert.target.read_text()) == (2, "", "mine")
-    assert made.err == "error: prompt_queries.json: is there already; --force replaces it.\n"
+    assert made.err == "error: prompt_queries.json: already exists; use --force to replace it.\n"
     assert convert(passages("lost", WHITE), "--force").code == 2
     assert convert.target.read_text() == "mine"
     assert convert(passages(WHITE), "--force").code == 0

@@ -154,7 +154,7 @@ CASES = [
           files={"taken": b""}, code=3),
     Wrong("page as PDF", "report.pdf", "written as .html",
           command=("report", "latest", "-o", "report.pdf"), after_run=True),
-    Wrong("init twice", "experiment.yaml", "overwrites nothing", command=("init", ".")),
+    Wrong("init twice", "experiment.yaml", "never overwrites", command=("init", ".")),
     Wrong("demo into other files", "experiment.yaml", "ragtrial demo FOLDER", command=("demo", ".")),
     # What is typed.
     Wrong("config with a typo", "experiment.yml", "Did you mean 'experiment.yaml'?", command=("run", "experiment.yml")),
@@ -166,7 +166,7 @@ CASES = [
     Wrong("gate without k", "--fail-if #1", "Did you mean 'ndcg@3'?", command=(*RUN, "--fail-if", "ndcg < 0.7")),
     Wrong("gate in percent", "--fail-if #1", "lies between 0 and 1", command=(*RUN, "--fail-if", "ndcg@3 < 70")),
     Wrong("unknown baseline", "--baseline", "Did you mean 'dense'?", command=(*RUN, "--baseline", "dens")),
-    Wrong("grade of an unknown hit", "'99'", "they are 1 to 3",
+    Wrong("grade of an unknown hit", "'99'", "not among hits 1 to 3",
           command=("search", "experiment.yaml", "thirty days", "--grade", "99=3")),
     Wrong("grade as a word", "--grade", "must be a whole number",
           command=("search", "experiment.yaml", "thirty days", "--grade", "1=good")),

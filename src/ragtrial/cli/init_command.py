@@ -28,13 +28,14 @@ _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 def command(terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
 
-    With --corpus the config names your documents, and with --labels your questions are found in them.
+    --corpus uses your documents, --labels your questions and answers.
     """
     from ragtrial.cache.atomic import write_text
     from ragtrial.config.json_schema import config_schema
 
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
-        raise click.UsageError("--corpus takes --labels, and no --example.")
+        message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
+        raise click.UsageError(message)
     root, config = Path(folder), (_START / "experiment.yaml").read_text("utf-8")
     if corpus is not None:
         config = _with_corpus(config, root, Path(corpus).expanduser())
@@ -46,7 +47,7 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     there = [name for name in (*files, *([_LABELS] if labels else ())) if (root / name).exists()]
     if there:
         raise InputError(
-            *(Fault(str(root / name), message="is there already; init overwrites nothing.") for name in there)
+            *(Fault(str(root / name), message="already exists; init never overwrites.") for name in there)
         )
     converted = _own_labels(terminal, corpus or "", labels, root / _LABELS) if labels else None
     try:
@@ -79,14 +80,16 @@ def _with_corpus(config: str, root: Path, corpus: Path) -> str:
 
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> dict[str, Any]:
-    """Write the labels of ``labels``; those that are nowhere in the documents are told and left out."""
-    from ragtrial.cli.labels_command import documents_of, write_converted
+    """Write the labels of ``labels``; those that are nowhere in the documents are left out, and said with what helps."""
+    from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
     from ragtrial.labelling.importers.recognition import read_labels
 
     read = read_labels(Path(labels).expanduser(), None)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
         found = write_converted(terminal, read, library, str(output), skip_lost=True)
+        again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.9"
+        say_lost(terminal, read, library, f"To take the most similar passages: {again}")
     terminal.say()
     return found
 

@@ -243,6 +243,22 @@ def write_converted(
     }
 
 
+def say_lost(terminal: Terminal, read: ReadLabels, library: Library, help_: str) -> None:
+    """Say on stderr which labels were not found, with the text nearest to each, and ``help_``; nothing if none was."""
+    from ragtrial.labelling.importers.converting import convert, lost_faults
+
+    converted = convert(read, library)
+    if not converted.lost:
+        return
+    faults = lost_faults(converted, read, library)
+    terminal.note(f"{counted(len(faults), 'label')} left out, because the text is not in the documents:")
+    for fault in faults if terminal.verbose else faults[:_LISTED]:
+        terminal.note(f"  {fault}")
+    if len(faults) > _LISTED and not terminal.verbose:
+        terminal.note(f"  ... and {len(faults) - _LISTED:,} more (-v lists all)")
+    terminal.note(help_)
+
+
 def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
@@ -266,7 +282,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
         return
     check_folder(output)
     if Path(output).is_file() and not force:
-        raise InputError(Fault(output, message="is there already; --force replaces it."))
+        raise InputError(Fault(output, message="already exists; use --force to replace it."))
 
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
@@ -346,7 +362,8 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
         terminal.say(
             f"{counted(converted.repeated, 'label')} left out: an equal one of the same query stands before it"
         )
-    without = f", {_without_answers(converted):,} of them without answers" if _without_answers(converted) else ""
+    missing = _without_answers(converted)
+    without = f"; {counted(missing, 'query has', 'queries have')} no label and will not be scored" if missing else ""
     place = "standard output" if output == _STANDARD_OUTPUT else output
     terminal.say(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {counted(rows, 'label')}{without}")
     terminal.warn(library.notes)

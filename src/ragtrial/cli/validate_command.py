@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in other case",
-         "typography": "with other quotation marks or dashes",
+         "typography": "with other quotation marks or dashes", "markup": "without Markdown signs",
          "offsets": "by start and end alone"}  # fmt: skip
 
 
@@ -111,6 +111,8 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
     grades = sorted(told["judgments"].items(), key=lambda one: -int(one[0]))
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in grades) or "none"
     terminal.tell(f"queries    {told['queries']:,} with {sum(told['judgments'].values()):,} judgments: {by_grade}")
+    if without := told["queries_without_relevant"]:
+        terminal.tell(f"           {counted(without, 'query has', 'queries have')} no relevant document")
     counts = told["passages"]
     hows = ", ".join(f"{counts[how]:,} {said}" for how, said in _HOWS.items() if counts[how])
     found = f"{counts['labelled']:,} labelled, none lost: {hows}" if hows else "none; the labels judge whole documents"
@@ -139,6 +141,10 @@ def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, warnings: Sequence[Repor
         "documents": len(library),
         "empty_documents": library.empty,
         "queries": len(queries),
+        "queries_without_relevant": sum(
+            all(one.relevance < evaluator.config.evaluators.relevance_threshold for one in query.relevant_docs)
+            for query in queries
+        ),
         "judgments": {str(grade): count for grade, count in sorted(grades.items())},
         "passages": _counts(resolutions),
         "noticed_passages": [asdict(resolution) for resolution in resolutions if not resolution.is_plain],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtrial.comparison.report_inputs import ComparedReport
-from ragtrial.errors import ComparisonError, MetricError, listed
+from ragtrial.errors import ComparisonError, MetricError, counted, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.records import ReportWarning, WarningCode, highest_grades
 from ragtrial.report.schema import QueryPart
@@ -30,6 +30,8 @@ def agreement_of(
 ) -> Comparability:
     """What the reports of ``entries`` agree on; with ``common`` the queries that do.
 
+    Without it they may also be compared where each has all queries of the one before, or of the one after, and these
+    have the same labels: queries were added.
     The primary metric comes first: ``primary``, else the first of ``metrics``, else that of the first report.
     ``metrics`` None means all that every report has, without geometric means over queries. Raises ComparisonError that
     names every difference, MetricError for a metric that there is not.
@@ -42,14 +44,17 @@ def agreement_of(
     orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
     shared = {query.id for query in first.report.queries}
     faults: list[str] = []
+    only_added = True
     for other in entries[1:]:
         same, found = _query_differences(first, other, orders=orders)
+        only_added &= len(same) == min(len(first.report.queries), len(other.report.queries))
         shared &= same
         faults += found
-    if faults and not (common and shared):
+    if faults and not ((common or only_added) and shared):
         raise ComparisonError(*faults, _remedy(len(shared)))
     if faults:
-        said = f"compared over the {len(shared):,} queries that are the same everywhere. Left out: {' '.join(faults)}"
+        same = counted(len(shared), "query that is", "queries that are")
+        said = f"compared over the {same} the same everywhere. Left out: {' '.join(faults)}"
         warnings.append(ReportWarning(WarningCode.COMMON_QUERIES, said))
     queries = tuple(query for query in _fullest(entries) if query.id in shared)
     return Comparability(queries, names, (*warnings, *_document_warnings(entries)))
@@ -166,11 +171,13 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     faults = []
     for entry, own, others in ((first, ours, theirs), (other, theirs, ours)):
         if alone := [repr(name) for name in own if name not in others]:
-            counts = f"{len(alone):,} of {len(own):,}"
-            faults.append(f"other queries: {counts} are in {entry.name} alone ({listed(alone, _MOST_NAMED)}).")
+            counts = f"{len(alone):,} of {counted(len(own), 'query', 'queries')}"
+            are = "is" if len(alone) == 1 else "are"
+            faults.append(f"{counts} {are} only in {entry.name} ({listed(alone, _MOST_NAMED)}).")
     if told:
         shown = listed([f"query {name!r} has {told[name]}" for name in ours if name in told], _MOST_NAMED)
-        faults.append(f"other labels in {first.name} and {other.name}: {len(told):,} queries ({shown}).")
+        have = f"{counted(len(told), 'query has', 'queries have')} other labels"
+        faults.append(f"{have} in {first.name} and {other.name} ({shown}).")
     return (ours.keys() & theirs.keys()) - told.keys(), faults
 
 
@@ -193,7 +200,8 @@ def _remedy(shared: int) -> str:
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
     if not shared:
         return f"No query is the same in all of them. {again}."
-    return f"{again}, or compare over the {shared:,} queries that are the same: --common."
+    same = f"{counted(shared, 'query that is', 'queries that are')} the same"
+    return f"{again}, or compare over the {same}: --common."
 
 
 def _fullest(entries: Sequence[ComparedReport]) -> Iterator[QueryPart]:

@@ -81,15 +81,15 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
     undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
     hardest = max(undecided, key=_questions_missing, default=None)
     if hardest is not None and (missing := _questions_missing(hardest)) > 0:
-        less = ""
+        cheapest = "or take the cheapest of them (ragtrial show --costs)"
         if missing > 2 * LABELLED_AT_ONCE and hardest.detectable is not None:
             # What can be found shrinks with the root of the number of questions, as standard errors do.
             reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
-            less = f" (with {LABELLED_AT_ONCE} more: one of {reached:.2g})"
-        return (
-            f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}{less}, or take "
-            "the cheapest of them (ragtrial show --costs)."
-        )
+            return (
+                f"Next: label {LABELLED_AT_ONCE} more questions to find a difference of {reached:.2g} (one of "
+                f"{procedure.margin:g}, the margin, takes about {missing:,}), {cheapest}."
+            )
+        return f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}, {cheapest}."
     if thin := [one for one in undecided or parts if _is_thin(one)]:
         fewest = min(thin, key=_differing)
         names = f"{fewest.setting} and {fewest.baseline} score differently on"
@@ -98,13 +98,15 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
             f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}, and it takes "
             f"{LEAST_DIFFERENCES} to compare them."
         )
+    if parts and made.best is None and all(one.verdict == "identical" for one in parts):
+        return "Next: change something; nothing that is compared scores differently on any question."
     if undecided and all(one.verdict == "identical" for one in undecided):
         if (n := max(one.n for one in undecided)) < LEAST_DIFFERENCES:
             return f"Next: label more questions: settings can be compared by {LEAST_DIFFERENCES} or more, not by {n}."
         return "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question."
     if undecided:
         return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
-    return "Next: look at the questions that it loses, or that all settings fail: ragtrial compare --queries."
+    return "Next: look at the questions that the best setting loses or that all fail: ragtrial compare --queries."
 
 
 def _differing(part: ComparisonPart) -> int:

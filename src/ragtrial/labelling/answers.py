@@ -331,7 +331,10 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
             listed = ", ".join(map(str, numbers))
             faults.append(f"{key} is the document of hits {listed}; give the number of one.")
         elif not numbers:
-            faults.append(f"no hit is {key!r}; they are 1 to {len(items)}, and --top shows more.")
+            faults.append(
+                f"{key!r} is not among hits 1 to {len(items)}. Show more with --top, or add the label with "
+                "`ragtrial labels add`."
+            )
         elif numbers[0] in found:
             faults.append(f"hit {numbers[0]} is graded twice.")
         else:

@@ -183,11 +183,12 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
     """That rankings of the setting ``name`` end before the budget does, though there are more hits."""
     if budget and budget.queries_not_full:
         queries = counted(budget.queries_not_full, "query", "queries")
-        enough = f"set its top_k to about {budget.top_k_needed:,}" if budget.top_k_needed else "raise its top_k"
+        enough = f"to about {budget.top_k_needed:,}" if budget.top_k_needed else ""
         yield ReportWarning(
             WarningCode.BUDGET_NOT_FULL,
-            f"{name}: all hits for {queries} together are less than {budget.tokens:,} tokens. To compare at equal "
-            f"context, {enough}.",
+            f"{name}: the hits for {queries} do not fill {budget.tokens:,} tokens. To compare at equal context, raise "
+            f"its top_k {enough}".rstrip()
+            + ".",
         )
 
 

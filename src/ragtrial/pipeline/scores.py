@@ -141,13 +141,14 @@ def within_budget(
     """
     hits, depth = np.minimum(sizes.fitting(budget), graded.lengths), graded.depth or 0
     not_full = (hits >= graded.lengths) & (graded.lengths >= depth) & ~skipped
-    least = sizes.tokens[not_full, -1].min() if sizes.tokens is not None and not_full.any() else 0
+    is_known = sizes.tokens is not None and not_full.any()
+    usual = float(np.median(sizes.tokens[not_full, -1])) if sizes.tokens is not None and is_known else 0.0
     within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
     return BudgetPart(
         tokens=budget,
         hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
         queries_not_full=int(not_full.sum()),
-        top_k_needed=math.ceil(depth * budget / least) if least else None,
+        top_k_needed=math.ceil(depth * budget / usual) if usual else None,
         scores=means({str(one.metric.at(None)): one for one in within.values()}),
     )
 

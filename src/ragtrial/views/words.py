@@ -30,6 +30,26 @@ VERDICTS = {
     "identical": "Both score the same on every question.",
 }
 
+RUN_COLUMNS = {
+    "ms p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
+    "p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
+    "p95": "Milliseconds that 95% of the queries take at most.",
+    "p99": "Milliseconds that 99% of the queries take at most.",
+    "slowest": "Milliseconds of the slowest query; with 100 queries or more p99 is shown instead.",
+    "embed s": "Seconds that embedding the chunks took, in the run that did it.",
+    "index s": "Seconds that building the index took, in the run that did it.",
+    "index mb": "Megabytes of the index on the disk.",
+    "tokens": "Tokens of all hits of a ranking, mean over queries.",
+    "characters": "Characters of all hits of a ranking, mean over queries.",
+    "hits": "Hits that fit into the token budget, mean over queries.",
+    "overlap": "The share of the hits of exact search that the index found, mean over queries.",
+    "lowest": "The overlap of the query where it is lowest.",
+    "unreachable": "Vectors that no search of the index returns.",
+    "95% interval": "The mean is compatible with every value in it; for one setting alone, not for comparisons.",
+    "judged@10": "The share of the first 10 hits that have a label; the others count as not relevant.",
+}
+"""Those of the tables of a run."""
+
 OTHERS = {
     "margin": "The difference that would not matter to you (0.02 by default): `ragtrial compare --margin`.",
     "hybrid": "Hybrid search: a retriever of kind fusion that combines dense search and BM25. See "
@@ -38,5 +58,5 @@ OTHERS = {
 
 
 def meaning_of(word: str) -> str | None:
-    """What a column, a verdict, or another word of a comparison says, however it is written; None for others."""
-    return (COLUMNS | VERDICTS | OTHERS).get(" ".join(word.casefold().replace("-", " ").split()))
+    """What a column, a verdict, or another word of a table says, however it is written; None for others."""
+    return (COLUMNS | RUN_COLUMNS | VERDICTS | OTHERS).get(" ".join(word.casefold().replace("-", " ").split()))

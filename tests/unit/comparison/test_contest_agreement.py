@@ -60,9 +60,9 @@ def test_other_grades_are_refused_query_by_query_and_document_by_document() -> N
         q3=judged(),
     )
     assert refusal(called("main"), other) == [
-        "other labels in main and branch: 3 queries (query 'q1' has other labels of 'b.md', query 'q2' has other "
+        "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has other "
         "labels of 'c.md', query 'q3' has other labels of 'a.md').",
-        f"{AGAIN}, or compare over the 1 queries that are the same: --common.",
+        f"{AGAIN}, or compare over the 1 query that is the same: --common.",
     ]
 
 
@@ -83,7 +83,7 @@ def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_sta
 def test_another_question_under_an_id_is_refused() -> None:
     other = changed_queries(called("branch"), q2={"text": "x" * 70})
     labels, _ = refusal(called("main"), other)
-    assert labels == ("other labels in main and branch: 1 queries (query 'q2' has another text).")
+    assert labels == ("1 query has other labels in main and branch (query 'q2' has another text).")
 
 
 def test_other_queries_are_refused_with_their_ids() -> None:
@@ -93,9 +93,9 @@ def test_other_queries_are_refused_with_their_ids() -> None:
     queries = [query.model_copy(update={"id": query.id.replace("q2", "q9")}) for query in setting.queries]
     renamed = renamed.model_copy(update={"settings": [setting.model_copy(update={"queries": queries})]})
     assert refusal(called("main"), renamed) == [
-        "other queries: 3 of 4 are in main alone ('q2', 'q3', 'q4').",
-        "other queries: 1 of 2 are in branch alone ('q9').",
-        f"{AGAIN}, or compare over the 1 queries that are the same: --common.",
+        "3 of 4 queries are only in main ('q2', 'q3', 'q4').",
+        "1 of 2 queries is only in branch ('q9').",
+        f"{AGAIN}, or compare over the 1 query that is the same: --common.",
     ]
 
 
@@ -105,8 +105,8 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
     assert [query.id for query in contest.queries] == ["q2", "q3"]
     assert contest.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
     assert warnings(contest) == {
-        "common-queries": "compared over the 2 queries that are the same everywhere. Left out: other queries: 1 of 4 "
-        "are in main alone ('q4'). other labels in main and branch: 1 queries (query 'q1' has other labels of 'a.md')."
+        "common-queries": "compared over the 2 queries that are the same everywhere. Left out: 1 of 4 queries "
+        "is only in main ('q4'). 1 query has other labels in main and branch (query 'q1' has other labels of 'a.md')."
     }
 
 
@@ -258,7 +258,7 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
          "other queries that are counted (ndcg@3, dcg@3, judged@3): queries with at least one document of a grade "
          "above 0 in main, all queries in zero."),
         ("relabelled",
-         "other labels in main and relabelled: 1 queries (query 'rye' has other labels of 'bread/rolls.md')."),
+         "1 query has other labels in main and relabelled (query 'rye' has other labels of 'bread/rolls.md')."),
     ],
 )  # fmt: skip
 def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:

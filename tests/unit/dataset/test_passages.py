@@ -120,6 +120,13 @@ small_texts = st.lists(st.sampled_from(LETTERS + SPACES), max_size=24).map("".jo
         (" \n", "a \n b", "lost", []),
         ("abc", "", "lost", []),
         ("abcd", "abc", "lost", []),
+        ("does not support", "it **does not** support", "markup", [(5, 23)]),
+        ("see the Docs now", "see [the docs](http://a.b/c_d) now", "markup", [(0, 34)]),
+        ("set `a_b` first", "set a_b first", "markup", [(0, 13)]),
+        ("one two three", "- one two\n- three", "markup", [(2, 17)]),
+        ("The end It begins", "# The end\n\n> It begins", "markup", [(2, 22)]),
+        ("a * b", "a * b, a b", "exact", [(0, 5)]),
+        ("does not", "**does not**, does\nnot", "exact", [(2, 10)]),
     ],
 )
 @pytest.mark.parametrize("among", [None, 0])

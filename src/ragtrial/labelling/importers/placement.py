@@ -16,7 +16,9 @@ from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer
 from ragtrial.records import Span
 
-How = Literal["document", "exact", "spacing", "case", "typography", "title", "moved", "several", "fuzzy", "lost"]
+How = Literal[
+    "document", "exact", "spacing", "case", "typography", "markup", "title", "moved", "several", "fuzzy", "lost"
+]
 CONTEXT_ALONE = "its context is in the documents, the answer is not in it"
 """The note of an answer that is lost though its paragraph is there."""
 
@@ -27,11 +29,12 @@ HOWS: dict[How, str] = {
     "spacing": "with other white space",
     "case": "in other case",
     "typography": "with other quotation marks or dashes",
+    "markup": "without the signs of Markdown",
     "title": "without its first line, which is the document's title",
     "moved": "not where the file says: another character, another document",
     "several": "in several places, each of which counts as the answer",
-    "fuzzy": "a place that is like it, with the score",
-    "lost": "nowhere",
+    "fuzzy": "similar text, with its score",
+    "lost": "not found",
 }
 """How a label was resolved, and what it means; from what is sure to what is not. The last that applies is reported."""
 
