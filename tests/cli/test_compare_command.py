@@ -74,9 +74,9 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
         "100% of bootstrap resamples.",
         "too few differences: in fewer than 10 queries; no interval is given.",
-        "smallest: the smallest difference that these n questions find 4 times out of 5. needed: questions needed to "
-        "find one of 0.02, the margin, as often.",
-        "Paired permutation test of signs (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
+        "smallest: the smallest difference that these questions detect 80% of the time. needed: how many questions "
+        "would detect the margin, 0.02.",
+        "Paired sign-flip permutation test (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
         "comparisons.",
     ]
 
@@ -194,8 +194,8 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
         "no worse, or within the margin: that is 0.02.",
-        "smallest: the smallest difference that these n questions find 4 times out of 5. needed: questions needed to "
-        "find one of 0.02, the margin, as often.",
+        "smallest: the smallest difference that these questions detect 80% of the time. needed: how many questions "
+        "would detect the margin, 0.02.",
     ]
 
 
@@ -238,7 +238,7 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     (line,) = table.notes
     assert table.titles[-3:] == ["n", "smallest", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
-    assert line == "smallest: the smallest difference that these n questions find 4 times out of 5."
+    assert line == "smallest: the smallest difference that these questions detect 80% of the time."
 
 
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:

@@ -88,7 +88,7 @@ def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: 
     done = run(capsys, "--baseline", "good", "--markdown", "gates.md", "--junit", "gates.xml")
     compared = ragtrial(capsys, "compare", "latest", "--baseline", "good", "--markdown", "compared.md")
     luck = "good scored 1.0000 on the questions used to pick it; expect about 1.0000 on new ones. It was the best in"
-    open_hits = "bad against good: 24 unjudged hits: "
+    open_hits = "bad against good: 24 hits have no label; "
     for told in (luck, open_hits):
         (line,) = [line for line in compared.out.splitlines() if line.startswith(told)]
         assert line in done.out.splitlines()

@@ -204,7 +204,10 @@ def test_a_document_may_be_named_instead_of_a_number(tmp_path: Path, capsys: Cap
     assert "grade 2  shipping.txt" in made.out
     place = order(capsys).index("shipping.txt") + 1
     for grades, why in (
-        (["nowhere.md=2"], "'nowhere.md' is not among hits 1 to 3. Show more with --top, or add the label with `ragtrial labels add`."),
+        (
+            ["nowhere.md=2"],
+            "'nowhere.md' is not among hits 1 to 3. Show more with --top, or add the label with `ragtrial labels add`.",
+        ),
         (["shipping.txt=2", f"{place}=1"], f"hit {place} is graded twice."),
     ):
         other = ragtrial(capsys, *search, *(part for grade in grades for part in ("--grade", grade)))
@@ -233,7 +236,10 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--grade", "9=1"], "'9' is not among hits 1 to 3. Show more with --top, or add the label with `ragtrial labels add`."),
+        (
+            ["--grade", "9=1"],
+            "'9' is not among hits 1 to 3. Show more with --top, or add the label with `ragtrial labels add`.",
+        ),
         (["--grade", "1"], "--grade: '1' must be written HIT=..., the number or the document of a hit first: 1=2."),
         (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
         (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),

@@ -46,9 +46,7 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     }
     there = [name for name in (*files, *([_LABELS] if labels else ())) if (root / name).exists()]
     if there:
-        raise InputError(
-            *(Fault(str(root / name), message="already exists; init never overwrites.") for name in there)
-        )
+        raise InputError(*(Fault(str(root / name), message="already exists; init never overwrites.") for name in there))
     converted = _own_labels(terminal, corpus or "", labels, root / _LABELS) if labels else None
     try:
         for name, text in files.items():
@@ -80,7 +78,7 @@ def _with_corpus(config: str, root: Path, corpus: Path) -> str:
 
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> dict[str, Any]:
-    """Write the labels of ``labels``; those that are nowhere in the documents are left out, and said with what helps."""
+    """Write the labels of ``labels``; those that are not found are listed, with what helps."""
     from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
     from ragtrial.labelling.importers.recognition import read_labels
 

@@ -291,7 +291,7 @@ def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) 
     drawn = f"all {2**queries:,} permutations" if exact else f"{procedure.flips:,} permutations, seed {procedure.seed}"
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     intervals = f"{percent(1 - procedure.level)} intervals{family}"
-    return f"Paired permutation test of signs (max-t, {drawn}); {intervals}."
+    return f"Paired sign-flip permutation test (max-t, {drawn}); {intervals}."
 
 
 def _mean(values: Scores) -> float | None:

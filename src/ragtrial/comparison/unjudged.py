@@ -93,11 +93,10 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
     ends = (found["low"], found["high"], part.difference or 0.0)
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
     if found["unjudged"]:
-        verdict = {None: "", True: "; the verdict depends on them", False: "; the verdict holds in both cases"}
+        verdict = {None: "", True: ", so this verdict may change", False: ", and the verdict would hold"}
         found["sentence"] = (
-            f"{found['unjudged']:,} unjudged hits: the difference is {signed(found['low'])} if those that favour "
-            f"{part.baseline} are relevant, {signed(found['high'])} if those that favour {part.setting} are"
-            f"{verdict[depends]}"
+            f"{found['unjudged']:,} hits have no label; with labels the difference could be anywhere from "
+            f"{signed(found['low'])} to {signed(found['high'])}{verdict[depends]}"
         )
     return made.model_copy(update={**found, "hangs_on_unjudged": depends})
 

@@ -66,8 +66,8 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     if repeated:
         yield ReportWarning(
             WarningCode.DUPLICATE_TEXTS,
-            f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; equal chunks "
-            "of different documents cannot be distinguished, and push each other down.",
+            f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; identical "
+            "chunks compete for the same ranks.",
         )
     yield from _space_warnings(name, health, embedder, store)
 

@@ -115,7 +115,7 @@ def prompt_queries(text: str, file: Path) -> PromptQueries:
     if not text.strip():
         raise LabelsError(Fault(str(file), message=f"is empty. {_FIRST_LABELS}"))
     if text.lstrip()[0] not in "{[" or file.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-        raise LabelsError(Fault(str(file), message=f"is not a prompt_queries.json. {_converted(file)}"))
+        raise LabelsError(Fault(str(file), message=f"is not a labels file. {_converted(file)}"))
     value = json_value(text, str(file), LabelsError, "labels")
     fault_at = fault_in(text, str(file))
     try:

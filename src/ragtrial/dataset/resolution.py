@@ -252,7 +252,7 @@ class _ById(_Resolver):
             message = f"{doc!r} was changed since the label of query {query!r} was made; its quote is still there."
             self.warn(WarningCode.TEXT_CHANGED, message)
         if len(spans) > 1:
-            message = f"{quoted} stands {len(spans)} times in {doc!r}; each place counts as the answer."
+            message = f"{quoted} occurs {len(spans)} times in {doc!r}; each place counts as the answer."
             self.warn(WarningCode.QUOTE_TWICE, message)
         self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
         return [replace(judgment, spans=spans)]

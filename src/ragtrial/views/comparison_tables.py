@@ -83,7 +83,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     if "too few differences" in verdicts:
         notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
     if any_skewed:
-        notes.append("~ skewed differences: a 95% interval of such holds in 90 to 94 of 100 cases.")
+        notes.append("~ skewed differences: their 95% interval holds in 90 to 94% of cases.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
     fitted = whole if width is None else whole.fitted(width, "--json has all")
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
@@ -121,8 +121,8 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
-    said = "smallest: the smallest difference that these n questions find 4 times out of 5."
-    return [f"{said} needed: questions needed to find one of {margin:g}, the margin, as often." if margin else said]
+    said = "smallest: the smallest difference that these questions detect 80% of the time."
+    return [f"{said} needed: how many questions would detect the margin, {margin:g}." if margin else said]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:

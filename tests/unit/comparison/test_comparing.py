@@ -72,7 +72,9 @@ def test_what_a_hundred_more_questions_would_show_is_what_they_show() -> None:
     old, new = random.uniform(0, 1, 100), random.uniform(0, 1, 100)
     first = compared({"old": old, "new": new})
     second = compared({"old": np.tile(old, 2), "new": np.tile(new, 2)})
-    found = re.search(r"label 100 more questions to find a difference of ([0-9.]+) \(one of", first.conclusion.next_step)
+    found = re.search(
+        r"label 100 more questions to find a difference of ([0-9.]+) \(one of", first.conclusion.next_step
+    )
     assert found is not None
     assert float(found[1]) == pytest.approx(only(second).detectable, rel=0.05)
     assert float(found[1]) < 0.75 * (only(first).detectable or 0)
@@ -203,7 +205,7 @@ def test_all_numbers_of_a_comparison_are_over_the_queries_that_count_for_both() 
 
 def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:
     assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
-        "Paired permutation test of signs (max-t, 999 permutations, seed 0); 95% intervals, simultaneous for 3 "
+        "Paired sign-flip permutation test (max-t, 999 permutations, seed 0); 95% intervals, simultaneous for 3 "
         "comparisons."
     )
     small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})

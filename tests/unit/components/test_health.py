@@ -59,8 +59,8 @@ def test_zeros_and_repeated_texts_are_counted() -> None:
     assert warnings(health, normalize=True, space="cosine") == {
         "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
         "the embedder does with their texts.",
-        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; equal chunks of "
-        "different documents cannot be distinguished, and push each other down.",
+        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; identical "
+        "chunks compete for the same ranks.",
     }
 
 

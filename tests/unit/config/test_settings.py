@@ -409,9 +409,9 @@ def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys:
     made = experiment(tmp_path, retrievers=entries)
     (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
     none = [
-        "hybrid: no chunks of its own; it works on what dense, words find.",
+        "hybrid: no chunks of its own; it combines the results of dense, words.",
         "file: no chunks of its own.",
-        "whole: no chunks of its own; it works on what hybrid find.",
+        "whole: no chunks of its own; it combines the results of hybrid.",
     ]
     validated = ragtrial(capsys, "validate", made.file)
     assert validated.code == 0

@@ -139,7 +139,7 @@ CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json -
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("question,answer\nHow long?,30 days\n", ": is not a prompt_queries.json. " + CONVERT),
+        ("question,answer\nHow long?,30 days\n", ": is not a labels file. " + CONVERT),
         ('[{"question": "How long?", "answer": "30 days"}]', ": " + CONVERT),
         ('{"queries": [{"id": 1, "question": "How long?", "relevant_docs": []}]}', ": " + CONVERT),
         (" \n", ': is empty. `ragtrial search CONFIG "QUESTION" --label` labels a first question'),

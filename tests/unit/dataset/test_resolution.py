@@ -69,7 +69,7 @@ def test_a_quote_that_stands_several_times_counts_everywhere_and_is_noticed(libr
     assert resolved.warnings == (
         ReportWarning(
             "quote-twice",
-            "the quote 'The ring blinks red.' of query 'q1' stands 2 times in 'hub/lights.md'; "
+            "the quote 'The ring blinks red.' of query 'q1' occurs 2 times in 'hub/lights.md'; "
             "each place counts as the answer.",
         ),
     )
