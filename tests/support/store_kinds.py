@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,21 @@ def _chroma(folder: Path) -> Iterator[dict[str, Any]]:
         yield {"url": f"http://127.0.0.1:{port}"}
 
 
+@contextmanager
+def _postgres(folder: Path) -> Iterator[dict[str, Any]]:
+    """PostgreSQL with pgvector as a package brings it, on a socket in the folder."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a runtime folder that this machine may lack
+        from pgserver.postgres_server import get_server
+
+        server = get_server(folder)
+    try:
+        server.psql("CREATE EXTENSION IF NOT EXISTS vector;")
+        yield {"url": server.get_uri()}
+    finally:
+        server.cleanup()
+
+
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
 _WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
 
@@ -57,6 +73,13 @@ KINDS: dict[str, StoreKind] = {
         exact={"factory": "Flat"},
         starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
         wide={"ef_search": 400},
+    ),
+    "pgvector": StoreKind(
+        "pgvector",
+        _postgres,
+        exact={"index": {"kind": "flat"}},
+        starved={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}, "enable_seqscan": False},
+        wide={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}},
     ),
 }
 """By a name for tests. Every kind that is registered is here, in each place where it can be."""

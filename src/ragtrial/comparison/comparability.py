@@ -53,8 +53,8 @@ def agreement_of(
     if faults and not ((common or only_added) and shared):
         raise ComparisonError(*faults, _remedy(len(shared)))
     if faults:
-        same = counted(len(shared), "query that is", "queries that are")
-        said = f"compared over the {same} the same everywhere. Left out: {' '.join(faults)}"
+        count = counted(len(shared), "query that is", "queries that are")
+        said = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
         warnings.append(ReportWarning(WarningCode.COMMON_QUERIES, said))
     queries = tuple(query for query in _fullest(entries) if query.id in shared)
     return Comparability(queries, names, (*warnings, *_document_warnings(entries)))

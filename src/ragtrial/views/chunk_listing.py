@@ -24,7 +24,11 @@ def count_line(cut: CutSetting) -> str:
 def no_chunks_line(setting: Setting) -> str:
     """What a setting without a chunker of its own works on."""
     parts = [part.name for part in setting.parts]
-    return f"{setting.name}: no chunks of its own" + (f"; it combines the results of {listed(parts)}" if parts else "") + "."
+    return (
+        f"{setting.name}: no chunks of its own"
+        + (f"; it combines the results of {listed(parts)}" if parts else "")
+        + "."
+    )
 
 
 def size_table(cut: CutSetting) -> Table:

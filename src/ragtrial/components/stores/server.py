@@ -34,7 +34,8 @@ _PAUSE = 0.05
 _SECRET = "secret"  # noqa: S105 - the key that says that a value is one
 
 
-def _server_url(value: str) -> str:
+def server_url(value: str) -> str:
+    """``value`` if it is the address of a server without a password. Raises ValueError."""
     try:
         parts = urlsplit(value)
         is_whole = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
@@ -47,7 +48,7 @@ def _server_url(value: str) -> str:
     return value.rstrip("/")
 
 
-ServerUrl = Annotated[str, AfterValidator(_server_url)]
+ServerUrl = Annotated[str, AfterValidator(server_url)]
 """The address of a server, without a password."""
 
 

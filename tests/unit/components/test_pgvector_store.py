@@ -1,0 +1,89 @@
+"""pgvector: what PostgreSQL does in silence is said, and no password is written anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from ragtrial.cache.remote import REMOTE
+from ragtrial.components.secrets import EnvironmentSecret
+from ragtrial.components.stores.pgvector import HnswIndex, IvfflatIndex, PgvectorStore
+from ragtrial.errors import InputError
+from ragtrial.options import LocatedText
+from store_kinds import KINDS, found_by, nothing, opened, recall
+from vector_oracles import exactly, like_embeddings, vectors_of
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    server = KINDS["pgvector"].server
+    assert server is not None
+    with server(tmp_path_factory.mktemp("postgres")) as reached:
+        yield reached["url"]
+
+
+def test_a_scan_of_a_small_table_is_named_and_so_is_the_index_where_it_is_used(url: str, tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(200, 8, seed=1))
+    with opened(PgvectorStore(url=url), vectors, tmp_path) as index:
+        scanned = index.use()
+    with opened(PgvectorStore(url=url, enable_seqscan=False), vectors, tmp_path) as index:
+        searched = index.use()
+    assert (scanned.is_used, searched.is_used) == (False, True)
+    assert scanned.evidence == "EXPLAIN shows a scan of the whole table (200 rows), not the index."
+
+
+def test_a_search_returns_no_more_hits_than_ef_search(url: str, tmp_path: Path) -> None:
+    vectors, queries = vectors_of(like_embeddings(2_000, 16, seed=2)), like_embeddings(5, 16, seed=3)
+    store = PgvectorStore(url=url, index=HnswIndex(ef_search=40), enable_seqscan=False)
+    assert found_by(store, vectors, queries, 100, tmp_path).lengths.max() <= 40
+
+
+def test_as_many_probes_as_lists_are_exact_and_one_is_not(url: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    vectors = vectors_of(random.standard_normal((2_000, 16)))
+    queries = random.standard_normal((20, 16)).astype(np.float32)
+    true = exactly(vectors, queries, 10, "cosine").codes
+    shares = []
+    for probes in (1, 20):
+        store = PgvectorStore(url=url, index=IvfflatIndex(lists=20, probes=probes), enable_seqscan=False)
+        shares.append(recall(found_by(store, vectors, queries, 10, tmp_path).codes, true))
+    assert shares[0] < 0.8
+    assert shares[1] == 1
+
+
+def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url: str) -> None:
+    with pytest.raises(InputError, match=r"store\.index\.iterative_scan needs pgvector 0\.8; pgvector at .* has 0\.6"):
+        PgvectorStore(url=url, index=HnswIndex(iterative_scan="strict_order")).check()
+    with pytest.raises(InputError, match=r"store\.column: halfvec needs pgvector 0\.7"):
+        PgvectorStore(url=url, column="halfvec").check()
+
+
+def test_the_password_is_in_no_file_and_in_no_fingerprint(url: str, tmp_path: Path) -> None:
+    secret = EnvironmentSecret("hunter2-hunter2", "${PGPASSWORD}")
+    store = PgvectorStore(url=url, password=secret)
+    store.build(vectors_of(like_embeddings(10, 4, seed=5)), tmp_path, nothing)
+    assert "${PGPASSWORD}" in (tmp_path / REMOTE).read_text()
+    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert store.identity() == PgvectorStore(url=url).identity()
+    assert "hunter2" not in f"{store!r} {store.summary()} {store.facts(tmp_path)}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "url is missing"),
+        ({"url": "http://localhost"}, "it must be like postgresql://"),
+        ({"url": "postgresql://me:secret@localhost/db"}, "a password must not be in a url"),
+        ({"url": "postgresql://me@localhost/db", "password": LocatedText("x", Path())}, "a secret must not be in the"),
+        ({"url": "postgresql://me@localhost/db", "index": {"kind": "flat", "probes": 3}}, "probes"),
+        ({"url": "postgresql://me@localhost/db", "index": {"kind": "hnsw", "m": 16, "ef_construction": 20}},
+         "at least 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        PgvectorStore.model_validate(options)
