@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chroma_databases import chroma_server
+from qdrant_double import qdrant_double
 from ragtrial.components.stores import STORES, Index, Store, Vectors
 from ragtrial.components.stores.base import Space
 from ragtrial.rankings import Floats, Rankings
@@ -47,6 +48,12 @@ def _chroma(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
+def _qdrant(_folder: Path) -> Iterator[dict[str, Any]]:
+    with qdrant_double() as url:
+        yield {"url": url}
+
+
+@contextmanager
 def _postgres(folder: Path) -> Iterator[dict[str, Any]]:
     """PostgreSQL with pgvector as a package brings it, on a socket in the folder."""
     with warnings.catch_warnings():
@@ -63,6 +70,9 @@ def _postgres(folder: Path) -> Iterator[dict[str, Any]]:
 
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
 _WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
+_STARVED_QDRANT = {
+    "kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10, "full_scan_threshold": 10, "indexing_threshold": 1
+}  # fmt: skip
 
 KINDS: dict[str, StoreKind] = {
     "exact": StoreKind("exact", exact={}),
@@ -74,6 +84,13 @@ KINDS: dict[str, StoreKind] = {
         starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
         wide={"ef_search": 400},
     ),
+    "qdrant": StoreKind(
+        "qdrant",
+        exact={"index": {"kind": "flat"}},
+        starved={"index": _STARVED_QDRANT},
+        wide={"index": {**_STARVED_QDRANT, "ef_search": 400}},
+    ),
+    "qdrant-server": StoreKind("qdrant", _qdrant, exact={"index": {"kind": "flat"}}),
     "pgvector": StoreKind(
         "pgvector",
         _postgres,

@@ -1,0 +1,152 @@
+"""The options of Qdrant, and what its engine in this process and its server have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.components.secrets import Secret
+from ragtrial.components.stores.base import IndexUse, Vectors
+from ragtrial.components.stores.server import ServerStore
+from ragtrial.options import Options
+from ragtrial.rankings import Floats, Rankings, unfilled
+
+DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
+"""Qdrant's names of spaces."""
+
+_ADD_BATCH = 1_000
+_QUERY_BATCH = 64
+_USUAL_EF = 100
+"""Qdrant's own ef_construct, which is also its ef of searches."""
+
+
+class QdrantHnswIndex(Options):
+    """A graph. Source: Qdrant's documentation, "Indexing"."""
+
+    kind: Literal["hnsw"] = "hnsw"
+    """Qdrant's graph."""
+
+    m: Annotated[int, Field(ge=1, le=256)] = 16
+    """Links per vector; more takes memory and is more exact."""
+
+    ef_construction: Annotated[int, Field(ge=4)] = _USUAL_EF
+    """Candidates considered while building (`ef_construct`); more is slower and more exact."""
+
+    ef_search: Annotated[int, Field(ge=1)] | None = None
+    """Candidates considered while searching (`hnsw_ef`), never below the hits asked for (default: ef_construction)."""
+
+    full_scan_threshold: Annotated[int, Field(ge=1)] | None = None
+    """Kilobytes of vectors below which a segment is scanned instead of searching its graph (default: Qdrant's own,
+    10,000)."""
+
+    indexing_threshold: Annotated[int, Field(ge=1)] | None = None
+    """Kilobytes of vectors below which a segment gets no graph at all (default: Qdrant's own)."""
+
+
+class QdrantFlatIndex(Options):
+    """No index."""
+
+    kind: Literal["flat"] = "flat"
+    """No graph: every vector is compared (`exact`)."""
+
+
+class ScalarQuantization(Options):
+    """One byte per number."""
+
+    kind: Literal["scalar"] = "scalar"
+    """int8: a quarter of the memory."""
+
+    quantile: Annotated[float, Field(ge=0.5, le=1)] | None = None
+    """The share of numbers that the range of a byte covers (default: all)."""
+
+
+class ProductQuantization(Options):
+    """Codes for parts of a vector."""
+
+    kind: Literal["product"] = "product"
+    """Product quantisation."""
+
+    compression: Literal["x4", "x8", "x16", "x32", "x64"] = "x16"
+    """How many times smaller the vectors become."""
+
+
+class BinaryQuantization(Options):
+    """One bit per number."""
+
+    kind: Literal["binary"] = "binary"
+    """A bit per number: a thirty-second of the memory."""
+
+
+AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQuantization, Field(discriminator="kind")]
+
+
+class QdrantOptions(ServerStore):
+    """What Qdrant is told, wherever it is."""
+
+    connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
+    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"api_key"}
+    search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
+
+    api_key: Secret | None = None
+    """The server's key, like `${QDRANT_API_KEY}`."""
+
+    index: Annotated[QdrantHnswIndex | QdrantFlatIndex, Field(discriminator="kind")] = QdrantHnswIndex()
+    """The index of the collection."""
+
+    quantization: AnyQuantization | None = None
+    """Smaller vectors to search first."""
+
+    rescore: bool | None = None
+    """Whether what quantised vectors found is scored again by the whole ones (default: Qdrant's own choice)."""
+
+    oversampling: Annotated[float, Field(ge=1)] | None = None
+    """How many times the hits asked for are scored again."""
+
+    def width(self, depth: int) -> int | None:
+        if isinstance(self.index, QdrantFlatIndex):
+            return None if self.quantization is None else depth
+        return max(self.index.ef_search or self.index.ef_construction, depth)
+
+
+def index_use(
+    index: QdrantHnswIndex | QdrantFlatIndex, count: int, indexed: int, dimension: int, threshold: int | None
+) -> IndexUse:
+    """Whether searches go through the graph, from what Qdrant counts as indexed and what it scans by its thresholds."""
+    if isinstance(index, QdrantFlatIndex):
+        return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
+    said = f"Qdrant counts {indexed:,} of {count:,} vectors as indexed"
+    if indexed < count:
+        why = f" (indexing_threshold: {threshold:,} kB)" if threshold else " (see indexing_threshold)"
+        return IndexUse(is_used=False, evidence=f"{said}; it scans the others{why}.")
+    scan, kilobytes = index.full_scan_threshold or 10_000, count * dimension * 4 / 1024
+    if kilobytes < scan:
+        return IndexUse(
+            is_used=False,
+            evidence=f"{said}, but scans {kilobytes:,.0f} kB of vectors, less than full_scan_threshold ({scan:,} kB).",
+        )
+    return IndexUse(is_used=True, evidence=f"{said}.")
+
+
+def rankings_of(search: Callable[[Floats, int], list[Any]], queries: Floats, depth: int, space: str) -> Rankings:
+    """The rankings from scored points with ``id`` and ``score``; of l2 Qdrant gives the distance."""
+    made = unfilled(len(queries), depth)
+    for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
+        batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
+        for row, points in enumerate(search(batch, depth), start):
+            made.codes[row, : len(points)] = [int(point.id) for point in points]
+            scores = np.array([point.score for point in points], dtype=np.float32)
+            made.scores[row, : len(points)] = -np.square(scores) if space == "l2" else scores
+    return made
+
+
+def member_of(family: Any, name: str) -> Any:
+    """The member of an enumeration, however it spells its names."""
+    return next(getattr(family, one) for one in dir(family) if one.upper() == name)
+
+
+def batches_of(vectors: Vectors) -> Iterator[tuple[int, Floats]]:
+    for start in range(0, len(vectors), _ADD_BATCH):
+        yield start, np.asarray(vectors.matrix[start : start + _ADD_BATCH], dtype=np.float32)

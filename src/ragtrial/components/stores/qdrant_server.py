@@ -1,0 +1,199 @@
+"""A Qdrant server, by its HTTP interface."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.qdrant_options import (
+    DISTANCES,
+    BinaryQuantization,
+    ProductQuantization,
+    QdrantFlatIndex,
+    QdrantHnswIndex,
+    QdrantOptions,
+    ScalarQuantization,
+    batches_of,
+    index_use,
+    member_of,
+    rankings_of,
+)
+from ragtrial.components.stores.server import wait_for
+from ragtrial.errors import StoreError, StoreServerError
+from ragtrial.rankings import Floats, Rankings
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+
+class QdrantServer:
+    """A server, by its HTTP interface."""
+
+    def __init__(self, store: QdrantOptions) -> None:
+        from qdrant_client import QdrantClient
+
+        self.store = store
+        key = store.api_key.get_secret_value() if store.api_key else None
+        with self.failing(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a key that goes over http, as on this machine
+            self.client: QdrantClient = QdrantClient(
+                url=store.url, api_key=key, timeout=max(1, int(store.timeout)), check_compatibility=False
+            )
+
+    def version(self) -> str:
+        with self.failing():
+            return str(self.client.info().version)
+
+    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
+        from qdrant_client import models
+
+        store, index, count = self.store, self.store.index, len(vectors)
+        graph = models.HnswConfigDiff(m=0)  # of a flat index: no graph
+        optimizers = models.OptimizersConfigDiff()
+        if isinstance(index, QdrantHnswIndex):
+            graph = models.HnswConfigDiff(
+                m=index.m, ef_construct=index.ef_construction, full_scan_threshold=index.full_scan_threshold
+            )
+            optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
+        distance = member_of(models.Distance, DISTANCES[store.space])
+        with self.failing():
+            self.client.create_collection(
+                name,
+                vectors_config=models.VectorParams(size=vectors.matrix.shape[1], distance=distance),
+                hnsw_config=graph,
+                optimizers_config=optimizers,
+                quantization_config=_quantization(store.quantization),
+            )
+            for start, batch in batches_of(vectors):
+                ids: list[Any] = list(range(start, start + len(batch)))
+                self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
+                advance(len(batch))
+        wait_for(lambda: self._is_settled(name, count), store.settle_within, f"the index of {name} at {store.address}")
+        return self._effective(name)
+
+    def _is_settled(self, name: str, count: int) -> bool:
+        """Whether the optimizers are done; a green status alone does not say that there is a graph."""
+        with self.failing():
+            info = self.client.get_collection(name)
+        if str(info.status).rpartition(".")[2].lower() != "green":
+            return False
+        threshold = info.config.optimizer_config.indexing_threshold or 0
+        kilobytes = count * self._dimension(info) * 4 / 1024 / max(1, info.segments_count or 1)
+        must_have = isinstance(self.store.index, QdrantHnswIndex) and 0 < threshold < kilobytes
+        return not must_have or (info.indexed_vectors_count or 0) >= count
+
+    def _dimension(self, info: Any) -> int:
+        return int(info.config.params.vectors.size)
+
+    def _effective(self, name: str) -> dict[str, Any]:
+        with self.failing():
+            config = self.client.get_collection(name).config
+        hnsw, optimizer = config.hnsw_config, config.optimizer_config
+        return {
+            "m": hnsw.m,
+            "ef_construct": hnsw.ef_construct,
+            "full_scan_threshold": hnsw.full_scan_threshold,
+            "indexing_threshold": optimizer.indexing_threshold,
+        }
+
+    def count(self, name: str) -> int | None:
+        with self.failing():
+            return self.client.count(name, exact=True).count if self.client.collection_exists(name) else None
+
+    def rows(self, name: str, codes: list[int]) -> Floats:
+        with self.failing():
+            ids: list[Any] = list(codes)
+            found = {int(one.id): one.vector for one in self.client.retrieve(name, ids, with_vectors=True)}
+        return np.array([found[code] for code in codes if code in found], dtype=np.float32)
+
+    def size(self, name: str) -> int | None:
+        return None  # Qdrant reports none by collection
+
+    def drop(self, name: str) -> None:
+        with self.failing():
+            self.client.delete_collection(name)
+
+    def open(self, name: str, vectors: Vectors) -> Index:
+        return _ServerIndex(self, name, vectors)
+
+    def ping(self) -> None:
+        with self.failing():
+            self.client.info()
+
+    def close(self) -> None:
+        self.client.close()
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Whatever the client raises, with the address."""
+        from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+        try:
+            yield
+        except UnexpectedResponse as error:
+            kind = StoreError if error.status_code in (400, 404, 422) else StoreServerError
+            said = (error.content or b"").decode("utf-8", "replace")[:200]
+            raise kind(f"{self.store.address}: {error.status_code} {error.reason_phrase} {said}".rstrip()) from error
+        except (ApiException, ResponseHandlingException, OSError, ValueError) as error:
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            raise StoreServerError(f"{self.store.address}: {said}. Is the server there, and the url right?") from error
+
+
+class _ServerIndex:
+    """A collection, open for search."""
+
+    def __init__(self, server: QdrantServer, name: str, vectors: Vectors) -> None:
+        self._server = server
+        self._name = name
+        self._vectors = vectors
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        from qdrant_client import models
+
+        store = self._server.store
+        quantized = None
+        if store.rescore is not None or store.oversampling is not None:
+            quantized = models.QuantizationSearchParams(rescore=store.rescore, oversampling=store.oversampling)
+        is_flat = isinstance(store.index, QdrantFlatIndex)
+        ef = None if isinstance(store.index, QdrantFlatIndex) else store.index.ef_search
+        params = models.SearchParams(hnsw_ef=ef, exact=is_flat, quantization=quantized)
+
+        def found(batch: Floats, limit: int) -> list[Any]:
+            asked = [models.QueryRequest(query=query.tolist(), limit=limit, params=params) for query in batch]
+            with self._server.failing():
+                return [one.points for one in self._server.client.query_batch_points(self._name, asked)]
+
+        return rankings_of(found, queries, min(depth, len(self._vectors)), store.space)
+
+    def unreachable(self) -> int:
+        return count_unreachable(self.search, self._vectors.matrix)
+
+    def use(self) -> IndexUse:
+        with self._server.failing():
+            info = self._server.client.get_collection(self._name)
+        threshold = info.config.optimizer_config.indexing_threshold
+        dimension = self._vectors.matrix.shape[1]
+        indexed = info.indexed_vectors_count or 0
+        return index_use(self._server.store.index, len(self._vectors), indexed, dimension, threshold)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _quantization(chosen: Any) -> Any:
+    from qdrant_client import models
+
+    if isinstance(chosen, ScalarQuantization):
+        config = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=chosen.quantile)
+        return models.ScalarQuantization(scalar=config)
+    if isinstance(chosen, ProductQuantization):
+        ratio = member_of(models.CompressionRatio, chosen.compression.upper())
+        return models.ProductQuantization(product=models.ProductQuantizationConfig(compression=ratio))
+    if isinstance(chosen, BinaryQuantization):
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig())
+    return None

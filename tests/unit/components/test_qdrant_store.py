@@ -1,0 +1,81 @@
+"""Qdrant: collections that it scans are named, options arrive, and no key is written anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from qdrant_double import qdrant_double
+from ragtrial.cache.remote import REMOTE
+from ragtrial.components.secrets import EnvironmentSecret
+from ragtrial.components.stores.qdrant import QdrantStore
+from ragtrial.errors import StoreError
+from store_kinds import found_by, nothing, opened, recall
+from vector_oracles import exactly, like_embeddings, vectors_of
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with qdrant_double() as found:
+        yield found
+
+
+def test_a_collection_without_a_graph_is_named_as_scanned(tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(300, 16, seed=1))
+    store = QdrantStore.model_validate({"kind": "qdrant", "index": {"kind": "hnsw", "indexing_threshold": 100_000}})
+    with opened(store, vectors, tmp_path) as index:
+        use = index.use()
+    assert use.is_used is False
+    assert use.evidence.startswith("Qdrant counts 0 of 300 vectors as indexed; it scans the others")
+
+
+def test_a_graph_that_is_too_small_to_be_searched_is_named_as_scanned(tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(300, 16, seed=2))
+    graph = {"kind": "hnsw", "indexing_threshold": 1, "full_scan_threshold": 1_000}
+    with opened(QdrantStore.model_validate({"kind": "qdrant", "index": graph}), vectors, tmp_path) as index:
+        use = index.use()
+    assert use.is_used is False
+    assert use.evidence.endswith("scans 19 kB of vectors, less than full_scan_threshold (1,000 kB).")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["scalar", "product", "binary"])
+def test_quantised_vectors_find_less_and_more_when_scored_again(kind: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    vectors = vectors_of(random.standard_normal((1_500, 64)))
+    queries = random.standard_normal((30, 64)).astype(np.float32)
+    true = exactly(vectors, queries, 10, "cosine").codes
+    graph = {"kind": "hnsw", "indexing_threshold": 1, "full_scan_threshold": 1, "ef_search": 300}
+    shares = []
+    for more in ({"rescore": False}, {"rescore": True, "oversampling": 8.0}):
+        options = {"kind": "qdrant", "index": graph, "quantization": {"kind": kind}, **more}
+        store = QdrantStore.model_validate(options)
+        shares.append(recall(found_by(store, vectors, queries, 10, tmp_path).codes, true))
+    assert shares[0] < shares[1]
+
+
+def test_the_key_is_in_no_file_and_in_no_fingerprint(url: str, tmp_path: Path) -> None:
+    store = QdrantStore(url=url, api_key=EnvironmentSecret("hunter2-hunter2", "${QDRANT_API_KEY}"))
+    store.build(vectors_of(like_embeddings(10, 4, seed=5)), tmp_path, nothing)
+    assert "${QDRANT_API_KEY}" in (tmp_path / REMOTE).read_text()
+    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert store.identity() == QdrantStore(url=url).identity()
+    assert "hunter2" not in f"{store!r} {store.summary()} {store.facts(tmp_path)}"
+
+
+def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(50, 8, seed=6))
+    QdrantStore().build(vectors, tmp_path, nothing)
+    (tmp_path / "shard" / "edge_config.json").write_text("{")
+    with pytest.raises(StoreError) as caught:
+        QdrantStore().open(vectors, tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_an_option_of_another_index_is_refused() -> None:
+    with pytest.raises(ValidationError, match="ef_search"):
+        QdrantStore.model_validate({"kind": "qdrant", "index": {"kind": "flat", "ef_search": 3}})
