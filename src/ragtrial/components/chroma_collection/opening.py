@@ -10,14 +10,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-import urllib.error
-import urllib.request
 import weakref
 from contextlib import ExitStack
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
 from ragtrial.components.stores.chroma import is_chroma_error
@@ -172,6 +168,11 @@ def _headers(options: CollectionOptions) -> dict[str, str]:
 
 def _look_for_server(options: CollectionOptions) -> None:
     """Ask for the server's heartbeat and the database: Chroma's client waits without end, and leaves sockets open."""
+    import urllib.error
+    import urllib.request
+    from http.client import HTTPException
+    from urllib.parse import quote
+
     start = f"Start it with `chroma run --path FOLDER --port {options.port}`, or correct host, port and ssl."
     database = f"tenants/{quote(options.tenant, safe='')}/databases/{quote(options.database, safe='')}"
     said = []
