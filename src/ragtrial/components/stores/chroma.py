@@ -72,6 +72,7 @@ class ChromaStore(Store):
         options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
         hnsw = cast("CreateHNSWConfiguration", options)
         try:
+            (folder / "chroma.sqlite3").touch()  # with the user's umask, which SQLite heeds only in part
             with _client(folder) as client:
                 collection = client.create_collection(
                     _COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None
