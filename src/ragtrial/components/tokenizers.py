@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,41 +20,22 @@ _WORD = re.compile(r"\S+")
 
 
 class Tokenizer:
-    """The tokenizer of a ``tokenizer.json``, with the truncation and padding that such files carry switched off.
-
-    It is loaded when the first text is counted, and may raise ModelNotFoundError then.
-    """
+    """The tokenizer of a ``tokenizer.json``, with the truncation and padding that such files carry switched off."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.fingerprint = file_digest(path)
-
-    @cached_property
-    def _tokenizer(self) -> tokenizers.Tokenizer:
         import tokenizers
 
         try:
-            loaded = tokenizers.Tokenizer.from_file(str(self._path))
+            self._tokenizer: tokenizers.Tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises the bare class
-            raise ModelNotFoundError(f"{self._path} is not a tokenizer file that can be read: {error}") from error
-        loaded.no_truncation()
-        loaded.no_padding()
-        return loaded
-
-    @property
-    def special_tokens(self) -> int:
-        """How many a model adds to a text."""
-        return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
-
-    @property
-    def pair_special_tokens(self) -> int:
-        """How many a model adds to two texts that it reads together."""
-        return int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
-
-    @cached_property
-    def _tokens_begin_with_space(self) -> bool:
+            raise ModelNotFoundError(f"{path} is not a tokenizer file that can be read: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.fingerprint = file_digest(path)
+        self.special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+        self.pair_special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
         probe = self._tokenizer.encode("a a", add_special_tokens=False)
-        return any(start == 1 for start, _ in probe.offsets)
+        self._tokens_begin_with_space = any(start == 1 for start, _ in probe.offsets)
 
     def counts(self, texts: Sequence[str]) -> Counts:
         """Tokens of each text with the special tokens that a model adds, shape (texts,)."""
