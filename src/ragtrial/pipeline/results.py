@@ -161,7 +161,7 @@ class Results:
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
-        """As ``CachedEmbedder.lengths`` counts them; kept, as counting takes longer than all else of a cached run."""
+        """As ``CachedEmbedder.lengths`` counts them; kept, so that a cached run counts nothing."""
         if not embedder.counts_too_long or embedder.tokenizer is None:
             return np.empty(0, dtype=np.int64)
         prefix = embedder.query_prefix
