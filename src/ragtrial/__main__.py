@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+_ENVIRONMENT = {
+    "OPENBLAS_THREAD_TIMEOUT": "16",  # idle threads sleep at once: they spin for a tenth of a second otherwise
+    "PYDANTIC_DISABLE_PLUGINS": "true",  # it would read the metadata of every package that is installed
+}
+"""What libraries are asked for before they are loaded, unless the user asks for something else."""
 
 
 def main() -> None:
     """Run ``ragtrial`` with the arguments of the process, and exit."""
     try:
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
         from ragtrial.cli.outcome import leave, run
 
         code = run(sys.argv[1:])

@@ -116,6 +116,10 @@ class ReportError(InputError):
     """A report is not there, or is not one."""
 
 
+class DamagedReportError(ReportError):
+    """A file of a report has other bytes than were written."""
+
+
 class PlotError(InputError):
     """There is no such plot, or nothing to draw in it, or it cannot be drawn or written."""
 

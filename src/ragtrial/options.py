@@ -64,7 +64,7 @@ class Described(BaseModel):
 class Options(Described):
     """Unknown keys are refused, types are not guessed, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     named_by: ClassVar[tuple[str, ...]] = ()
     """What ``summary`` tells, chosen or not."""

@@ -53,6 +53,12 @@ class Rankings:
         return int(self.codes.shape[0])
 
 
+def distinct(codes: Codes) -> Codes:
+    """The units among ``codes``, each once, ascending."""
+    units = codes[codes != PADDING]
+    return np.flatnonzero(np.bincount(units)).astype(np.int32)
+
+
 def unfilled(queries: int, depth: int) -> Rankings:
     """Rankings that are all padding: arrays of the right shape and type, to be written into."""
     shape = (queries, depth)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,20 @@ def test_two_parts_that_search_one_index_with_other_prefixes_are_fused_and_timed
     assert {one.name: one.latency is not None for one in report.settings} == dict.fromkeys(ENTRIES, True)
     searched = {"exact", made.config().store.kind}  # an index that is not exact is compared with one that is
     assert sum(kind == "indexes" for kind, _ in made.stages()) == len(searched)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_workspace_and_reports_have_the_users_umask(made: Experiment, umask: int) -> None:
+    """Databases, too: a group that shares a workspace may write what any of it has made."""
+    command = [sys.executable, "-m", "ragtrial", "run", made.file]
+    subprocess.run(command, umask=umask, cwd=made.folder, env={**os.environ}, check=True, capture_output=True)
+    written = [path for folder in ("workspace", "results") for path in (made.folder / folder).rglob("*")]
+    modes = {path: path.stat().st_mode & 0o777 for path in written}
+    assert len(modes) > 20
+    assert {
+        path: f"{mode:o}" for path, mode in modes.items() if mode != (0o777 if path.is_dir() else 0o666) & ~umask
+    } == {}
 
 
 def test_two_parts_that_search_one_index_are_searched_for_a_text(

@@ -6,12 +6,13 @@ import json
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.fingerprints import checksum, file_digest
 from ragtrial.cache.presence import only_writer
 
 _SETTLED_NS = 2_000_000_000
@@ -24,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class KeptValues:
-    """JSON values by name in the file ``path``. What cannot be read or written is left out."""
+    """JSON values by name in the file ``path``, with a checksum.
+
+    What cannot be read or written is left out, as is all of a damaged file: it is measured again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +43,9 @@ class KeptValues:
                 return
             try:
                 with only_writer(self._path.parent):
-                    write_text(self._path, json.dumps(self._read() | self._new, sort_keys=True), may_be_lost=True)
+                    kept = self._read() | self._new
+                    text = json.dumps({"kept": kept, "checksum": _checksum(kept)})
+                    write_text(self._path, text, may_be_lost=True)
             except OSError as error:
                 logger.debug("%s is not written: %s", self._path, error)
             self._new = {}
@@ -54,10 +60,13 @@ class KeptValues:
     def _read(self) -> dict[str, Any]:
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            kept: dict[str, Any] = found["kept"]
+            if _checksum(kept) != found["checksum"]:
+                raise ValueError("it is damaged")
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             logger.debug("nothing is remembered in %s: %s", self._path, error)
             return {}
-        return found if isinstance(found, dict) else {}
+        return kept
 
 
 class FileDigests(KeptValues):
@@ -94,6 +103,10 @@ class Rates(KeptValues):
         """How long ``amount`` units of ``work`` take about, None if none was done here yet; nothing takes no time."""
         rate = self._get(work) if amount else 0.0
         return rate * amount if isinstance(rate, int | float) else None
+
+
+def _checksum(kept: Mapping[str, Any]) -> str:
+    return checksum(json.dumps(kept, sort_keys=True).encode())
 
 
 def _state(path: str) -> list[int]:

@@ -34,7 +34,7 @@ class Presence:
     """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:
                 self._lock(exclusively=False)

@@ -58,6 +58,7 @@ class VectorCache:
                 self._open(what)
             else:
                 with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
+                    self.path.touch()  # with the user's umask, which SQLite heeds only in part
                     self._open(what, is_new=True)
 
     def _open(self, what: str, *, is_new: bool = False) -> None:
@@ -71,7 +72,9 @@ class VectorCache:
                 "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
             )
             self._connection.execute("CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS probe (text TEXT NOT NULL, vector BLOB NOT NULL)")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
+            )
             if what and not self.what:
                 self._connection.execute("INSERT INTO about VALUES (?)", (what,))
         except BaseException:
@@ -91,19 +94,21 @@ class VectorCache:
     def what(self) -> str:
         """What makes the vectors, in words."""
         with self._errors():
-            row = self._connection.execute("SELECT what FROM about LIMIT 1").fetchone()
-        return str(row[0]) if row else ""
+            row = self._connection.execute("SELECT CAST(what AS BLOB) FROM about LIMIT 1").fetchone()
+        return row[0].decode(errors="replace") if row else ""
 
     def probe(self) -> tuple[str, Floats] | None:
         """A text whose vector was kept with it, float32 (dimension,): what tells the model from another one."""
         with self._errors():
-            row = self._connection.execute("SELECT text, vector FROM probe LIMIT 1").fetchone()
-        return (str(row[0]), np.frombuffer(row[1], dtype=np.float32)) if row else None
+            rows = self._connection.execute("SELECT text, vector, crc FROM probes").fetchall()
+        sound = ((text, vector) for text, vector, crc in rows if _crc(text, vector) == crc)
+        return next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
 
     def keep_probe(self, text: str, vector: Floats) -> None:
         """Keep ``text`` and its vector as the probe, unless there is one."""
-        statement = "INSERT INTO probe SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM probe)"
-        self._change(statement, [(text, vector.tobytes())])
+        if self.probe() is None:
+            row = text.encode(), vector.tobytes()
+            self._change("INSERT INTO probes VALUES (?, ?, ?)", [(*row, _crc(*row))])
 
     def __len__(self) -> int:
         with self._errors():

@@ -17,7 +17,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
-from ragtrial.errors import ReportError
+from ragtrial.errors import DamagedReportError, ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import Part
 
@@ -41,10 +41,11 @@ class UnjudgedPart(Part):
     """The difference if those that favour the setting were relevant."""
 
     n: int
-    unjudged: int
-    """Documents (or chunks) of these queries that nobody judged, at or above the metric's cutoff in either ranking."""
+    unjudged: int | None
+    """Documents (or chunks) of these queries that nobody judged, at or above the metric's cutoff in either ranking;
+    null where that is not known."""
 
-    queries_with_unjudged: int
+    queries_with_unjudged: int | None
     highest_grade: int
     hangs_on_unjudged: bool | None
     """Whether one of the two takes back what the verdict claims; null where it claims nothing or they are not known."""
@@ -59,7 +60,8 @@ class UnjudgedPart(Part):
 def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
     """For each of the ``comparisons``, which are of settings of ``contest``, what could become of it.
 
-    Rankings that cannot be read, or do not give the report's scores, make no error: the part says so.
+    Rankings that are not there, or do not give the report's scores, make no error: the part says so. Raises
+    DamagedReportError for those with other bytes than were written.
     """
     rankings = JudgedRankings(contest)
     return [_part(contest, rankings, part, margin) for part in comparisons]
@@ -82,11 +84,13 @@ def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin
 def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart, margin: float) -> UnjudgedPart:
     made = UnjudgedPart(
         metric=part.metric, baseline=part.baseline, setting=part.setting, difference=part.difference, n=part.n,
-        low=None, high=None, unjudged=0, queries_with_unjudged=0, highest_grade=rankings.highest_grade,
+        low=None, high=None, unjudged=None, queries_with_unjudged=None, highest_grade=rankings.highest_grade,
         hangs_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
     )  # fmt: skip
     try:
         found = _extremes(contest, rankings, part)
+    except DamagedReportError:
+        raise
     except ReportError as error:
         sentence = f"what unjudged hits could change is not known: {error}"
         return made.model_copy(update={"why_not_known": str(error), "sentence": sentence})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
-from ragtrial.dataset.markup import page_text
+from ragtrial.dataset.markup import NestedError, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
 from ragtrial.errors import CorpusError, Fault, counted
@@ -192,7 +192,10 @@ def _file_document(path: Path, name: str) -> Document:
     text = read_text(path, CorpusError)
     title = ""
     if path.suffix.lower() in (".html", ".htm"):
-        title, text = page_text(text)
+        try:
+            title, text = page_text(text)
+        except NestedError as error:
+            raise CorpusError(Fault(str(path), message=str(error))) from None
     text = normalised(text)
     if path.suffix.lower() in (".md", ".markdown"):
         title = _heading(text)

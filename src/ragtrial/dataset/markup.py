@@ -13,6 +13,16 @@ _BLOCKS = _HEADINGS.keys() | {
 }
 _WITHOUT_END = {"br", "hr"}
 
+MOST_NESTED = 2_000
+"""Elements inside one another; browsers stop at 512. The parser looks through all that are open for each end tag."""
+
+_AT_ONCE = 2**15
+"""Characters that the parser is given at once."""
+
+
+class NestedError(ValueError):
+    """A page has more elements inside one another than are read."""
+
 
 class _PageText:
     """What a parser tells of a page: its visible text, block by block."""
@@ -22,8 +32,12 @@ class _PageText:
         self.text: list[str] = []
         self._unseen = 0
         self._in_title = False
+        self._open = 0
 
     def start(self, tag: str, attributes: object) -> None:
+        self._open += 1
+        if self._open > MOST_NESTED:
+            raise NestedError(f"has more than {MOST_NESTED:,} elements inside one another. Split it, or leave it out.")
         if tag == "title" and not self._unseen:  # a drawing has a title, too
             self._in_title = True
         elif tag in _UNSEEN:
@@ -34,6 +48,7 @@ class _PageText:
                 self.text.append("#" * _HEADINGS[tag] + " ")
 
     def end(self, tag: str) -> None:
+        self._open -= 1
         if tag == "title":
             self._in_title = False
         elif tag in _UNSEEN:
@@ -55,11 +70,15 @@ class _PageText:
 
 
 def page_text(html: str) -> tuple[str, str]:
-    """The title and the visible text of a page; headings become Markdown headings, blocks become lines."""
+    """The title and the visible text of a page; headings become Markdown headings, blocks become lines.
+
+    Raises NestedError.
+    """
     from lxml.etree import HTMLParser
 
     page = _PageText()
     parser = HTMLParser(target=page, huge_tree=True)
-    parser.feed(html)
+    for start in range(0, max(1, len(html)), _AT_ONCE):  # an error ends a piece, and not before
+        parser.feed(html[start : start + _AT_ONCE])
     parser.close()
     return page.close()

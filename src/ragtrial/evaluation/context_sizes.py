@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.rankings import PADDING, Bools, Codes, Counts
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, distinct
 
 _UNKNOWN = -1
 _AT_ONCE = 1000
@@ -67,8 +67,8 @@ class TokenCounts:
 
     def missing(self, units: Codes) -> Codes:
         """Which chunks of ``units`` are not counted yet, each once."""
-        distinct: Codes = np.unique(units[units != PADDING])
-        missing: Codes = distinct[self._counts[distinct] == _UNKNOWN]
+        found = distinct(units)
+        missing: Codes = found[self._counts[found] == _UNKNOWN]
         return missing
 
     def of(self, units: Codes, advance: Callable[[int], None] = lambda _: None) -> Counts:

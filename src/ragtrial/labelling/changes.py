@@ -113,7 +113,7 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
         for one in done
     ]
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    descriptor = os.open(history_file(labels), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    descriptor = os.open(history_file(labels), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     with os.fdopen(descriptor, "ab") as file:
         file.write(lines.encode("utf-8"))
         file.flush()

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.embedders.cached import CachedEmbedder, TextList
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
@@ -154,11 +156,24 @@ class Results:
         embedder = self.graph.corpus.resources.embedder(stages.setting.embedder)
         key = stages.setting.embedder, tuple(question.text for question in questions)
         if key not in self._queries_too_long:
-            texts = key[1] if embedder.counts_too_long else ()
-            lengths = embedder.lengths(TextList(texts), embedder.query_prefix)
-            self._queries_too_long[key] = embedder.count_too_long(lengths)
+            self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
         chunks = embedder.count_too_long(self.graph.corpus.runner.artefact(stages.lengths))
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
+
+    def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
+        """As ``CachedEmbedder.lengths`` counts them; kept, so that a cached run counts nothing."""
+        if not embedder.counts_too_long or embedder.tokenizer is None:
+            return np.empty(0, dtype=np.int64)
+        prefix = embedder.query_prefix
+        name = fingerprint(["lengths of queries", list(texts), prefix, embedder.tokenizer.fingerprint])
+
+        def build(folder: Path) -> None:
+            write_array(folder / "lengths.npy", embedder.lengths(TextList(texts), prefix))
+
+        workspace = self.graph.corpus.resources.workspace
+        return workspace.load(
+            "lengths", name, "lengths of queries", build, lambda folder: read_array(folder / "lengths.npy")
+        )
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
         health = self.graph.corpus.runner.artefact(stages.embeddings).health if stages.embeddings else None

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
-from ragtrial.errors import Fault, ReportError, RunError, counted, did_you_mean
+from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean
 from ragtrial.records import Unit
 from ragtrial.report.find import find_report
 from ragtrial.report.notebooks import Row, data_frame, html_table
@@ -99,7 +99,7 @@ class Report(Part):
         path = self.folder / name
         if name in self.files and name not in self._sound and path.is_file():
             if file_checksum(path) != self.files[name]:
-                raise ReportError(Fault(str(path), message=OTHER_BYTES))
+                raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
             self._sound.add(name)
         return path
 
@@ -261,7 +261,7 @@ def load_report(reference: str | Path, directory: str | Path = "results", *, hit
         found = Report.model_validate_json(text if hits else _HITS.sub(rb'"hits": []', text))
         own = found.checksum.encode()
         if own and checksum(text.removesuffix(own + _END) + _END) != found.checksum:
-            raise ReportError(Fault(str(path), message=OTHER_BYTES))
+            raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValidationError as error:

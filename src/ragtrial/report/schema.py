@@ -16,7 +16,7 @@ _LOADED = 0.2
 class Part(Described):
     """Strict, frozen, with descriptions in the schema."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def __repr__(self) -> str:
         return brief(self, type(self).model_fields)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +289,15 @@ def test_another_model_is_noticed_when_every_text_is_new(experiment: Experiment)
     embedder.embed_now(["loaded before anything is compared"])
     with pytest.raises(EmbedderError, match=r"gives another vector for '(oven|soup)' than it gave before"):
         embed(embedder, ["bread"])
+
+
+def test_a_damaged_probe_blames_no_model(experiment: Experiment) -> None:
+    embedder = cached(experiment, version="1")
+    embed(embedder, ["oven", "soup"])
+    with closing(sqlite3.connect(embedder.path)) as database, database:
+        assert database.execute("UPDATE probes SET vector = zeroblob(length(vector))").rowcount == 1
+    vectors, _, _ = embed(cached(experiment, version="1"), ["bread"])
+    np.testing.assert_allclose(vectors, directly(experiment, ["bread"]), atol=1e-6)
 
 
 def test_a_function_that_gives_nearly_the_same_vectors_is_still_the_same(experiment: Experiment) -> None:

@@ -149,6 +149,16 @@ def test_a_document_too_long_is_refused_by_name_and_one_as_long_as_may_be_is_rea
                 list(read_documents(corpus))
 
 
+def test_a_page_of_elements_inside_one_another_is_refused_by_name_and_in_time(tmp_path: Path) -> None:
+    """The parser looks through all open elements for an end tag: a megabyte took 13 seconds."""
+    page = tmp_path / "a.html"
+    page.write_text("<b>x</i>" * 125_000, encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"a\.html: has more than 2,000 elements inside one another"):
+        list(read_documents(tmp_path))
+    page.write_text("<b>" * 1_990 + "x", encoding="utf-8")
+    assert [one.text for one in read_documents(tmp_path)] == ["x"]
+
+
 def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     try:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")

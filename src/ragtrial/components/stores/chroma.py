@@ -86,6 +86,7 @@ class ChromaStore(ServerStore):
 
     def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         try:
+            (folder / "chroma.sqlite3").touch()  # with the user's umask, which SQLite heeds only in part
             with _client(folder) as client:
                 collection = self.filled(client, _COLLECTION, vectors, advance)
                 if collection.count() != len(vectors):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -64,6 +61,10 @@ def sessions(client: Client) -> list[Any]:
 
 def _look_for_server(url: str, headers: Mapping[str, str], tenant: str, database: str, named_by: str) -> None:
     """Ask for the server's heartbeat and the database: Chroma's client waits without end, and leaves sockets open."""
+    import urllib.error
+    import urllib.request
+    from http.client import HTTPException
+
     start = f"Start it with `chroma run --path FOLDER --port {urlsplit(url).port or 8000}`, or correct {named_by}."
     place = f"tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
     said = []

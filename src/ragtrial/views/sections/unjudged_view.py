@@ -70,7 +70,8 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
     verdicts = {None: "", True: "depends", False: "holds"}
     rows = [
         [
-            part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)), f"{part.unjudged:,}",
+            part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)),
+            "-" if part.unjudged is None else f"{part.unjudged:,}",
             verdicts[part.hangs_on_unjudged],
         ]
         for part in parts
