@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragtrial.components.chroma_collection import CollectionOptions
+from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from scripts import run_python, run_script
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
@@ -57,7 +57,7 @@ def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path,
 def test_the_page_names_every_key_and_shows_what_the_config_has(root: Path) -> None:
     page = (root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")
     assert [
-        name for name in CollectionOptions.model_fields if f"| `{name}`" not in page and f", `{name}`" not in page
+        name for name in ChromaCollectionOptions.model_fields if f"| `{name}`" not in page and f", `{name}`" not in page
     ] == []
     (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.M | re.S)
     config = yaml.safe_load((root / "configs" / "chroma-collection.yaml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A Chroma collection that is there already, checked before the run and searched as it is."""
+"""A collection that is there already, checked before the run and searched as it is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence, Sized
 
 import numpy as np
 
-from ragtrial.components.chroma_collection import Collection, CollectionOptions, Conditions, held_collection
-from ragtrial.components.chroma_collection.items import ItemPlaces, survey
-from ragtrial.components.chroma_collection.vector_agreement import (
+from ragtrial.components.collections import Collection, CollectionOptions, Conditions, opened
+from ragtrial.components.collections.items import ItemPlaces, survey
+from ragtrial.components.collections.vector_agreement import (
     SAMPLED,
     VectorAgreement,
     compare,
@@ -34,7 +34,7 @@ def check_collection(
     Raises InputError with all that is wrong.
     """
     try:
-        held = held_collection(options, afresh=True)
+        held = opened(options, afresh=True)
     except InputError as error:
         raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
     if not held.count:
@@ -52,8 +52,9 @@ def check_collection(
         raise InputError(*found[:_MOST_FAULTS], *more)
 
 
-def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
+def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Iterator[ReportWarning]:
     """What should be known of a collection that was searched, by its facts."""
+    yield from options.warnings(setting, facts)
     checked = str(facts.get("checked"))
     if not checked.startswith("ok"):
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
@@ -64,13 +65,6 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
-    if facts.get("keeps_graph") is False:
-        yield ReportWarning(
-            WarningCode.GRAPH_NOT_KEPT,
-            f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
-            "makes another one each time it opens the collection, which finds a little else. So do your users; the "
-            "scores are of one of them.",
-        )
     if facts.get("queries_without_items"):
         yield ReportWarning(
             WarningCode.CONDITIONS_WITHOUT_ITEMS,
@@ -80,13 +74,13 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
 
 
 class OpenCollection:
-    """A collection at work. Rows are in Chroma's order, equal distances too; a place is in a row once."""
+    """A collection at work. Rows are in the engine's order, equal distances too; a place is in a row once."""
 
     def __init__(self, options: CollectionOptions, conditions: Conditions, context: RetrieverContext) -> None:
         self._options = options
         self._conditions = conditions
         self._context = context
-        self._held = held_collection(options)
+        self._held = opened(options)
         self._items = ItemPlaces(context.library, options)
         self._places = ForeignPlaces(context.library)
 
@@ -115,12 +109,12 @@ class OpenCollection:
         held = self._held
         texts, stored = held.sample(SAMPLED, self._conditions)
         facts: dict[str, Fact] = {
-            "collection": held.options.name,
+            "collection": held.options.title,
             "collection_id": held.id,
             "items": held.count,
             "dimension": held.dimension,
             "space": held.space,
-            "keeps_graph": held.keeps_graph,
+            **held.facts(),
             "checked": _agreement(held, self._options, self._conditions, self._context, questions).said,
             "items_located": self._items.located,
             "items_as_whole_documents": self._items.whole,
@@ -143,7 +137,7 @@ def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, 
 
 
 def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
-    """The conditions that Chroma does not understand, each with where it was written."""
+    """The conditions that cannot be, each with where it was written."""
     asked = {json.dumps(conditions): ("the config", conditions)}
     for one in questions:
         own = Conditions(one.where, one.where_document)
@@ -152,7 +146,7 @@ def _refused(held: Collection, conditions: Conditions, questions: Sequence[Quest
         try:
             held.check_conditions(written)
         except ValueError as error:
-            yield f"Chroma does not understand {written} of {whose}: {error}."
+            yield f"{written} of {whose}: {error}{'' if str(error).endswith('?') else '.'}"
 
 
 def _agreement(
