@@ -22,6 +22,7 @@ HEAVY = {
     "bm25s",
     "Stemmer",
     "chromadb",
+    "faiss",
     "scipy",
     "pandas",
     "polars",

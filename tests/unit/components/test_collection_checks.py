@@ -334,8 +334,8 @@ def test_each_query_whose_conditions_are_not_understood_is_told(tmp_path: Path, 
     ]
     said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server}, queries=queries)).splitlines()
     assert [line.partition(": Regex")[0] for line in said] == [
-        "where: {'lang': ['en']} of the query 'How long do I bake rye bread?': where.lang is a list; it must be a text, "
-        "a number, true or false.",
+        "where: {'lang': ['en']} of the query 'How long do I bake rye bread?': where.lang is a list; it must be a "
+        "text, a number, true or false.",
         "where_document: {'$regex': '['} of the query 'Which soup is blended until it is smooth?'",
     ]
 
