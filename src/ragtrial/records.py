@@ -168,6 +168,7 @@ class WarningCode(StrEnum):
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
+    FEWER_HITS = "fewer-hits", "An index returned fewer hits than were asked for, although there are more."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
     FEW_JUDGED = "few-judged", "Under unit: span, less than half of the hits are judged; the others count as wrong."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."

@@ -163,8 +163,11 @@ class AuditPart(Part):
     queries_that_differ: int
     """Queries for which the index misses a document."""
 
-    unreachable: int
-    """Vectors that no search of the index returns, not even one for themselves."""
+    short_queries: int = 0
+    """Queries for which the index returned fewer documents than exact search did."""
+
+    unreachable: int | None
+    """Vectors that no search of the index returns, not even one for themselves; null for an existing collection."""
 
     lost: dict[str, float | None]
     """For each metric its mean with exact search less its mean with the index: above 0, the index loses."""

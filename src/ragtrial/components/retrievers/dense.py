@@ -9,16 +9,17 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.collections import AnyCollection, Conditions, opened
+from ragtrial.components.collections import AnyCollection, CollectionOptions, Conditions, opened
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
     Candidates,
     Facts,
     OpenRetriever,
+    Ranker,
     RetrieverContext,
     VectorRetriever,
 )
-from ragtrial.components.retrievers.existing import OpenCollection, check_collection, warnings_of
+from ragtrial.components.retrievers.existing import OpenCollection, check_collection, exact_search, warnings_of
 from ragtrial.components.stores import Store
 from ragtrial.options import shown
 from ragtrial.records import Question, ReportWarning
@@ -75,6 +76,15 @@ class DenseRetriever(VectorRetriever):
     def reached_by(self) -> frozenset[str]:
         return frozenset({"embedder"}) if self.collection is not None else super().reached_by
 
+    @property
+    def searched_collection(self) -> CollectionOptions | None:
+        return self.collection
+
+    def by_exact_search(self) -> Ranker | None:
+        if self.collection is None:
+            return None
+        return _ExactOverCollection.model_construct(self.model_fields_set, **dict(self))
+
     def identity(self) -> dict[str, Any]:
         identity = super().identity()
         if self.collection is None:
@@ -111,12 +121,31 @@ class DenseRetriever(VectorRetriever):
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
         if self.collection is not None:
-            return OpenCollection(self.collection, self._conditions, context)
+            return OpenCollection(opened(self.collection), self.collection, self._conditions, context)
         return _OpenDense(context)
 
     @property
     def _conditions(self) -> Conditions:
         return Conditions(self.where, self.where_document, self.filter)
+
+
+class _ExactOverCollection(DenseRetriever):
+    """Exact search over the stored vectors of a collection: what an audit compares its engine with."""
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "search": "exact"}
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return None
+
+    def by_exact_search(self) -> Ranker | None:
+        return None
+
+    def open(self, context: RetrieverContext) -> OpenRetriever:
+        if self.collection is None:
+            raise TypeError("there is no collection")
+        held = opened(self.collection)
+        return OpenCollection(exact_search(held, context), self.collection, self._conditions, context)
 
 
 @dataclass(frozen=True)

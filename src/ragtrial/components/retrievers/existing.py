@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence, Sized
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from ragtrial.components.collections import Collection, CollectionOptions, Conditions, opened
+from ragtrial.components.collections.exact import ExactSearch
 from ragtrial.components.collections.items import ItemPlaces, survey
 from ragtrial.components.collections.vector_agreement import (
     SAMPLED,
@@ -20,6 +23,7 @@ from ragtrial.components.retrievers.base import Candidates, Fact, Facts, Retriev
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import InputError
+from ragtrial.progress import stage
 from ragtrial.rankings import deeper, from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
 
@@ -73,14 +77,36 @@ def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Itera
         )
 
 
-class OpenCollection:
-    """A collection at work. Rows are in the engine's order, equal distances too; a place is in a row once."""
+def exact_search(held: Collection, context: RetrieverContext) -> ExactSearch:
+    """Exact search over the vectors of a collection, which are read once for each of its contents."""
 
-    def __init__(self, options: CollectionOptions, conditions: Conditions, context: RetrieverContext) -> None:
+    def build(folder: Path) -> None:
+        with stage(context.progress, f"vectors of {held.options.title}", held.count, "vectors") as progress:
+            ExactSearch.write(held, folder, progress.advance)
+
+    parts = {"kind": held.options.kind, "id": held.id, "content": held.content}
+    return context.keep("collections", parts, f"vectors of {held}", build, partial(ExactSearch.read, held))
+
+
+class OpenCollection:
+    """A collection at work, searched by its engine or exactly.
+
+    Rows are in the order of the search, equal distances too; a place is in a row once.
+    """
+
+    def __init__(
+        self,
+        searched: Collection | ExactSearch,
+        options: CollectionOptions,
+        conditions: Conditions,
+        context: RetrieverContext,
+    ) -> None:
         self._options = options
         self._conditions = conditions
         self._context = context
         self._held = opened(options)
+        self._nearest = searched.nearest
+        self._is_exact = isinstance(searched, ExactSearch)
         self._items = ItemPlaces(context.library, options)
         self._places = ForeignPlaces(context.library)
 
@@ -92,7 +118,7 @@ class OpenCollection:
             pending, asked = np.array(members), depth
             while len(pending):
                 # An item may be at the place of another: ask on until there are enough places, or no more items.
-                found = self._held.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
+                found = self._nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):
                     for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
@@ -100,10 +126,13 @@ class OpenCollection:
                     repeated += len(one.items) - len(rows[row]) if asked == depth else 0
                     if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
                         short_of.append(row)
-                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._held.width)
-        facts = {} if self._context.is_fresh else self._facts(questions, rows, repeated)
+                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._width)
+        facts = {} if self._context.is_fresh or self._is_exact else self._facts(questions, rows, repeated)
         rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
         return Candidates.of(self._places.chunks(), rankings, facts)
+
+    def _width(self, depth: int) -> int | None:
+        return None if self._is_exact else self._held.width(depth)
 
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
