@@ -94,7 +94,7 @@ def part(path: str, sections: Sequence[ConfigSection]) -> list[str]:
         lines += ["Keys of several kinds:", "", *table(alike)]
     for section in sections:
         also = ", ".join(f"`{key.name}`" for key in section.keys if key in alike)
-        lines += [f"### {path.partition('.')[0]}: {section.kind}", ""] if section.kind else []
+        lines += [f"### {path.removesuffix('.NAME').rpartition('.')[2]}: {section.kind}", ""] if section.kind else []
         lines += [section.about, "", *([f"Also: {also}.", ""] if also else [])]
         lines += table(key for key in section.keys if key not in alike)
     return lines

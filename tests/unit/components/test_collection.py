@@ -151,7 +151,16 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "items_at_the_same_place": 0,
         "normalised": False,
     }
-    assert (setting.index, setting.health, setting.audit) == ({}, None, None)
+    assert (setting.index, setting.health) == ({}, None)
+    assert setting.audit is not None
+    audit = setting.audit.model_dump(exclude={"lost"})
+    assert audit == {
+        "overlap": 1.0,
+        "lowest_overlap": 1.0,
+        "queries_that_differ": 0,
+        "short_queries": 0,
+        "unreachable": None,
+    }
     assert "chunker" not in setting.parameters
     assert "store" not in setting.parameters
 
@@ -215,14 +224,15 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
     with chroma_server(folder) as port:
         made = experiment(tmp_path / "experiment", {"host": "127.0.0.1", "port": port})
         first = reported(made)
-        (name,) = [name for kind, name in made.stages() if kind == "rankings"]
+        names = {name for kind, name in made.stages() if kind == "rankings"}
+        assert len(names) == 2  # those of the engine, and those of exact search
         assert ranked(reported(made)) == ranked(first)
-        assert [found for kind, found in made.stages() if kind == "rankings"] == [name]
+        assert {found for kind, found in made.stages() if kind == "rankings"} == names
         collection = opened(ChromaCollectionOptions(host="127.0.0.1", port=port, name="docs"))
         assert isinstance(collection, ChromaCollection)
         collection._opened.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
         reported(made)
-        assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
+        assert len([name for kind, name in made.stages() if kind == "rankings"]) == 4
 
 
 def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, database: Path) -> None:
@@ -344,7 +354,7 @@ def test_headers_are_in_no_report_and_no_fingerprint(
     assert not [text for text in texts if b"s3cr3t" in text]
     monkeypatch.setenv("TOKEN", "another")
     assert reported(made).settings[0].fingerprint == report.settings[0].fingerprint
-    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 1
+    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
 
 
 def test_the_env_file_of_the_working_directory_is_not_read(

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator
 
 from ragtrial.components.collections.base import (
     COLLECTIONS,
+    DEFAULT_KIND,
     Collection,
     CollectionOptions,
     Fact,
@@ -25,14 +26,13 @@ import_members(sys.modules[__name__])
 
 
 def _of_a_kind(value: object) -> object:
-    return {"kind": "chroma", **value} if isinstance(value, Mapping) and "kind" not in value else value
+    return {"kind": DEFAULT_KIND, **value} if isinstance(value, Mapping) and "kind" not in value else value
 
 
 if TYPE_CHECKING:
     AnyCollection = CollectionOptions
 else:
     AnyCollection = Annotated[union_of(COLLECTIONS), BeforeValidator(_of_a_kind)]
-    """Without a kind it is Chroma's."""
 
 __all__ = [
     "ALL",

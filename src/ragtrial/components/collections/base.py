@@ -18,7 +18,9 @@ from itertools import islice
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ragtrial.components.collections.conditions import ALL, Conditions, TypeName, comparisons, parsed, type_of
 from ragtrial.components.stores.base import Space
@@ -33,6 +35,9 @@ PAGE = 2_000
 
 _HASHED_VECTORS = 10_000
 _SAMPLED_ITEMS = 200_000
+
+DEFAULT_KIND = "chroma"
+"""What a collection is of whose kind is left out."""
 
 Fact = int | float | str | bool | None
 
@@ -72,6 +77,14 @@ class CollectionOptions(Options, ABC):
 
     check: bool = True
     """Embed a few stored texts again before the run, and refuse vectors that the embedder did not make."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        own = handler.resolve_ref_schema(schema)
+        if cls.model_fields["kind"].default != DEFAULT_KIND:
+            own["required"] = ["kind", *own.get("required", ())]
+        return schema
 
     @model_validator(mode="after")
     def _has_a_start(self) -> Self:

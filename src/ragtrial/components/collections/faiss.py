@@ -93,7 +93,7 @@ class FaissCollection(Collection):
         self.id = _digest(options.path)
         try:
             self._index = faiss.read_index(options.path)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:  # of a damaged file it may want any number of bytes
             raise InputError(f"{options.path} is no index of FAISS, or is damaged: {_said(error)}.") from error
         self._searched = self._innermost()
         self.space = self._space()
