@@ -117,7 +117,7 @@ def as_pickle(path: Path) -> None:
     [
         ("Flat", {"ef": 5}, None, "is of the type IndexFlatL2, which has no ef (IndexHNSW has); remove it."),
         ("HNSW8", {"nprobe": 5}, None, "is of the type IndexHNSWFlat, which has no nprobe (IndexIVF has); remove it."),
-        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back, so that they cannot be compared: "),
+        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back, so that they cannot be "),
         ("Flat", {}, cut, "docs.index is no index of FAISS, or is damaged: "),
         ("Flat", {}, as_pickle, "docs.index is a pickle; a pickle runs code when it is read. Write the items into"),
         ("Flat", {}, Path.unlink, "docs.index cannot be read: No such file or directory."),
