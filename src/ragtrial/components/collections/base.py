@@ -60,6 +60,9 @@ class CollectionOptions(Options, ABC):
     advice_for_low_recall: ClassVar[str] = ""
     """The next step where searches miss what is nearest."""
 
+    search_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that change how its engine searches, and not what is there: exact search depends on none of them."""
+
     unhashed: ClassVar[frozenset[str]] = frozenset({"check"})
     """Options that change no ranking; secrets must be among them."""
 

@@ -36,6 +36,7 @@ class FaissCollectionOptions(FieldNames):
     advice_for_low_recall: ClassVar[str] = (
         "Raise ef (HNSW) or nprobe (IVF) of the collection, or build the index with more links or longer codes."
     )
+    search_options: ClassVar[frozenset[str]] = frozenset({"ef", "nprobe"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "path", "items"})  # their contents are
 
     kind: Literal["faiss"] = "faiss"

@@ -133,7 +133,9 @@ class _ExactOverCollection(DenseRetriever):
     """Exact search over the stored vectors of a collection: what an audit compares its engine with."""
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "search": "exact"}
+        identity, options = super().identity(), self._there
+        there = {name: value for name, value in options.identity().items() if name not in options.search_options}
+        return {**identity, "collection": there, "search": "exact"}
 
     def width(self, store: Store, depth: int) -> int | None:
         return None
@@ -142,10 +144,13 @@ class _ExactOverCollection(DenseRetriever):
         return None
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
+        return OpenCollection(exact_search(opened(self._there), context), self._there, self._conditions, context)
+
+    @property
+    def _there(self) -> CollectionOptions:
         if self.collection is None:
-            raise TypeError("there is no collection")
-        held = opened(self.collection)
-        return OpenCollection(exact_search(held, context), self.collection, self._conditions, context)
+            raise TypeError("only a retriever over a collection is compared so")
+        return self.collection
 
 
 @dataclass(frozen=True)
