@@ -12,10 +12,11 @@ from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from chroma_databases import Item, chroma_server, free_port, word_counts, write_collection
 from corpora import library_of
@@ -97,6 +98,23 @@ def refused(made: Experiment) -> str:
     place = re.escape(str(made.file)) + r":\d+:\d+: setting 'prod': "
     assert all(re.match(place, str(fault)) for fault in caught.value.faults)
     return re.sub(rf"(?m)^{place}(the collection '\w+' at \S+(: | ))?", "", str(caught.value))
+
+
+class FilteredOptions(ChromaCollectionOptions):
+    """Of an engine that has filters of its own, written as a text."""
+
+    engine: ClassVar[str] = "SQL"
+    filter_type: ClassVar[type[str | dict[str, Any]] | None] = str
+
+
+def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
+    over = FilteredOptions(path="db", name="docs")
+    assert "filter" not in DenseRetriever(collection=over).identity()
+    assert DenseRetriever(collection=over, filter="a = 1").identity()["filter"] == "a = 1"
+    with pytest.raises(ValidationError, match="filter is a mapping; SQL has it as a text"):
+        DenseRetriever(collection=over, filter={"a": 1})
+    with pytest.raises(ValidationError, match="filter: Chroma has no filters beside where"):
+        DenseRetriever(collection=ChromaCollectionOptions(path="db", name="docs"), filter="a = 1")
 
 
 # Where it is
