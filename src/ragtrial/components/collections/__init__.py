@@ -16,6 +16,7 @@ from ragtrial.components.collections.base import (
     Found,
     Item,
     NamedCollectionOptions,
+    VectorFieldNames,
     opened,
 )
 from ragtrial.components.collections.conditions import ALL, Conditions
@@ -46,5 +47,6 @@ __all__ = [
     "Found",
     "Item",
     "NamedCollectionOptions",
+    "VectorFieldNames",
     "opened",
 ]

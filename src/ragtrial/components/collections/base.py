@@ -151,8 +151,15 @@ class FieldNames(CollectionOptions):
     """The field that holds an item's text."""
 
 
+class VectorFieldNames(FieldNames):
+    """A collection whose items may have several fields of vectors."""
+
+    vector: Annotated[str, Field(min_length=1)] = "vector"
+    """The field that holds an item's vector."""
+
+
 class Item(NamedTuple):
-    """An item of a collection; its metadata are empty, and its text is None, where it has none."""
+    """An item of a collection; its metadata, JSON values, are empty, and its text is None, where it has none."""
 
     id: str
     metadata: Mapping[str, Any]
@@ -211,7 +218,7 @@ class Collection(ABC):
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
-        """The items of these ids, at most PAGE, in any order; and their vectors, float32 (items, dimension)."""
+        """Of these items, at most PAGE, those that are there, in any order; and their vectors (items, dimension)."""
 
     @abstractmethod
     def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
@@ -264,7 +271,8 @@ class Collection(ABC):
             rows = [json.dumps(item, sort_keys=True).encode() for item in items]
             for item in items:
                 for field, value in item.metadata.items():
-                    types[field].add(type_of(value))
+                    if value is not None:
+                        types[field].add(type_of(value))
             names = [item.id for item in items if zlib.crc32(item.id.encode("utf-8", "replace")) % every == 0]
             if names:
                 rows += [

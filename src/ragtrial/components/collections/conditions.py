@@ -28,7 +28,7 @@ OPERATORS = ("$eq", "$ne", *_ORDERS, *_LISTS)
 _JOINS = ("$and", "$or")
 _FEWEST_JOINED = 2
 
-TypeName = Literal["text", "number", "boolean", "list", "object"]
+TypeName = Literal["text", "number", "boolean", "list", "mapping"]
 
 
 @dataclass(frozen=True)
@@ -186,11 +186,11 @@ def _holds(comparison: Comparison, value: Any) -> bool:
 
 
 def type_of(value: Any) -> TypeName:
-    """The name of a value's type in messages; "object" for all that has no other."""
+    """The name of a value's type in messages; "mapping" for all that has no other."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
         return "text"
     if isinstance(value, int | float):
         return "number"
-    return "list" if isinstance(value, list | tuple) else "object"
+    return "list" if isinstance(value, list | tuple) else "mapping"

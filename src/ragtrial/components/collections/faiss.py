@@ -172,11 +172,12 @@ class FaissCollection(Collection):
 
     def _numbers_that_pass(self, conditions: Conditions) -> list[int]:
         key = json.dumps(conditions.where, sort_keys=True)
-        if self._passing[0] != key:
+        known, passing = self._passing
+        if known != key:
             condition = parsed(conditions.where)
             passing = [number for number, item in self._items.items() if passes(condition, item.metadata)]
             self._passing = key, passing
-        return self._passing[1]
+        return passing
 
     # --- what kind of index it is
 
