@@ -57,6 +57,7 @@ All of these run on the sample data, except the last two, which need public data
 | `contextual.yaml` | titles, headings and sentences around a chunk ([page](contextual-text.md)) |
 | `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
 | `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
+| `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
 | `custom-embedder.yaml` | an embedding function in Python, for any embedding API, beside a model |
 | `chunking_evaluation.yaml` | twelve chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
@@ -94,7 +95,7 @@ def part(path: str, sections: Sequence[ConfigSection]) -> list[str]:
         lines += ["Keys of several kinds:", "", *table(alike)]
     for section in sections:
         also = ", ".join(f"`{key.name}`" for key in section.keys if key in alike)
-        lines += [f"### {path.partition('.')[0]}: {section.kind}", ""] if section.kind else []
+        lines += [f"### {path.removesuffix('.NAME').rpartition('.')[2]}: {section.kind}", ""] if section.kind else []
         lines += [section.about, "", *([f"Also: {also}.", ""] if also else [])]
         lines += table(key for key in section.keys if key not in alike)
     return lines

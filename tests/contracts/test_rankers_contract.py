@@ -78,7 +78,7 @@ FUSED: Mapping[str, Mapping[str, Any]] = {
 }
 CASES = {
     "dense": Case("dense", {}, {"collection": {"collection": {"name": "docs", "path": "chroma"}}},
-                  free=frozenset({"where", "where_document"})),
+                  free=frozenset({"where", "where_document", "filter"})),
     "collection": Case(
         "dense",
         {"collection": {"name": "docs", "path": "chroma"}},
@@ -87,6 +87,7 @@ CASES = {
             "where": {"where": {"lang": "en"}},
             "where_document": {"where_document": {"$contains": "rye"}},
         },
+        free=frozenset({"filter"}),  # Chroma has none
     ),
     "bm25": Case(
         "bm25",

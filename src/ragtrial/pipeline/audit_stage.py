@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.stores import Index, IndexUse, Store, Vectors
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
@@ -40,14 +41,18 @@ class Audited:
     """What exact search says of an index: over the same vectors, with the same top_k.
 
     ``exact`` is what it finds; ``scores`` are the exact scores of what the index found, shape (queries, depth), NaN at
-    the padding; ``unreachable`` counts the vectors that the index cannot return at all; ``use`` says whether the engine
-    answers from its index.
+    the padding; ``unreachable`` counts the vectors that the index cannot return at all, None if that is not known;
+    ``use`` says whether the engine answers from its index.
     """
 
     exact: Ranked
     scores: Floats
-    unreachable: int
-    use: IndexUse
+    unreachable: int | None
+    use: IndexUse = field(default=IndexUse(is_used=None, evidence=""), kw_only=True)
+
+    def shares(self, found: Ranked) -> npt.NDArray[np.float64]:
+        """The share of each query's exact hits that the index found, see ``overlap``."""
+        return overlap(found.rankings, self.scores, self.exact.rankings)
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class AuditStage(Stage[Audited]):
 
     def load(self, folder: Path, reach: Reach, exact: Ranked, *_index: object) -> Audited:
         scores = read_array(folder / "scores.npy")
-        return Audited(exact.cut(self._depth), scores, reach.unreachable, reach.use)
+        return Audited(exact.cut(self._depth), scores, reach.unreachable, use=reach.use)
 
     def amount(self, known: Known) -> Amount:
         vectors = self.index.amount(known)
@@ -146,17 +151,17 @@ def audit(
     found: Ranked, audited: Audited, evaluations: Mapping[str, Evaluation], exact: Mapping[str, Evaluation]
 ) -> AuditPart:
     """The comparison of a setting's rankings with those of exact search, which the evaluations ``exact`` are of."""
-    shares = overlap(found.rankings, audited.scores, audited.exact.rankings)
+    shares, lengths = audited.shares(found), audited.exact.rankings.lengths
     known = shares[~np.isnan(shares)]
     means = {name: (one.mean.mean, exact[name].mean.mean) for name, one in evaluations.items()}
     return AuditPart(
         overlap=float(known.mean()) if len(known) else None,
         lowest_overlap=float(known.min()) if len(known) else None,
         queries_that_differ=int((known < 1).sum()),
+        short_queries=int((found.rankings.lengths < lengths).sum()),
         unreachable=audited.unreachable,
         used=audited.use.is_used,
         use=audited.use.evidence,
-        short_queries=int((found.rankings.lengths < audited.exact.rankings.lengths).sum()),
         lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
 
@@ -177,23 +182,25 @@ def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.
 
 
 def audit_warnings(
-    name: str, store: Store, part: AuditPart, primary: str, evaluation: Evaluation
+    name: str, searched: Store | CollectionOptions, part: AuditPart, primary: str, evaluation: Evaluation
 ) -> Iterator[ReportWarning]:
-    """Warnings of the index that ``store`` built for the setting ``name``; ``evaluation`` is of the primary metric."""
+    """Warnings of the index that is ``searched`` for the setting ``name``; ``evaluation`` is of the primary metric."""
     lost = part.lost[primary]
     values = evaluation.values[evaluation.counted]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     if lost is not None and abs(lost) > min(error, _MOVED):
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
-        message = f"{name}: {moved}, which is more than {more}. {store.advice_for_low_recall}"
+        message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
         yield ReportWarning(WarningCode.INDEX_LOSS, message)
-    if part.used is False:
+    if part.used is False and isinstance(searched, Store):
         message = f"searches do not use the index: {part.use} What is measured is exact search"
-        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {store.advice_for_unused}")
+        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {searched.advice_for_unused}")
     if part.short_queries:
-        message = f"{part.short_queries:,} of {len(values):,} queries got fewer hits than exact search finds"
-        yield ReportWarning(WarningCode.FEW_HITS, f"{name}: {message}. {store.advice_for_few_hits}")
-    if part.unreachable:
+        asked = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
+        yield ReportWarning(
+            WarningCode.FEWER_HITS, f"{name}: {asked}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
+        )
+    if part.unreachable and isinstance(searched, Store):
         message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"
-        yield ReportWarning(WarningCode.UNREACHABLE, f"{name}: {message}. {store.advice_for_unreachable}")
+        yield ReportWarning(WarningCode.UNREACHABLE, f"{name}: {message}. {searched.advice_for_unreachable}")

@@ -106,8 +106,7 @@ class _Walk:
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield from self._with_parts(run.latency)
-        is_small = run.stages.chunks is not None and run.stages.chunks.amount(self).count < AUDITED_BELOW
-        if run.audit is not None and (self._audit or is_small):
+        if run.audit is not None and (self._audit or run.audit.amount(self).count < AUDITED_BELOW):
             yield run.audit
 
     def _with_parts(self, stage: RankingStage | LatencyStage) -> Iterator[Stage[Any]]:

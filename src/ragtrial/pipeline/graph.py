@@ -10,6 +10,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.audit_stage import AuditStage
+from ragtrial.pipeline.collection_audit_stage import CollectionAuditStage
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.open_setting import SettingStages
@@ -28,7 +29,7 @@ class SettingRun:
     stages: SettingStages
     ranking: RankingStage
     latency: LatencyStage | None
-    audit: AuditStage | None
+    audit: AuditStage | CollectionAuditStage | None
 
     @property
     def fingerprint(self) -> str:
@@ -86,14 +87,18 @@ class Graph:
         if setting not in self._runs:
             corpus, stages, depth = self.corpus, self.corpus.stages(setting), Depth(units=setting.retriever.top_k)
             ranking = self.ranking(setting, self.questions, depth)
-            latency = audit = None
+            latency: LatencyStage | None = None
+            audit: AuditStage | CollectionAuditStage | None = None
             if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
                 latency = self._latency_of(ranking, depth)
             twin = exact_twin(setting)
-            if stages.index is not None and twin is not None:
+            if twin is not None:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
-                audit = corpus.once(AuditStage(corpus.resources, setting, stages.index, ranking, exact))
+                if stages.index is not None:
+                    audit = corpus.once(AuditStage(corpus.resources, setting, stages.index, ranking, exact))
+                else:
+                    audit = corpus.once(CollectionAuditStage(corpus.resources, setting, ranking, exact))
             self._runs[setting] = SettingRun(stages, ranking, latency, audit)
         return self._runs[setting]
 
@@ -122,6 +127,9 @@ def search_of(setting: Setting, depth: Depth) -> Search:
 
 def exact_twin(setting: Setting) -> Setting | None:
     """``setting`` with exact search over the same vectors; None if its index misses nothing that this finds."""
+    exact = setting.retriever.by_exact_search()
+    if exact is not None:
+        return replace(setting, name=f"{setting.name}, exact", retriever=exact)
     if not setting.has_index or setting.store.is_exact:
         return None
     return replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))

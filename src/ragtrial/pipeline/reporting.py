@@ -129,7 +129,8 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     setting, chunks, skipped = result.setting, result.chunks, result.ranked.candidates.skipped
     name, top_k, unit = setting.name, setting.retriever.top_k, graded.unit
     if scored.audit:
-        yield from audit_warnings(name, setting.store, scored.audit, primary, scored.evaluations[primary])
+        searched = setting.retriever.searched_collection or setting.store
+        yield from audit_warnings(name, searched, scored.audit, primary, scored.evaluations[primary])
     if setting.has_chunks:
         yield from uncovered_warnings(setting, chunks)
     yield from _diagnostic_warnings(setting, result.diagnostics, unit)

@@ -22,7 +22,8 @@ from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
-from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.collection_audit_stage import CollectionAuditStage
+from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import Latency
 from ragtrial.pipeline.open_setting import SettingStages
 from ragtrial.pipeline.ranking_stage import RankingStage
@@ -122,8 +123,7 @@ class Results:
         if run.latency is not None:
             with timed(timings, "latency"):
                 latency = artefact(run.latency)
-        is_small = stages.chunks is not None and len(artefact(stages.chunks)) < AUDITED_BELOW
-        if run.audit is not None and (self.audit or is_small):
+        if run.audit is not None and (self.audit or self._audited_vectors(run) < AUDITED_BELOW):
             with timed(timings, "audit"):
                 audited = artefact(run.audit)
                 audited = replace(audited, exact=self._ordered(audited.exact))
@@ -144,6 +144,12 @@ class Results:
             costs=self._costs(stages, run.ranking.mark_used()),
             parts=tuple(self._components(setting, run.ranking)),
         )
+
+    def _audited_vectors(self, run: SettingRun) -> int:
+        chunks = run.stages.chunks
+        if isinstance(run.audit, CollectionAuditStage):
+            return run.audit.count
+        return 0 if chunks is None else len(self.graph.corpus.runner.artefact(chunks))
 
     def _ordered(self, ranked: Ranked) -> Ranked:
         library = self.graph.corpus.library

@@ -79,7 +79,7 @@ class Scorer:
         return Scored(tuple(query.id for query in self._queries), result, graded, evaluations, part, budget, tied)
 
     def _graded(self, result: SettingResult, ranked: Ranked) -> GradedRankings:
-        options, top_k, chunks = self._options, result.setting.retriever.top_k, result.chunks
+        options, top_k, chunks = self._options, result.setting.retriever.top_k, ranked.candidates.units
         if options.unit == "document":
             labels, rankings = self._document_labels, ranked.rankings.cut(top_k)
             return grade_codes(rankings, labels.judgments, labels.codes, top_k, options.relevance_threshold)

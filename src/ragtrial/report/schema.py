@@ -163,17 +163,17 @@ class AuditPart(Part):
     queries_that_differ: int
     """Queries for which the index misses a document."""
 
-    unreachable: int
-    """Vectors that no search of the index returns, not even one for themselves."""
+    short_queries: int = 0
+    """Queries for which the index returned fewer documents than exact search did."""
+
+    unreachable: int | None
+    """Vectors that no search of the index returns, not even one for themselves; null for an existing collection."""
 
     used: bool | None = None
     """Whether the engine answers from its index; null if that is not known. If not, it scans: exact search."""
 
     use: str = ""
     """How that is known, in a sentence."""
-
-    short_queries: int = 0
-    """Queries for which the index returned fewer hits than exact search."""
 
     lost: dict[str, float | None]
     """For each metric its mean with exact search less its mean with the index: above 0, the index loses."""

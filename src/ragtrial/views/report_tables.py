@@ -116,16 +116,20 @@ def _context_unit(settings: Sequence[SettingPart]) -> str:
 def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
     """One row per setting with an index that is not exact.
 
-    Changes are what the index adds to the primary metric: below 0, it loses.
+    Changes are what the index adds to the primary metric: below 0, it loses. The last column counts queries that got
+    fewer hits than exact search finds, where there are any.
     """
     rows = []
+    some_are_short = any(setting.audit and setting.audit.short_queries for setting in settings)
     for setting in settings:
         if setting.audit:
             lost = setting.audit.lost[report.primary_metric]
             shares = (setting.audit.overlap, setting.audit.lowest_overlap)
             change = "-" if lost is None else f"{-lost + 0.0:+.4f}"
-            rows.append([setting.name, *map(number, shares), change, f"{setting.audit.unreachable:,}"])
-    return Table.of(["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"], rows)
+            short = [f"{setting.audit.short_queries:,}"] if some_are_short else []
+            rows.append([setting.name, *map(number, shares), change, number(setting.audit.unreachable, 0), *short])
+    columns = ["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"]
+    return Table.of([*columns, *(["short"] if some_are_short else [])], rows)
 
 
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:

@@ -14,7 +14,8 @@ import pytest
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.chroma_collection import CollectionOptions, Conditions, held_collection
+from ragtrial.components.collections import Conditions, opened
+from ragtrial.components.collections.chroma import ChromaCollection, ChromaCollectionOptions
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.existing import grouped
 from ragtrial.records import Question
@@ -150,7 +151,16 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "items_at_the_same_place": 0,
         "normalised": False,
     }
-    assert (setting.index, setting.health, setting.audit) == ({}, None, None)
+    assert (setting.index, setting.health) == ({}, None)
+    assert setting.audit is not None
+    audit = setting.audit.model_dump(exclude={"lost"})
+    assert audit == {
+        "overlap": 1.0,
+        "lowest_overlap": 1.0,
+        "queries_that_differ": 0,
+        "short_queries": 0,
+        "unreachable": None,
+    }
     assert "chunker" not in setting.parameters
     assert "store" not in setting.parameters
 
@@ -214,27 +224,29 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
     with chroma_server(folder) as port:
         made = experiment(tmp_path / "experiment", {"host": "127.0.0.1", "port": port})
         first = reported(made)
-        (name,) = [name for kind, name in made.stages() if kind == "rankings"]
+        names = {name for kind, name in made.stages() if kind == "rankings"}
+        assert len(names) == 2  # those of the engine, and those of exact search
         assert ranked(reported(made)) == ranked(first)
-        assert [found for kind, found in made.stages() if kind == "rankings"] == [name]
-        opened = held_collection(CollectionOptions(host="127.0.0.1", port=port, name="docs"))
-        opened._opened.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
+        assert {found for kind, found in made.stages() if kind == "rankings"} == names
+        collection = opened(ChromaCollectionOptions(host="127.0.0.1", port=port, name="docs"))
+        assert isinstance(collection, ChromaCollection)
+        collection._opened.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
         reported(made)
-        assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
+        assert len([name for kind, name in made.stages() if kind == "rankings"]) == 4
 
 
 def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, database: Path) -> None:
     folder = shutil.copytree(database, tmp_path / "db")
-    options = CollectionOptions(path=str(folder), name="docs")
-    before = held_collection(options)
-    assert held_collection(options, afresh=True) is before
+    options = ChromaCollectionOptions(path=str(folder), name="docs")
+    before = opened(options)
+    assert opened(options, afresh=True) is before
     write_collection(folder, ITEMS[:1], "other")
-    after = held_collection(options, afresh=True)
+    after = opened(options, afresh=True)
     assert after is not before
     assert (after.id, after.content) == (before.id, before.content), "another collection of the folder is no change"
     shutil.rmtree(folder)
     write_collection(folder, ITEMS, vector=lambda text: [*word_counts(text)[:31], 7.0])
-    assert held_collection(options, afresh=True).content != before.content
+    assert opened(options, afresh=True).content != before.content
 
 
 def test_conditions_of_the_config_leave_items_out(tmp_path: Path, server: Mapping[str, Any]) -> None:
@@ -287,9 +299,9 @@ def test_questions_under_equal_conditions_are_asked_together() -> None:
         Question("e", where={"x": 1}, where_document={"$contains": "y"}),
     ]
     assert grouped(questions, Conditions(None, {"$contains": "z"})) == {
-        '[null, {"$contains": "z"}]': [0, 2],
-        '[{"x": 1}, {"$contains": "z"}]': [1, 3],
-        '[{"x": 1}, {"$and": [{"$contains": "z"}, {"$contains": "y"}]}]': [4],
+        '[null, {"$contains": "z"}, null]': [0, 2],
+        '[{"x": 1}, {"$contains": "z"}, null]': [1, 3],
+        '[{"x": 1}, {"$and": [{"$contains": "z"}, {"$contains": "y"}]}, null]': [4],
     }
 
 
@@ -342,7 +354,7 @@ def test_headers_are_in_no_report_and_no_fingerprint(
     assert not [text for text in texts if b"s3cr3t" in text]
     monkeypatch.setenv("TOKEN", "another")
     assert reported(made).settings[0].fingerprint == report.settings[0].fingerprint
-    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 1
+    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
 
 
 def test_the_env_file_of_the_working_directory_is_not_read(
@@ -350,7 +362,7 @@ def test_the_env_file_of_the_working_directory_is_not_read(
 ) -> None:
     (tmp_path / ".env").write_text("CHROMA_SERVER_HOST=elsewhere.invalid\nCHROMA_SERVER_HTTP_PORT=1\n")
     monkeypatch.chdir(tmp_path)
-    assert held_collection(CollectionOptions(name="docs", **server), afresh=True).count == len(ITEMS)
+    assert opened(ChromaCollectionOptions(name="docs", **server), afresh=True).count == len(ITEMS)
 
 
 def test_a_dense_retriever_without_a_collection_is_known_by_what_it_was() -> None:

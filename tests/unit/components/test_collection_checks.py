@@ -12,20 +12,22 @@ from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from chroma_databases import Item, chroma_server, free_port, word_counts, write_collection
 from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.chroma_collection import CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.items import ItemReader
-from ragtrial.components.chroma_collection.opening import copied
-from ragtrial.components.chroma_collection.vector_agreement import compare
+from ragtrial.components.collections import opened
+from ragtrial.components.collections.chroma import ChromaCollectionOptions
+from ragtrial.components.collections.chroma_client import copied
+from ragtrial.components.collections.items import ItemReader
+from ragtrial.components.collections.vector_agreement import compare
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
@@ -98,6 +100,23 @@ def refused(made: Experiment) -> str:
     return re.sub(rf"(?m)^{place}(the collection '\w+' at \S+(: | ))?", "", str(caught.value))
 
 
+class FilteredOptions(ChromaCollectionOptions):
+    """Of an engine that has filters of its own, written as a text."""
+
+    engine: ClassVar[str] = "SQL"
+    filter_type: ClassVar[type[str | dict[str, Any]] | None] = str
+
+
+def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
+    over = FilteredOptions(path="db", name="docs")
+    assert "filter" not in DenseRetriever(collection=over).identity()
+    assert DenseRetriever(collection=over, filter="a = 1").identity()["filter"] == "a = 1"
+    with pytest.raises(ValidationError, match="filter is a mapping; SQL has it as a text"):
+        DenseRetriever(collection=over, filter={"a": 1})
+    with pytest.raises(ValidationError, match="filter: Chroma has no filters beside where"):
+        DenseRetriever(collection=ChromaCollectionOptions(path="db", name="docs"), filter="a = 1")
+
+
 # Where it is
 
 
@@ -120,7 +139,13 @@ def refused(made: Experiment) -> str:
          "retrievers.prod.collection.port is 0; it must be at least 1 (default 8000)."),
         ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
          "retrievers.prod: collection is searched as it is; remove chunker and store, or collection."),
-        ({"where": {"a": 1}}, "retrievers.prod: where and where_document need collection; add that, or remove them."),
+        ({"where": {"a": 1}}, "retrievers.prod: where needs collection; add that, or remove it."),
+        ({"where": {"a": 1}, "filter": "a = 1"},
+         "retrievers.prod: where and filter need collection; add that, or remove them."),
+        ({"collection": {"name": "a", "path": "db"}, "filter": "a = 1"},
+         "retrievers.prod: filter: Chroma has no filters beside where; remove it."),
+        ({"collection": {"kind": "chrome", "name": "a", "path": "db"}},
+         "retrievers.prod.collection.kind is 'chrome'; it must be one of: chroma, faiss. Did you mean 'chroma'?"),
         ({"collection": {"name": "a", "path": "db"}, "where": {}},
          "retrievers.prod.where has 0 entries; it must have at least 1."),
     ],
@@ -300,11 +325,16 @@ def test_characters_that_are_not_those_of_the_item_are_told(
     ("where", "fault"),
     [
         ({"lang": "en", "source": "x"},
-         "Chroma does not understand where: {'lang': 'en', 'source': 'x'} of the config: Expected where to have "
-         "exactly one operator, got {'lang': 'en', 'source': 'x'}."),
+         "where: {'lang': 'en', 'source': 'x'} of the config: where has 2 keys, 'lang', 'source'; join them: "
+         "{$and: [...]}."),
         ({"lang": {"$like": "e"}},
-         "Chroma does not understand where: {'lang': {'$like': 'e'}} of the config: Expected where operator to "
-         "be one of $gt, $gte, $lt, $lte, $ne, $eq, $in, $nin, $contains, $not_contains, got $like."),
+         "where: {'lang': {'$like': 'e'}} of the config: where.lang.$like is an unknown operator. Did you mean '$lte'? "
+         "Known: $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $not_contains."),
+        ({"$and": [{"lang": "en"}, {"lnag": "en"}]},
+         "where: {'$and': [{'lang': 'en'}, {'lnag': 'en'}]} of the config: where.lnag: no item has the metadata "
+         "'lnag'. Did you mean 'lang'?"),
+        ({"from": "0"},
+         "where: {'from': '0'} of the config: where.from is compared with a text; in all items it is a number."),
         ({"lang": "fr"}, "no item of 6 meets where: {'lang': 'fr'}."),
     ],
 )  # fmt: skip
@@ -321,10 +351,10 @@ def test_each_query_whose_conditions_are_not_understood_is_told(tmp_path: Path, 
         {**QUERIES[2], "where_document": {"$regex": "["}},
     ]
     said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server}, queries=queries)).splitlines()
-    assert [line.partition(": Expected")[0].partition(": Regex")[0] for line in said] == [
-        "Chroma does not understand where: {'lang': ['en']} of the query 'How long do I bake rye bread?'",
-        "Chroma does not understand where_document: {'$regex': '['} of the query 'Which soup is blended until it is "
-        "smooth?'",
+    assert [line.partition(": Regex")[0] for line in said] == [
+        "where: {'lang': ['en']} of the query 'How long do I bake rye bread?': where.lang is a list; it must be a "
+        "text, a number, true or false.",
+        "where_document: {'$regex': '['} of the query 'Which soup is blended until it is smooth?'",
     ]
 
 
@@ -388,7 +418,7 @@ def test_a_collection_says_what_it_was_made_with(tmp_path: Path) -> None:
         path=str(tmp_path / "db"), settings=Settings.model_construct(anonymized_telemetry=False)
     ) as client:
         client.create_collection("known", embedding_function=DefaultEmbeddingFunction())
-    held = held_collection(CollectionOptions(path=str(tmp_path / "db"), name="known"))
+    held = opened(ChromaCollectionOptions(path=str(tmp_path / "db"), name="known"))
     assert (held.made_with, held.space, held.count, held.dimension) == ("default", "l2", 0, 0)
 
 
@@ -413,11 +443,11 @@ def test_a_document_is_named_by_its_id_or_by_a_path_that_ends_in_it(
     tmp_path: Path, name: str, document: str | None
 ) -> None:
     library = library_of(tmp_path, {"x.md": "one", "a/x.md": "two", "caf\u00e9.md": "three"})
-    position = ItemReader(library, CollectionOptions(path="db", name="docs")).position(name)
+    position = ItemReader(library, ChromaCollectionOptions(path="db", name="docs")).position(name)
     assert (None if position is None else library.ids[position]) == document
 
 
 def test_only_the_embedder_reaches_a_retriever_over_a_collection() -> None:
-    over = DenseRetriever(collection=CollectionOptions(path="db", name="docs"))
+    over = DenseRetriever(collection=ChromaCollectionOptions(path="db", name="docs"))
     assert over.reached_by == {"embedder"}
     assert DenseRetriever().reached_by == {"chunker", "context", "embedder", "store"}

@@ -21,7 +21,7 @@ from chroma_databases import Item, write_collection
 from corpora import library_of, write_files
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, load_config, run_experiment
-from ragtrial.components.chroma_collection import CollectionOptions
+from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.components.stores import Index, Vectors
@@ -257,7 +257,7 @@ def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
 
 def test_a_collection_that_is_there_already_is_searched_by_its_own_width(tmp_path: Path) -> None:
     folder = write_collection(tmp_path / "db", [Item("one", "rye bread")])
-    collection = CollectionOptions(path=str(folder), name="docs")
+    collection = ChromaCollectionOptions(path=str(folder), name="docs")
     retriever = DenseRetriever(collection=collection)
     assert [retriever.width(ExactStore(), depth) for depth in (1, 100, 101)] == [100, 100, 101]  # Chroma's default
 

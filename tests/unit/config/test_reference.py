@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.collections import COLLECTIONS
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS
@@ -16,7 +17,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def test_every_kind_of_every_family_has_a_section() -> None:
-    families = (CHUNKERS, EMBEDDERS, STORES, RETRIEVERS, REFINERS)
+    families = (CHUNKERS, EMBEDDERS, STORES, COLLECTIONS, RETRIEVERS, REFINERS)
     kinds = {name for family in families for name in family.names()}
     assert {section.kind for section in config_sections()} - {""} == kinds
 

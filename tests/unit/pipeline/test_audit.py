@@ -218,6 +218,7 @@ def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> N
     unreachable = [warning.message for warning in report.warnings if warning.code == "unreachable"]
     poor = report.setting("poor").audit
     assert poor is not None
+    assert poor.unreachable is not None
     assert len(unreachable) == (poor.unreachable > 0)
 
 

@@ -117,7 +117,14 @@ def test_the_report_has_these_parts(written: Written) -> None:
     assert set(graph["timings"]) == {*setting["timings"], "audit"}
     assert set(setting["health"]) == {"vectors", "distinct_texts", "dimension", "zeros", "shortest", "longest"}
     assert setting["audit"] is None
-    assert set(graph["audit"]) == {"overlap", "lowest_overlap", "queries_that_differ", "unreachable", "lost"}
+    assert set(graph["audit"]) == {
+        "overlap",
+        "lowest_overlap",
+        "queries_that_differ",
+        "short_queries",
+        "unreachable",
+        "lost",
+    }
     assert list(graph["audit"]["lost"]) == list(graph["scores"])
     assert set(setting["latency"]) == set(LatencyPart.model_fields)
     assert set(setting["counts"]) == {

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.contextual_text import ContextOptions, IndexedTexts
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.stores import AnyStore, Index, Store
@@ -158,6 +159,15 @@ class Ranker(Options):
     def identity(self) -> dict[str, Any]:
         """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
+
+    @property
+    def searched_collection(self) -> CollectionOptions | None:
+        """The existing collection that it searches, if it does."""
+        return None
+
+    def by_exact_search(self) -> Ranker | None:
+        """The same by exact search over the vectors of the collection that it searches; None without one."""
+        return None
 
     def width(self, store: Store, depth: int) -> int | None:
         """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""

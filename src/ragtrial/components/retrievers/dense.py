@@ -9,20 +9,22 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.chroma_collection import CollectionOptions, Conditions, held_collection
+from ragtrial.components.collections import AnyCollection, CollectionOptions, Conditions, opened
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
     Candidates,
     Facts,
     OpenRetriever,
+    Ranker,
     RetrieverContext,
     VectorRetriever,
 )
-from ragtrial.components.retrievers.existing import OpenCollection, check_collection, warnings_of
+from ragtrial.components.retrievers.existing import OpenCollection, check_collection, exact_search, warnings_of
 from ragtrial.components.stores import Store
+from ragtrial.options import shown
 from ragtrial.records import Question, ReportWarning
 
-_OF_COLLECTIONS = ("collection", "where", "where_document")
+_OF_COLLECTIONS = ("collection", "where", "where_document", "filter")
 
 
 @RETRIEVERS.register("dense")
@@ -34,49 +36,80 @@ class DenseRetriever(VectorRetriever):
     kind: Literal["dense"] = "dense"
     """The chunks whose vectors are nearest to the query's."""
 
-    collection: CollectionOptions | None = None
-    """An existing Chroma collection to search, instead of chunks and a new index."""
+    collection: AnyCollection | None = None
+    """An existing collection to search, instead of chunks and a new index; of Chroma, unless it has a `kind`."""
 
     where: dict[str, JsonValue] | None = Field(default=None, min_length=1)
-    """Search only items of the collection with such metadata, as Chroma writes it: `{lang: en}`; with a query's own."""
+    """Search only items with such metadata: `{lang: en}`, `{year: {$gte: 2024}}`; together with a query's own."""
 
     where_document: dict[str, JsonValue] | None = Field(default=None, min_length=1)
-    """Search only items of the collection with such a text, as Chroma writes it: `{$contains: hub}`."""
+    """Search only items of a Chroma collection with such a text, as Chroma writes it: `{$contains: hub}`."""
+
+    filter: dict[str, JsonValue] | str | None = Field(default=None, min_length=1)
+    """Search only items that pass this filter, in the words of the collection's engine, if it has any."""
 
     @model_validator(mode="after")
     def _is_built_or_there(self) -> Self:
         given = [name for name in ("chunker", "context", "store") if getattr(self, name) is not None]
         if self.collection is not None and given:
             raise ValueError(f"collection is searched as it is; remove {' and '.join(given)}, or collection.")
-        if self.collection is None and (self.where or self.where_document):
-            raise ValueError("where and where_document need collection; add that, or remove them.")
+        conditions = [name for name in _OF_COLLECTIONS[1:] if getattr(self, name) is not None]
+        if self.collection is None and conditions:
+            verb, them = ("needs", "it") if len(conditions) == 1 else ("need", "them")
+            raise ValueError(f"{' and '.join(conditions)} {verb} collection; add that, or remove {them}.")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_asked_so(self) -> Self:
+        collection = self.collection
+        if collection is not None and self.where_document is not None and not collection.searches_texts:
+            raise ValueError(f"where_document: {collection.engine} has no conditions on texts; remove it.")
+        if collection is not None and self.filter is not None:
+            if collection.filter_type is None:
+                raise ValueError(f"filter: {collection.engine} has no filters beside where; remove it.")
+            if not isinstance(self.filter, collection.filter_type):
+                expected = "text" if collection.filter_type is str else "mapping"
+                raise ValueError(f"filter is {shown(self.filter)}; {collection.engine} has it as a {expected}.")
         return self
 
     @property
     def reached_by(self) -> frozenset[str]:
         return frozenset({"embedder"}) if self.collection is not None else super().reached_by
 
+    @property
+    def searched_collection(self) -> CollectionOptions | None:
+        return self.collection
+
+    def by_exact_search(self) -> Ranker | None:
+        if self.collection is None:
+            return None
+        return _ExactOverCollection.model_construct(self.model_fields_set, **dict(self))
+
     def identity(self) -> dict[str, Any]:
         identity = super().identity()
         if self.collection is None:
             return {name: value for name, value in identity.items() if name not in _OF_COLLECTIONS}
+        if self.filter is None:
+            del identity["filter"]
         return {**identity, "collection": self.collection.identity()}
 
     def inputs(self, digest: Digest) -> Any:
         if self.collection is None:
             return None
-        held = held_collection(self.collection)
-        return {"id": held.id, "content": held.content, "graph": dict(held.graph)}
+        return dict(opened(self.collection).inputs())
 
     def width(self, store: Store, depth: int) -> int | None:
-        return super().width(store, depth) if self.collection is None else held_collection(self.collection).width(depth)
+        return super().width(store, depth) if self.collection is None else opened(self.collection).width(depth)
 
     @property
     def asks_the_text_alone(self) -> bool:
         return self.collection is None
 
     def asked(self, question: Question) -> Any:
-        return [question.text, *self._conditions.joined(question)] if self.collection is not None else question.text
+        if self.collection is None:
+            return question.text
+        where, where_document, _ = self._conditions.joined(question)  # the filter is the same for all
+        return [question.text, where, where_document]
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         if self.collection is not None:
@@ -84,16 +117,40 @@ class DenseRetriever(VectorRetriever):
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if self.collection is not None:
-            yield from warnings_of(setting, facts)
+            yield from warnings_of(self.collection, setting, facts)
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
         if self.collection is not None:
-            return OpenCollection(self.collection, self._conditions, context)
+            return OpenCollection(opened(self.collection), self.collection, self._conditions, context)
         return _OpenDense(context)
 
     @property
     def _conditions(self) -> Conditions:
-        return Conditions(self.where, self.where_document)
+        return Conditions(self.where, self.where_document, self.filter)
+
+
+class _ExactOverCollection(DenseRetriever):
+    """Exact search over the stored vectors of a collection: what an audit compares its engine with."""
+
+    def identity(self) -> dict[str, Any]:
+        identity, options = super().identity(), self._there
+        there = {name: value for name, value in options.identity().items() if name not in options.search_options}
+        return {**identity, "collection": there, "search": "exact"}
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return None
+
+    def by_exact_search(self) -> Ranker | None:
+        return None
+
+    def open(self, context: RetrieverContext) -> OpenRetriever:
+        return OpenCollection(exact_search(opened(self._there), context), self._there, self._conditions, context)
+
+    @property
+    def _there(self) -> CollectionOptions:
+        if self.collection is None:
+            raise TypeError("only a retriever over a collection is compared so")
+        return self.collection
 
 
 @dataclass(frozen=True)

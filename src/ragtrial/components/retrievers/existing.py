@@ -1,15 +1,18 @@
-"""A Chroma collection that is there already, checked before the run and searched as it is."""
+"""A collection that is there already, checked before the run and searched as it is."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence, Sized
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from ragtrial.components.chroma_collection import Collection, CollectionOptions, Conditions, held_collection
-from ragtrial.components.chroma_collection.items import ItemPlaces, survey
-from ragtrial.components.chroma_collection.vector_agreement import (
+from ragtrial.components.collections import Collection, CollectionOptions, Conditions, opened
+from ragtrial.components.collections.exact import ExactSearch
+from ragtrial.components.collections.items import ItemPlaces, survey
+from ragtrial.components.collections.vector_agreement import (
     SAMPLED,
     VectorAgreement,
     compare,
@@ -20,6 +23,7 @@ from ragtrial.components.retrievers.base import Candidates, Fact, Facts, Retriev
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import InputError
+from ragtrial.progress import stage
 from ragtrial.rankings import deeper, from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
 
@@ -34,7 +38,7 @@ def check_collection(
     Raises InputError with all that is wrong.
     """
     try:
-        held = held_collection(options, afresh=True)
+        held = opened(options, afresh=True)
     except InputError as error:
         raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
     if not held.count:
@@ -52,8 +56,9 @@ def check_collection(
         raise InputError(*found[:_MOST_FAULTS], *more)
 
 
-def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
+def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Iterator[ReportWarning]:
     """What should be known of a collection that was searched, by its facts."""
+    yield from options.warnings(setting, facts)
     checked = str(facts.get("checked"))
     if not checked.startswith("ok"):
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
@@ -64,13 +69,6 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
-    if facts.get("keeps_graph") is False:
-        yield ReportWarning(
-            WarningCode.GRAPH_NOT_KEPT,
-            f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
-            "makes another one each time it opens the collection, which finds a little else. So do your users; the "
-            "scores are of one of them.",
-        )
     if facts.get("queries_without_items"):
         yield ReportWarning(
             WarningCode.CONDITIONS_WITHOUT_ITEMS,
@@ -79,14 +77,36 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
         )
 
 
-class OpenCollection:
-    """A collection at work. Rows are in Chroma's order, equal distances too; a place is in a row once."""
+def exact_search(held: Collection, context: RetrieverContext) -> ExactSearch:
+    """Exact search over the vectors of a collection, which are read once for each of its contents."""
 
-    def __init__(self, options: CollectionOptions, conditions: Conditions, context: RetrieverContext) -> None:
+    def build(folder: Path) -> None:
+        with stage(context.progress, f"vectors of {held.options.title}", held.count, "vectors") as progress:
+            ExactSearch.write(held, folder, progress.advance)
+
+    parts = {"kind": held.options.kind, "id": held.id, "content": held.content}
+    return context.keep("collections", parts, f"vectors of {held}", build, partial(ExactSearch.read, held))
+
+
+class OpenCollection:
+    """A collection at work, searched by its engine or exactly.
+
+    Rows are in the order of the search, equal distances too; a place is in a row once.
+    """
+
+    def __init__(
+        self,
+        searched: Collection | ExactSearch,
+        options: CollectionOptions,
+        conditions: Conditions,
+        context: RetrieverContext,
+    ) -> None:
         self._options = options
         self._conditions = conditions
         self._context = context
-        self._held = held_collection(options)
+        self._held = opened(options)
+        self._nearest = searched.nearest
+        self._is_exact = isinstance(searched, ExactSearch)
         self._items = ItemPlaces(context.library, options)
         self._places = ForeignPlaces(context.library)
 
@@ -98,7 +118,7 @@ class OpenCollection:
             pending, asked = np.array(members), depth
             while len(pending):
                 # An item may be at the place of another: ask on until there are enough places, or no more items.
-                found = self._held.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
+                found = self._nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):
                     for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
@@ -106,21 +126,24 @@ class OpenCollection:
                     repeated += len(one.items) - len(rows[row]) if asked == depth else 0
                     if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
                         short_of.append(row)
-                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._held.width)
-        facts = {} if self._context.is_fresh else self._facts(questions, rows, repeated)
+                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._width)
+        facts = {} if self._context.is_fresh or self._is_exact else self._facts(questions, rows, repeated)
         rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
         return Candidates.of(self._places.chunks(), rankings, facts)
+
+    def _width(self, depth: int) -> int | None:
+        return None if self._is_exact else self._held.width(depth)
 
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
         texts, stored = held.sample(SAMPLED, self._conditions)
         facts: dict[str, Fact] = {
-            "collection": held.options.name,
+            "collection": held.options.title,
             "collection_id": held.id,
             "items": held.count,
             "dimension": held.dimension,
             "space": held.space,
-            "keeps_graph": held.keeps_graph,
+            **held.facts(),
             "checked": _agreement(held, self._options, self._conditions, self._context, questions).said,
             "items_located": self._items.located,
             "items_as_whole_documents": self._items.whole,
@@ -143,7 +166,7 @@ def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, 
 
 
 def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
-    """The conditions that Chroma does not understand, each with where it was written."""
+    """The conditions that cannot be, each with where it was written."""
     asked = {json.dumps(conditions): ("the config", conditions)}
     for one in questions:
         own = Conditions(one.where, one.where_document)
@@ -152,7 +175,7 @@ def _refused(held: Collection, conditions: Conditions, questions: Sequence[Quest
         try:
             held.check_conditions(written)
         except ValueError as error:
-            yield f"Chroma does not understand {written} of {whose}: {error}."
+            yield f"{written} of {whose}: {error}{'' if str(error).endswith('?') else '.'}"
 
 
 def _agreement(

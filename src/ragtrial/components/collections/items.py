@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ragtrial.components.chroma_collection.collection import CollectionOptions, Item
+from ragtrial.components.collections.base import CollectionOptions, Item
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageQuery, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised

@@ -1,4 +1,4 @@
-"""Opens collections, each once in a process; nothing but a copy of a folder is ever opened.
+"""Opens Chroma's collections; nothing but a copy of a folder is ever opened.
 
 Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened, upgrades the tables of older versions, and writes the
 graph of a collection anew at its first query while fewer than sync_threshold vectors were added. Two processes that
@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
-import weakref
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
-from ragtrial.components.stores.chroma import is_chroma_error
-from ragtrial.components.stores.chroma_server import chroma_server, disconnect
-from ragtrial.errors import InputError, StoreError, did_you_mean, listed
+from ragtrial.components.collections.base import not_there
+from ragtrial.components.stores.chroma_server import chroma_server
+from ragtrial.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
-    from chromadb.api.models.Collection import Collection as ChromaCollection
+    from chromadb.api.models.Collection import Collection
+
+    from ragtrial.components.collections.chroma import ChromaCollectionOptions
 
 _DATABASE = "chroma.sqlite3"
 _TRIES = 3
@@ -30,71 +29,29 @@ _TRIES = 3
 _ANSWER = 300
 """Seconds in which a server must answer anything else; Chroma's client would wait without end."""
 
-_OF_PLACE = {"name", "path", "host", "port", "ssl", "tenant", "database"}
-"""What tells where a collection is; the rest says what its metadata mean."""
-
 Stamp = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of files: equal while nobody writes to them."""
 
-_HELD: dict[str, tuple[Stamp, Collection]] = {}
-_LOCK = threading.RLock()
 
-
-def held_collection(options: CollectionOptions, *, afresh: bool = False) -> Collection:
-    """The collection, opened once in this process.
-
-    ``afresh`` looks whether it has changed: a folder is copied again if its files changed, a server asked again.
-    Raises InputError for what is not there or cannot be reached; nothing is ever created.
-    """
-    with _LOCK:
-        key = repr([options.model_dump(mode="json", include=_OF_PLACE), _headers(options)])
-        held = _HELD.get(key)
-        stamp = _stamp_of(Path(options.path)) if options.path is not None and (afresh or held is None) else ()
-        if held is None or (afresh and (options.path is None or held[0] != stamp)):
-            _HELD.pop(key, None)
-            held = _HELD[key] = stamp, _opened(options)
-        return held[1]
-
-
-def _opened(options: CollectionOptions) -> Collection:
-    """The collection; its client is closed, and its copy removed, as soon as nobody uses it."""
-    with ExitStack() as stack:
-        folder = copied(Path(options.path), stack) if options.path is not None else None
-        try:
-            client = _connect(options, folder)
-            stack.callback(disconnect, client)
-            made = Collection(options, _found(client, options))
-        except BaseException as error:
-            if isinstance(error, InputError) or not is_chroma_error(error):
-                raise
-            place = f"tenant {options.tenant!r}, database {options.database!r}"
-            said = " ".join(str(error).split())
-            raise InputError(f"Chroma at {options.address} cannot be opened ({place}): {said}") from error
-        weakref.finalize(made, stack.pop_all().close)
-        return made
-
-
-def _found(client: Client, options: CollectionOptions) -> ChromaCollection:
+def found(client: Client, options: ChromaCollectionOptions) -> Collection:
+    """The collection that the options name. Raises InputError if the client has none of that name."""
     from chromadb.errors import NotFoundError
 
     try:
         return client.get_collection(options.name, embedding_function=None)
     except (NotFoundError, ValueError) as error:
-        names = sorted(one.name for one in client.list_collections())
-        near = did_you_mean(options.name, names)
-        there = f"there is no collection {options.name!r} at {options.address}.{near}"
-        raise InputError(f"{there} Collections: {listed(names) or 'none'}.") from error
+        raise not_there(options, [one.name for one in client.list_collections()]) from error
 
 
-def _stamp_of(folder: Path) -> Stamp:
+def stamp_of(folder: Path) -> Stamp:
     """The stamp of the files that Chroma needs of its ``folder``. Raises InputError if it is none."""
     if not (folder / _DATABASE).is_file():
         near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
         hint = f" There is one in {near[0]}." if near else ""
         raise InputError(f"{folder} is not a folder of Chroma: there is no {_DATABASE} in it.{hint}")
     files = [path for pattern in (f"{_DATABASE}*", "*/*.bin", "*/*.pickle") for path in folder.glob(pattern)]
-    found = ((path, path.stat()) for path in sorted(files) if path.exists())
-    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in found)
+    stats = ((path, path.stat()) for path in sorted(files) if path.exists())
+    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in stats)
 
 
 def copied(folder: Path, stack: ExitStack) -> Path:
@@ -107,13 +64,13 @@ def copied(folder: Path, stack: ExitStack) -> Path:
         made = tempfile.TemporaryDirectory(prefix="ragtrial-chroma-", ignore_cleanup_errors=True)
         target = Path(stack.enter_context(made))
         for _ in range(_TRIES):
-            before = _stamp_of(folder)
+            before = stamp_of(folder)
             for path in target.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             for name, *_ in before:
                 (target / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, target / name)
-            if _stamp_of(folder) == before:
+            if stamp_of(folder) == before:
                 return target
     except OSError as error:
         raise StoreError(
@@ -126,18 +83,14 @@ def copied(folder: Path, stack: ExitStack) -> Path:
     )
 
 
-def _connect(options: CollectionOptions, folder: Path | None) -> Client:
+def connect(options: ChromaCollectionOptions, folder: Path | None) -> Client:
     """A client of the server, or of a copy, deaf to what the environment and the working directory's .env file say."""
-    import chromadb
-    from chromadb.config import Settings
-
     if folder is None:
         place = (options.url, options.headers, options.tenant, options.database)
         return chroma_server(*place, _ANSWER, named_by="host, port and ssl")
+    import chromadb
+    from chromadb.config import Settings
+
     settings = Settings.model_construct(anonymized_telemetry=False)
     where: Any = {"tenant": options.tenant, "database": options.database}
     return chromadb.PersistentClient(path=str(folder), settings=settings, **where)  # type: ignore[return-value]  # as above
-
-
-def _headers(options: CollectionOptions) -> dict[str, str]:
-    return {name: value.get_secret_value() for name, value in options.headers.items()}

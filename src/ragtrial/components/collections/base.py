@@ -1,0 +1,340 @@
+"""What every kind of existing collection owes: its options, and what is asked of it once it is open."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import threading
+import weakref
+import zlib
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from ragtrial.components.collections.conditions import ALL, Conditions, TypeName, comparisons, parsed, type_of
+from ragtrial.components.stores.base import Space
+from ragtrial.errors import InputError, did_you_mean, listed
+from ragtrial.options import Options
+from ragtrial.rankings import Floats
+from ragtrial.records import ReportWarning
+from ragtrial.registry import Registry
+
+PAGE = 2_000
+"""Items that are asked for at once."""
+
+_HASHED_VECTORS = 10_000
+_SAMPLED_ITEMS = 200_000
+
+DEFAULT_KIND = "chroma"
+"""What a collection is of whose kind is left out."""
+
+Fact = int | float | str | bool | None
+
+
+class CollectionOptions(Options, ABC):
+    """Where a collection is, and what its metadata mean. One class for each kind of engine."""
+
+    engine: ClassVar[str]
+    """The engine's name, for messages."""
+
+    own_operators: ClassVar[tuple[str, ...]] = ()
+    """Operators that `where` may have beside the common ones."""
+
+    searches_texts: ClassVar[bool] = False
+    """Whether it has `where_document`."""
+
+    filter_type: ClassVar[type[str | dict[str, Any]] | None] = None
+    """What `filter`, the engine's own words, is: a text, or a mapping; None for an engine that has none."""
+
+    advice_for_few_hits: ClassVar[str] = ""
+    """The next step where searches return fewer hits than they are asked for; that for low recall where empty."""
+
+    advice_for_low_recall: ClassVar[str] = ""
+    """The next step where searches miss what is nearest."""
+
+    search_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that change how its engine searches, and not what is there: exact search depends on none of them."""
+
+    unhashed: ClassVar[frozenset[str]] = frozenset({"check"})
+    """Options that change no ranking; secrets must be among them."""
+
+    kind: str
+
+    document: str | None = None
+    """The metadata key that holds the id of an item's document, or a path that ends in it (default: the item's id)."""
+
+    start: str | None = None
+    """The metadata key of the character at which an item begins in its document's normalised text, from 0. Without it
+    the item's text is looked for in its document."""
+
+    end: str | None = None
+    """The metadata key of the character after an item's last (default: `start` and the length of the item's text)."""
+
+    check: bool = True
+    """Embed a few stored texts again before the run, and refuse vectors that the embedder did not make."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        own = handler.resolve_ref_schema(schema)
+        if cls.model_fields["kind"].default != DEFAULT_KIND:
+            own["required"] = ["kind", *own.get("required", ())]
+        return schema
+
+    @model_validator(mode="after")
+    def _has_a_start(self) -> Self:
+        if self.end is not None and self.start is None:
+            raise ValueError("end needs start; give both, or start alone.")
+        return self
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What it is called: in the report, and, with ``address``, in messages."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it is, without a password: for messages."""
+
+    def identity(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude=set(self.unhashed))
+
+    def stamp(self) -> object:
+        """Equal while nobody has changed it; None where only the engine knows. Raises InputError if it is not there."""
+        return None
+
+    @abstractmethod
+    def open(self) -> Collection:
+        """The collection, open for reading. Raises InputError for what is not there or cannot be reached.
+
+        Nothing is ever created or written, not by opening either.
+        """
+
+    def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
+        """What should be known of a search of it, beside what is said of every kind."""
+        yield from ()
+
+
+class NamedCollectionOptions(CollectionOptions):
+    """A collection that has a name within its engine."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The collection's name."""
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+
+def not_there(options: NamedCollectionOptions, names: Sequence[str]) -> InputError:
+    """The error that there is no such collection among those of these ``names``."""
+    there = f"there is no collection {options.name!r} at {options.address}.{did_you_mean(options.name, names)}"
+    return InputError(f"{there} Collections: {listed(sorted(names)) or 'none'}.")
+
+
+class FieldNames(CollectionOptions):
+    """A collection whose fields have the names that its user gave them."""
+
+    id: Annotated[str, Field(min_length=1)] = "id"
+    """The field that holds an item's id."""
+
+    text: Annotated[str, Field(min_length=1)] = "text"
+    """The field that holds an item's text."""
+
+
+class VectorFieldNames(FieldNames):
+    """A collection whose items may have several fields of vectors."""
+
+    vector: Annotated[str, Field(min_length=1)] = "vector"
+    """The field that holds an item's vector."""
+
+
+class Item(NamedTuple):
+    """An item of a collection; its metadata, JSON values, are empty, and its text is None, where it has none."""
+
+    id: str
+    metadata: Mapping[str, Any]
+    text: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What is nearest to a vector, best first, and its scores (items,): larger is nearer."""
+
+    items: Sequence[Item]
+    scores: Floats
+
+
+class Collection(ABC):
+    """An open collection, as it was when it was opened. Nothing is written to it.
+
+    Whatever the engine says when it fails is raised as StoreError, without a password. ``options`` say what it was
+    opened by; ``resources`` are closed when nobody uses it any more.
+    """
+
+    id: str
+    """What tells it from another collection of the same name and content, where the engine has that."""
+
+    space: Space
+
+    made_with: str = ""
+    """What made its vectors, if it says so."""
+
+    def __init__(self, options: CollectionOptions, resources: ExitStack | None = None) -> None:
+        self.options = options
+        self._close = weakref.finalize(self, (resources or ExitStack()).close)
+
+    def __str__(self) -> str:
+        return f"the collection {self.options.title!r} at {self.options.address}"
+
+    def close(self) -> None:
+        """Give back what it holds; it cannot be asked after that."""
+        self._close()
+
+    # --- what each kind owes
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Its items."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Of its vectors; 0 while it is empty and does not say."""
+
+    @abstractmethod
+    def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
+        """All items that the conditions let through, each once, at most PAGE at a time; no page is empty."""
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
+        """Of these items, at most PAGE, those that are there, in any order; and their vectors (items, dimension)."""
+
+    @abstractmethod
+    def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
+        """The items nearest to each vector, at most ``depth``, in the engine's order."""
+
+    def width(self, depth: int) -> int | None:
+        """How widely it is searched for ``depth`` hits; see ``Store.width``."""
+        return depth
+
+    def inputs(self) -> Mapping[str, Any]:
+        """What changes its rankings beside the options, as JSON values: its content and its index."""
+        return {"id": self.id, "content": self.content}
+
+    def facts(self) -> Mapping[str, Fact]:
+        """What the report says of it, beside what it says of every kind: a server's version, the kind of index."""
+        return {}
+
+    def ask_for(self, conditions: Conditions) -> None:
+        """Ask the engine under the conditions. Raises ValueError, with its words, if it does not understand them."""
+        next(self.pages(conditions), None)
+
+    # --- what is the same for all
+
+    def check_conditions(self, conditions: Conditions) -> None:
+        """Raises ValueError for conditions that cannot be: with the place, what is there, and what is expected."""
+        options = self.options
+        if conditions.where is not None:
+            for one in comparisons(parsed(conditions.where, options.own_operators)):
+                known = self.fields.get(one.field, frozenset())
+                if not known:
+                    near = did_you_mean(one.field, self.fields)
+                    raise ValueError(f"where.{one.field}: no item has the metadata {one.field!r}.{near}")
+                if one.operator in options.own_operators:
+                    continue
+                asked = type_of(one.values[0])
+                if asked not in known:
+                    has = " or ".join(sorted(known))
+                    raise ValueError(f"where.{one.field} is compared with a {asked}; in all items it is a {has}")
+        if conditions.where_document is not None and not options.searches_texts:
+            raise ValueError(f"where_document: {options.engine} has no conditions on texts; remove it")
+        if conditions != ALL:
+            self.ask_for(conditions)
+
+    @cached_property
+    def _survey(self) -> tuple[str, Mapping[str, frozenset[TypeName]]]:
+        every = max(1, -(-self.count // _HASHED_VECTORS))
+        types: defaultdict[str, set[TypeName]] = defaultdict(set)
+        total = 0
+        for items in self.pages():
+            rows = [json.dumps(item, sort_keys=True).encode() for item in items]
+            for item in items:
+                for field, value in item.metadata.items():
+                    if value is not None:
+                        types[field].add(type_of(value))
+            names = [item.id for item in items if zlib.crc32(item.id.encode("utf-8", "replace")) % every == 0]
+            if names:
+                rows += [
+                    item.id.encode("utf-8", "replace") + b"\0" + np.asarray(vector, dtype=np.float32).tobytes()
+                    for item, vector in zip(*self.get(names), strict=True)
+                ]
+            total += sum(int.from_bytes(hashlib.blake2b(row, digest_size=16).digest(), "big") for row in rows)
+        return f"{total % 2**128:032x}", {field: frozenset(found) for field, found in types.items()}
+
+    @property
+    def content(self) -> str:
+        """A hash of all ids, metadata and texts and of up to about ten thousand vectors, whatever their order."""
+        return self._survey[0]
+
+    @property
+    def fields(self) -> Mapping[str, frozenset[TypeName]]:
+        """The metadata that items have, and of which types their values are; of empty values nothing is said."""
+        return self._survey[1]
+
+    def sample(self, size: int, conditions: Conditions = ALL) -> tuple[list[str], Floats]:
+        """At most ``size`` stored texts and their vectors, drawn by hashes of ids; fewer where few have a text."""
+        items = (item for page in self.pages(conditions) for item in page)
+        with_text = (item.id for item in islice(items, _SAMPLED_ITEMS) if item.text and item.text.strip())
+        drawn, vectors = self.get(heapq.nsmallest(size, with_text, key=_hash))
+        order = sorted(range(len(drawn)), key=lambda at: drawn[at].id)
+        texts = [drawn[at].text or "" for at in order]
+        return texts, vectors[order].reshape(len(texts), self.dimension)
+
+    def vectors(self, advance: Callable[[int], None] = lambda _: None) -> Iterator[tuple[list[str], Floats]]:
+        """All ids and stored vectors, float32 (items, dimension), page by page."""
+        for page in self.pages():
+            items, vectors = self.get([item.id for item in page])
+            yield [item.id for item in items], vectors
+            advance(len(items))
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection")
+
+_OPENED: list[tuple[CollectionOptions, object, Collection]] = []
+"""Options that say where, the stamp, and the collection that was there."""
+_LOCK = threading.RLock()
+
+
+def opened(options: CollectionOptions, *, afresh: bool = False) -> Collection:
+    """The collection, opened once in this process, whatever is said of its metadata.
+
+    ``afresh`` looks whether it has changed: files are read again if they are others, a server is asked again. Raises
+    InputError for what is not there or cannot be reached.
+    """
+    with _LOCK:
+        place = options.model_copy(update={"document": None, "start": None, "end": None, "check": True})
+        held = next((one for one in _OPENED if one[0] == place), None)
+        stamp = options.stamp() if afresh or held is None else None
+        if held is None or (afresh and (stamp is None or held[1] != stamp)):
+            _OPENED[:] = [one for one in _OPENED if one is not held]
+            held = place, stamp, place.open()
+            _OPENED.append(held)
+        return held[2]

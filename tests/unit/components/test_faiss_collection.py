@@ -1,0 +1,243 @@
+"""Index files of FAISS are searched as they are, whatever their type, and refused where they cannot be."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+from chroma_databases import word_counts
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+from ragtrial.components.collections import Conditions, opened
+from ragtrial.components.collections.faiss import FaissCollectionOptions
+from ragtrial.errors import ConfigError, InputError
+from ragtrial.rankings import Floats
+
+pytestmark = pytest.mark.slow
+
+COUNT, DIMENSION = 400, 16
+VECTORS: Floats = np.random.default_rng(0).normal(size=(COUNT, DIMENSION)).astype(np.float32)
+OWN_NUMBERS = np.random.default_rng(1).permutation(10 * COUNT)[:COUNT]
+
+
+def rows(numbers: Sequence[int] = ()) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"id": f"i{row}", "text": f"text {row}", "third": row % 3} for row in range(COUNT)]
+    return [{**row, "no": int(number)} for row, number in zip(made, numbers, strict=True)] if len(numbers) else made
+
+
+def index_of(factory: str, numbers: Sequence[int] = ()) -> Any:
+    index = faiss.index_factory(DIMENSION, factory)
+    index.train(VECTORS)
+    if len(numbers):
+        index.add_with_ids(VECTORS, np.asarray(numbers, dtype=np.int64))
+    else:
+        index.add(VECTORS)
+    return index
+
+
+def options(folder: Path, index: Any, items: Sequence[Mapping[str, Any]], **more: Any) -> FaissCollectionOptions:
+    faiss.write_index(index, str(folder / "docs.index"))
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
+    return FaissCollectionOptions(path=str(folder / "docs.index"), items=str(folder / "items.jsonl"), **more)
+
+
+@pytest.mark.parametrize(
+    ("factory", "has_own"),
+    [
+        ("Flat", False), ("SQ8", False), ("HNSW16", False), ("HNSW16_SQ8", False), ("IVF8,Flat", False),
+        ("IVF8,Flat", True), ("IVF8,SQ8", False), ("IDMap,Flat", True), ("IDMap2,HNSW16", True),
+        ("IDMap,IVF8,Flat", True), ("OPQ4,Flat", False), ("Flat,RFlat", False), ("PCA16,HNSW16", False),
+    ],
+)  # fmt: skip
+def test_every_type_finds_what_brute_force_does_and_gives_its_vectors_back(
+    tmp_path: Path, factory: str, has_own: bool
+) -> None:
+    numbers = OWN_NUMBERS.tolist() if has_own else ()
+    width = {"nprobe": 8} if "IVF" in factory else {"ef": COUNT} if "HNSW" in factory else {}
+    needs_numbers = has_own and not factory.startswith("IDMap")  # which has the order in which they were added
+    index = index_of(factory, numbers)
+    made = options(tmp_path, index, rows(numbers), **width, number="no" if needs_numbers else None)
+    held = opened(made)
+    items, stored = held.get(["i3", "i0"])
+    assert [item.id for item in items] == ["i3", "i0"]
+    np.testing.assert_allclose(stored, VECTORS[[3, 0]], atol=0.03)  # SQ8 has 256 values for each number
+    for where in (None, {"third": 1}):
+        chosen = range(COUNT) if where is None else range(1, COUNT, 3)
+        expected = sorted(chosen, key=lambda row: float(((VECTORS[row] - VECTORS[5]) ** 2).sum()))[:5]
+        (found,) = held.nearest(VECTORS[5:6], 5, Conditions(where))
+        if "SQ8" in factory:
+            assert len({item.id for item in found.items} & {f"i{row}" for row in expected}) >= 4
+        else:
+            assert [item.id for item in found.items] == [f"i{row}" for row in expected]
+
+
+def test_the_width_is_that_of_the_options_or_of_the_file(tmp_path: Path) -> None:
+    graph = index_of("HNSW16")
+    graph.hnsw.efSearch = 33
+    (tmp_path / "a").mkdir()
+    held = opened(options(tmp_path / "a", graph, rows()))
+    assert ([held.width(depth) for depth in (1, 40)], held.facts()) == ([33, 40], {"index": "IndexHNSWFlat", "ef": 33})
+    wider = opened(held.options.model_copy(update={"ef": 50}))
+    assert ([wider.width(depth) for depth in (1, 60)], wider.facts()["ef"]) == ([50, 60], 50)
+    (tmp_path / "b").mkdir()
+    lists = opened(options(tmp_path / "b", index_of("IVF8,Flat"), rows(), nprobe=3))
+    assert (lists.width(5), lists.facts()) == (None, {"index": "IndexIVFFlat", "nprobe": 3})
+
+
+def test_more_lists_find_more(tmp_path: Path) -> None:
+    made = options(tmp_path, index_of("IVF40,Flat"), rows())
+    asked = np.random.default_rng(2).normal(size=(50, DIMENSION)).astype(np.float32)
+    names = {
+        nprobe: [{item.id for item in one.items} for one in
+                 opened(made.model_copy(update={"nprobe": nprobe})).nearest(asked, 10)]
+        for nprobe in (1, 10, 40)
+    }  # fmt: skip
+    shares = [np.mean([len(one & other) / 10 for one, other in zip(names[n], names[40], strict=True)]) for n in (1, 10)]
+    assert shares[0] < 0.6 < shares[1] < 1
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:1_000])
+
+
+def as_pickle(path: Path) -> None:
+    path.write_bytes(pickle.dumps({"a": 1}))
+
+
+@pytest.mark.parametrize(
+    ("factory", "more", "damage", "fault"),
+    [
+        ("Flat", {"ef": 5}, None, "is of the type IndexFlatL2, which has no ef (IndexHNSW has); remove it."),
+        ("HNSW8", {"nprobe": 5}, None, "is of the type IndexHNSWFlat, which has no nprobe (IndexIVF has); remove it."),
+        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back, so that they cannot be "),
+        ("Flat", {}, cut, "docs.index is no index of FAISS, or is damaged: "),
+        ("Flat", {}, as_pickle, "docs.index is a pickle; a pickle runs code when it is read. Write the items into"),
+        ("Flat", {}, Path.unlink, "docs.index cannot be read: No such file or directory."),
+    ],
+)  # fmt: skip
+def test_an_index_that_cannot_be_searched_so_is_refused(
+    tmp_path: Path, factory: str, more: Mapping[str, Any], damage: Callable[[Path], None] | None, fault: str
+) -> None:
+    made = options(tmp_path, index_of(factory), rows(), **more)
+    if damage is not None:
+        damage(tmp_path / "docs.index")
+    with pytest.raises(InputError) as caught:
+        opened(made)
+    assert fault in str(caught.value)
+
+
+def test_a_metric_that_is_neither_distance_nor_product_is_refused(tmp_path: Path) -> None:
+    index = faiss.IndexFlat(DIMENSION, faiss.METRIC_L1)
+    index.add(VECTORS)
+    with pytest.raises(InputError, match="compares by FAISS's metric 2; it must be the inner product or L2"):
+        opened(options(tmp_path, index, rows()))
+
+
+def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_path: Path) -> None:
+    held = opened(options(tmp_path, index_of("NSG8"), rows()))
+    assert len(held.nearest(VECTORS[:1], 3)[0].items) == 3
+    with pytest.raises(ValueError, match="IndexNSGFlat of FAISS takes no conditions"):
+        held.check_conditions(Conditions({"third": 1}))
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda items: items[:-1], "items.jsonl: has 399 rows; {path} has 400 vectors."),
+        (lambda items: [*items, {"id": "more"}], "items.jsonl: has 401 rows; {path} has 400 vectors."),
+        (lambda items: [*items[:-1], items[0]],
+         "items.jsonl:400: has the id 'i0' of an earlier row; each must be unique."),
+        (lambda items: [{"text": "no id"}, *items[1:]],
+         "items.jsonl:1: has 'id' empty; it must be a text or a whole number."),
+        (lambda items: [{"id": "a", "text": 3}, *items[1:]], "items.jsonl:1: has 'text' 3; it must be a text."),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit_are_named_with_their_line(
+    tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], fault: str
+) -> None:
+    made = options(tmp_path, index_of("Flat"), change(rows()))
+    with pytest.raises(InputError) as caught:
+        opened(made)
+    assert str(caught.value) == f"{tmp_path}/{fault.format(path=made.path)}"
+
+
+def test_numbers_of_rows_are_those_of_the_index(tmp_path: Path) -> None:
+    index, items = index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows(OWN_NUMBERS.tolist())
+    with pytest.raises(InputError, match=r"has numbers of its own, in no known order: set collection.number"):
+        opened(options(tmp_path, index, items))
+    mixed = random.Random(0).sample(items, len(items))
+    (found,) = opened(options(tmp_path, index, mixed, number="no", nprobe=8)).nearest(VECTORS[7:8], 1)
+    assert [item.id for item in found.items] == ["i7"]
+    with pytest.raises(InputError, match=r"items.jsonl:1: has 'no' 1.5; it must be a whole number"):
+        opened(options(tmp_path, index, [{**items[0], "no": 1.5}, *items[1:]], number="no"))
+    two = [items[0], {**items[1], "no": items[0]["no"]}, *items[2:]]
+    with pytest.raises(InputError, match=r"items.jsonl:2: has the number \d+ of an earlier row; each must be unique"):
+        opened(options(tmp_path, index, two, number="no"))
+
+
+@pytest.mark.parametrize("key", ["path", "items"])
+def test_a_pickle_is_refused_where_it_is_named(tmp_path: Path, key: str) -> None:
+    collection = {"kind": "faiss", "path": "docs.index", "items": "items.jsonl", key: "index.pkl"}
+    with pytest.raises(ConfigError, match=rf"collection: {key} is .*; a pickle runs code when it is read"):
+        write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", "collection": collection}}).config()
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"where_document": {"$contains": "a"}}, "where_document: FAISS has no conditions on texts; remove it."),
+        ({"filter": "a = 1"}, "filter: FAISS has no filters beside where; remove it."),
+    ],
+)
+def test_conditions_that_faiss_does_not_have_are_refused(
+    tmp_path: Path, options: Mapping[str, Any], fault: str
+) -> None:
+    collection = {"kind": "faiss", "path": "docs.index", "items": "items.jsonl"}
+    made = write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", "collection": collection, **options}})
+    with pytest.raises(ConfigError) as caught:
+        made.config()
+    assert fault in str(caught.value)
+
+
+def normalised(texts: Sequence[str]) -> Floats:
+    vectors = np.array([word_counts(text) for text in texts], dtype=np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def test_an_experiment_over_an_index_gives_the_documents_and_is_run_again_when_the_files_change(tmp_path: Path) -> None:
+    embedder = {"kind": "custom", "function": "embedding:embed", "normalize": True}
+    collection = {"kind": "faiss", "path": "docs.index", "items": "items.jsonl", "id": "chunk", "document": "doc"}
+    retriever = {"kind": "dense", "top_k": 3, "collection": collection}
+    made = write_experiment(tmp_path, retrievers={"prod": retriever}, embedder=embedder)
+    vectors = normalised(list(DOCUMENTS.values()))
+
+    def write(texts: Mapping[str, str]) -> None:
+        index = faiss.IndexFlatIP(vectors.shape[1])
+        index.add(vectors)
+        faiss.write_index(index, str(tmp_path / "docs.index"))
+        items = [{"chunk": n, "text": text, "doc": f"/srv/{name}"} for n, (name, text) in enumerate(texts.items())]
+        (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items))
+
+    write(DOCUMENTS)
+    report = run_experiment(made.config())
+    (prod,) = report.settings
+    near = normalised([query["text"] for query in QUERIES]) @ vectors.T
+    found = [[list(DOCUMENTS).index(hit.doc) for hit in query.hits] for query in prod.queries]
+    scores = np.take_along_axis(near, np.array(found), axis=1)
+    np.testing.assert_allclose(scores, -np.sort(-near, axis=1)[:, :3], rtol=1e-6)
+    assert prod.facts["checked"] == "ok (cosine 1.0000)"
+    assert (prod.facts["collection"], prod.facts["index"]) == ("docs.index", "IndexFlatIP")
+    before = {name for kind, name in made.stages() if kind == "rankings"}
+    run_experiment(made.config())
+    assert {name for kind, name in made.stages() if kind == "rankings"} == before
+    write({**DOCUMENTS, "oven.txt": DOCUMENTS["oven.txt"] + " "})
+    run_experiment(made.config())
+    assert {name for kind, name in made.stages() if kind == "rankings"} > before
