@@ -193,7 +193,7 @@ def audit_warnings(
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
         message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
         yield ReportWarning(WarningCode.INDEX_LOSS, message)
-    if part.used is False and isinstance(searched, Store):
+    if part.used is False:
         message = f"searches do not use the index: {part.use} What is measured is exact search"
         yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {searched.advice_for_unused}")
     if part.short_queries:
