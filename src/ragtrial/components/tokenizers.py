@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import tokenizers
 
 _WORD = re.compile(r"\S+")
+_SPACE_MARKS = "\u2581\u0120"
+"""What SentencePiece and byte-level tokenizers put for the space before a token."""
 
 
 class Tokenizer:
@@ -53,6 +55,17 @@ class Tokenizer:
             return [[start for start, _ in encoding.offsets] for encoding in encodings]
         pairs = zip(texts, encodings, strict=True)
         return [[_visible_start(text, *offset) for offset in encoding.offsets] for text, encoding in pairs]
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The token of each id as it is written, without the mark for a space before it; `#7` of an unknown id."""
+        named = [self._tokenizer.id_to_token(number) if number >= 0 else None for number in ids]
+        pairs = zip(ids, named, strict=True)
+        return [f"#{number}" if name is None else name.lstrip(_SPACE_MARKS) or name for number, name in pairs]
+
+    def is_special(self, number: int) -> bool:
+        """Whether a token is one that a model adds, such as [CLS], and no part of a text."""
+        found = self._tokenizer.get_added_tokens_decoder().get(number)
+        return found is not None and bool(found.special)
 
     def alone(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text, read on its own, without special tokens."""
