@@ -165,11 +165,16 @@ class Results:
             lengths = embedder.lengths(TextList(texts), embedder.query_prefix)
             self._queries_too_long[key] = embedder.count_too_long(lengths)
         chunks = embedder.count_too_long(self.graph.corpus.runner.artefact(stages.lengths))
+        if stages.setting.embedder.reads_documents:
+            chunks = 0
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
-        health = self.graph.corpus.runner.artefact(stages.embeddings).health if stages.embeddings else None
-        return Diagnostics(facts, health, self.too_long(stages, questions))
+        embeddings = self.graph.corpus.runner.artefact(stages.embeddings) if stages.embeddings else None
+        too_long = self.too_long(stages, questions)
+        if embeddings and embeddings.in_windows is not None:
+            too_long = {"documents": embeddings.in_windows, "queries": too_long["queries"]}
+        return Diagnostics(facts, embeddings.health if embeddings else None, too_long)
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
