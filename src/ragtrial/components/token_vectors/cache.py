@@ -19,7 +19,7 @@ Task = Literal["query", "document"]
 """Whether a text asks or answers: models read the two otherwise."""
 
 _NUMBER = np.dtype(np.int32).itemsize
-_TEXTS_READ = 256  # whose keys are made, or whose vectors are read, at once
+_TEXTS_READ = 128  # whose keys are made, or whose vectors are read, at once
 _BATCHES_READ = 16  # whose texts are read at once, so that a document is not opened for each chunk of it
 
 

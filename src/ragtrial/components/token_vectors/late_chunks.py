@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +69,6 @@ class DocumentWindows:
     def documents_in_windows(self) -> int:
         """How many documents are longer than the model reads."""
         return len({one.document for one in self.windows if one.first}) if self.windows else 0
-
-    def end_of_document(self, first: int) -> int:
-        """The place behind the last window of the document whose window is at ``first``."""
-        document, place = self.windows[first].document, first
-        while place < len(self.windows) and self.windows[place].document == document:
-            place += 1
-        return place
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         """What the model reads in all windows, or in some in that order."""
@@ -161,36 +154,37 @@ class PooledChunks:
 
     def blocks(self) -> Iterator[Floats]:
         """The vectors of all chunks, in their order, those of a document at a time. Raises WorkspaceError."""
-        chunks, place = self.windows.chunks, 0
-        for document, positions in _by_document(chunks):
-            first, place = place, self.windows.end_of_document(place)
-            made = self._of_document(document, positions, range(first, place))
+        rows = (row for block in self.encoder.blocks(self.keys) for row in block)
+        read = zip(self.windows.windows, self.windows.indexed_texts(), rows, strict=True)
+        by_document = groupby(read, key=lambda one: one[0].document)
+        for (document, positions), (_, windows) in zip(_by_document(self.windows.chunks), by_document, strict=True):
+            made = self._of_document(document, positions, windows)
             yield normalized(made) if self.is_normalized else made
 
-    def _of_document(self, document: int, positions: range, windows: range) -> Floats:
-        """The vectors of the chunks at ``positions``, from the document's windows."""
+    def _of_document(
+        self, document: int, positions: range, windows: Iterable[tuple[Window, str, TokenVectors]]
+    ) -> Floats:
+        """The vectors of the chunks at ``positions``, from the document's windows: what was read, and its tokens."""
         chunks, head = self.windows.chunks, len(self.windows.head(document))
         start, end = (column[positions.start : positions.stop] for column in (chunks.start, chunks.end))
-        pool = _Pool(np.asarray(start), np.asarray(end), self.dimension)
-        for number in windows:
-            (row,) = next(self.encoder.blocks(self.keys[number : number + 1]))
-            (text,) = self.windows.indexed_texts([number])
+        pool, size = _Pool(np.asarray(start), np.asarray(end), self.dimension), len(chunks.library.text(document))
+        for window, text, row in windows:
             ((places, is_special),) = self.windows.tokenizer.placed([text])
             if len(places) != len(row):
                 raise EmbedderError(
                     f"the model read {len(row)} tokens of a part of document {chunks.library.ids[document]!r} that has "
                     f"{len(places)}; set max_length to less than it reads."
                 )
-            window, is_text = self.windows.windows[number], ~is_special & (places >= head)
+            is_text = ~is_special & (places >= head)
             at = places[is_text] - head + window.start
             is_counted = (at >= window.first) & (at < window.last)
             pool.add(at[is_counted], row.vectors[is_text][is_counted])
             words = np.flatnonzero(is_text)
             edge = int(words[0]) if len(words) else len(row)
-            if number == windows.start:  # the prefix and the title are a part of every chunk
+            if window.first == 0:  # the prefix and the title are a part of every chunk
                 pool.add_to_all(row.vectors[:edge][~is_special[:edge]])
                 pool.add_at(at[:1], row.vectors[:edge][is_special[:edge]])
-            if number == windows.stop - 1:
+            if window.last == size:
                 pool.add_at(at[-1:], row.vectors[edge:][is_special[edge:]])
         return pool.means()
 
