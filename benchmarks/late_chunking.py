@@ -1,10 +1,10 @@
 """Late chunking against chunks embedded one by one, on the five long documents of chunking_evaluation.
 
-    python benchmarks/late_chunking.py DATA [--documents state_of_the_union ...] [--sizes 50 100 200] [--folder F]
+    python benchmarks/late_chunking.py DATA [--documents finance ...] [--sizes 50 100 200] [--folder F]
 
-DATA has corpus.jsonl and spans.json of chunking_evaluation (Smith & Troynikov 2024). One experiment with MiniLM: each size
-of chunks, embedded one by one, and late with windows of 256 tokens, which it was trained on, and of 512, which it has
-places for. Prints the scores, the effect of late chunking over all sizes, and how long embedding took.
+DATA has corpus.jsonl and spans.json of chunking_evaluation (Smith & Troynikov 2024). One experiment with MiniLM: each
+size of chunks, embedded one by one, and late with windows of 256 tokens, which it was trained on, and of 512, which it
+has places for. Prints the scores, what they cost, and the effect of late chunking over all sizes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ import tempfile
 from pathlib import Path
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-EMBEDDERS = {
-    "one by one": {"kind": "sentence-transformer", "model": MODEL},
-    "late, windows of 256": {"kind": "late-chunking", "model": MODEL, "overlap": 64},
-    "late, windows of 512": {"kind": "late-chunking", "model": MODEL, "overlap": 64, "max_length": 512},
-}
+EMBEDDERS = [["sentence-transformer", 256], ["late-chunking", 256], ["late-chunking", 512]]
 
 
 def write_data(data: Path, folder: Path, documents: list[str] | None) -> None:
@@ -32,6 +28,7 @@ def write_data(data: Path, folder: Path, documents: list[str] | None) -> None:
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
     spans = json.loads((data / "spans.json").read_text(encoding="utf-8"))
     (folder / "spans.json").write_text(json.dumps([one for one in spans if one["corpus_id"] in wanted]))
+    (folder / "labels.json").unlink(missing_ok=True)
     convert = [
         "labels",
         "convert",
@@ -54,7 +51,8 @@ def write_config(folder: Path, sizes: list[int]) -> Path:
         "context": {"title": False},
         "latency": False,
         "retrievers": {"dense": {"kind": "dense", "top_k": 50}},
-        "sweep": {"matrix": {"chunker.size": sizes, "embedder": EMBEDDERS}},
+        "embedder": {"kind": "sentence-transformer", "model": MODEL},
+        "sweep": {"matrix": {"chunker.size": sizes, "embedder.kind, embedder.max_length": EMBEDDERS}},
         "evaluators": {
             "unit": "span",
             "primary_metric": "span_recall@5",
