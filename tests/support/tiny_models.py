@@ -32,8 +32,7 @@ def write_tiny_model(folder: Path, tokenizer: Path, seed: int, prompts: dict[str
         max_position_embeddings=MOST_TOKENS,
     )
     BertModel(config).save_pretrained(str(bare))
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
-        shutil.copy(tokenizer / name, bare)
+    _copy_tokenizer(tokenizer, bare)
     modules = [Transformer(str(bare), max_seq_length=MOST_TOKENS), Pooling(DIMENSION)]
     SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(folder), create_model_card=False)
     shutil.rmtree(bare)
@@ -50,24 +49,15 @@ def write_tiny_cross_encoder(folder: Path, tokenizer: Path, seed: int, labels: i
     Its scores are about 60: a sigmoid makes each of them 1.
     """
     import torch
-    from transformers import BertConfig, BertForSequenceClassification
+    from transformers import BertForSequenceClassification
 
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=30_522,
-        hidden_size=DIMENSION,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=MOST_TOKENS,
-        initializer_range=0.5,
-    )
+    config = _wide_config()
     config.num_labels = labels
     model = BertForSequenceClassification(config)
     torch.nn.init.constant_(model.classifier.bias, 60)  # where a sigmoid tells no two scores apart
     model.save_pretrained(str(folder))
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
-        shutil.copy(tokenizer / name, folder)
+    _copy_tokenizer(tokenizer, folder)
     return folder
 
 
@@ -137,6 +127,10 @@ def _wide_config() -> BertConfig:
 def _saved_bare(model: PreTrainedModel, folder: Path, tokenizer: Path) -> Path:
     bare = folder.with_name(f"{folder.name}-bare")
     model.save_pretrained(str(bare))
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
-        shutil.copy(tokenizer / name, bare)
+    _copy_tokenizer(tokenizer, bare)
     return bare
+
+
+def _copy_tokenizer(tokenizer: Path, folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(tokenizer / name, folder)

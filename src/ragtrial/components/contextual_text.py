@@ -94,7 +94,7 @@ class Surroundings:
         ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is called for every chunk.
         """
         start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
-        for document, positions in _by_document(chunks):
+        for document, positions in by_document(chunks):
             page = _DocumentContext(chunks.library.text(document), chunks.library.titles[document], options)
             for position in positions:
                 span = chunks.span(position)
@@ -152,7 +152,7 @@ class _DocumentContext:
         return path[1:] if path[:1] == self._title else path
 
 
-def _by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
+def by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
     """Each document that has chunks, and their positions."""
     edges = [0, *(np.flatnonzero(np.diff(chunks.document)) + 1).tolist(), len(chunks)]
     for first, last in pairwise(edges):

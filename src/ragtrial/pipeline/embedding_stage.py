@@ -116,9 +116,8 @@ class EmbeddingStage(Stage[Embeddings]):
         return pooled_chunks(windows, late, self._tokens(late), self._embedder.lengths(windows, ""), advance)
 
     def _tokens(self, late: LateChunkingEmbedder) -> Path:
-        """The file of the vectors of tokens, which counts as used."""
+        """The file of the vectors of tokens."""
         name = fingerprint(["tokens", "late chunking", late.token_parts(self.resources.digest)])
-        self.resources.workspace.mark("tokens", name)
         return self.resources.workspace.path("tokens", f"{name}.sqlite")
 
     def load(self, folder: Path) -> Embeddings:
@@ -126,7 +125,7 @@ class EmbeddingStage(Stage[Embeddings]):
         health = VectorHealth(**json.loads((folder / "health.json").read_text()))
         in_windows = None
         if isinstance(late := self._embedder.embedder, LateChunkingEmbedder):
-            self._tokens(late)
+            self.resources.workspace.mark("tokens", self._tokens(late).stem)
             in_windows = int(json.loads((folder / "windows.json").read_text())["documents"])
         return Embeddings(read_array(folder / "vectors.npy"), health, in_windows)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts, by_document
 from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
 from ragtrial.components.embedders.sentence_transformer import without_bars
 from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEncoder, TokenVectors, checked
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.rankings import Counts, Floats
 
@@ -59,8 +57,8 @@ class DocumentWindows:
         self.chunks = texts.chunks
         self._limit, self._overlap = limit, embedder.overlap
         self._texts, self._prefix = texts, embedder.prefixes()[1]
-        self.windows = [one for document in _distinct(texts.chunks) for one in self._of_document(document)]
-        self.documents = len(_distinct(texts.chunks))
+        documents = np.unique(self.chunks.document).tolist()
+        self.windows = [one for document in documents for one in self._of_document(document)]
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -68,7 +66,7 @@ class DocumentWindows:
     @property
     def documents_in_windows(self) -> int:
         """How many documents are longer than the model reads."""
-        return len({one.document for one in self.windows if one.first}) if self.windows else 0
+        return len({one.document for one in self.windows if one.first})
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         """What the model reads in all windows, or in some in that order."""
@@ -156,8 +154,10 @@ class PooledChunks:
         """The vectors of all chunks, in their order, those of a document at a time. Raises WorkspaceError."""
         rows = (row for block in self.encoder.blocks(self.keys) for row in block)
         read = zip(self.windows.windows, self.windows.indexed_texts(), rows, strict=True)
-        by_document = groupby(read, key=lambda one: one[0].document)
-        for (document, positions), (_, windows) in zip(_by_document(self.windows.chunks), by_document, strict=True):
+        windows_by_document = groupby(read, key=lambda one: one[0].document)
+        for (document, positions), (_, windows) in zip(
+            by_document(self.windows.chunks), windows_by_document, strict=True
+        ):
             made = self._of_document(document, positions, windows)
             yield normalized(made) if self.is_normalized else made
 
@@ -173,7 +173,7 @@ class PooledChunks:
             if len(places) != len(row):
                 raise EmbedderError(
                     f"the model read {len(row)} tokens of a part of document {chunks.library.ids[document]!r} that has "
-                    f"{len(places)}; set max_length to less than it reads."
+                    f"{len(places)}, so its tokens cannot be placed; set another embedder.max_length."
                 )
             is_text = ~is_special & (places >= head)
             at = places[is_text] - head + window.start
@@ -293,17 +293,3 @@ def _refuse_unless_mean(model: Any, embedder: LateChunkingEmbedder) -> None:
             "of its tokens' (a Transformer, Pooling by the mean, and perhaps Normalize). Use kind: "
             "sentence-transformer."
         )
-
-
-def _distinct(chunks: Chunks) -> list[int]:
-    """The documents that have chunks, in their order."""
-    found: list[int] = np.unique(chunks.document).tolist()
-    return found
-
-
-def _by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
-    """Each document that has chunks, and their positions."""
-    edges = array("q", [0, *(np.flatnonzero(np.diff(chunks.document)) + 1).tolist(), len(chunks)])
-    for first, last in pairwise(edges):
-        if first < last:
-            yield int(chunks.document[first]), range(first, last)
