@@ -27,7 +27,7 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
     """A model that reads whole documents; the vector of a chunk is the mean of those of its tokens."""
 
     overlap: Annotated[int, Field(ge=0)] = 64
-    """Of a document that is longer than the model reads: how many tokens two windows share."""
+    """How many tokens two windows share, of a document that is longer than the model reads."""
 
     @model_validator(mode="after")
     def _windows_advance(self) -> Self:
