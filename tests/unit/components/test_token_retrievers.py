@@ -271,6 +271,8 @@ def test_a_report_tells_matches_and_the_query_view_shows_them(
     best = rankings["late"]["hits"][0]
     assert len(best["matches"]) > 3
     assert all(-1.001 <= value <= 1.001 for _, value in best["matches"])
+    searched = ragtrial(capsys, "search", str(experiment.file), QUESTIONS[0], "--setting", "late", "--json").json
+    assert searched["settings"][0]["hits"][0]["matches"] == best["matches"]
     again = run_experiment(experiment.config(*(f"retrievers.{kind}.{NOWHERE}" for kind in models)))
     assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
 

@@ -130,7 +130,7 @@ class _OpenTokenRetriever:
 
         def build(folder: Path) -> None:
             lengths = self._lengths()
-            encoder = retriever.encoder(context)
+            encoder = retriever.encoder(context, is_fresh=False)
             with stage(context.progress, f"{retriever.form} vectors", len(texts), "chunks") as progress:
                 keys = encoder.fill(texts, "document", lengths, progress.advance)
             facts = retriever.write_index(folder, encoder, keys) | retriever.facts_of(lengths, len(texts))

@@ -19,6 +19,7 @@ from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEnc
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
+from ragtrial.records import Question
 
 Form = Literal["sparse", "late"]
 
@@ -69,7 +70,7 @@ class TokenModel(Ranker):
         """All that changes what the model makes of a text."""
         return {"files": model_fingerprint(self.folder, digest), "max_length": self.length, "precision": self.precision}
 
-    def check(self, context: RetrieverContext, questions: Sequence[Any]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ModelNotFoundError, and ConfigError for a model of another kind."""
         if (why := wrong_kind(self.folder, self.form)) is not None:
             raise ConfigError(
