@@ -239,7 +239,7 @@ def test_matches_of_a_sparse_model_are_the_librarys_intersection(experiment: Exp
     for row, one in enumerate(told):
         assert [term for term, _ in one.terms] == [term for term, _ in model.decode(queries[row], top_k=8)]
         for code, hit in zip(found.rows()[row], one.hits, strict=True):
-            shared = model.decode(model.intersection(queries[row], texts[code]), top_k=8)
+            shared: Any = model.decode(model.intersection(queries[row], texts[code]), top_k=8)
             assert [term for term, _ in hit.matches] == [term for term, _ in shared]
             assert dict(hit.matches) == pytest.approx(dict(shared), rel=1e-4)
             assert [term for term, _ in hit.terms] == [term for term, _ in model.decode(texts[code], top_k=8)]
