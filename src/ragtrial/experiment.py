@@ -79,7 +79,13 @@ def search_settings(
     for setting in settings:
         depth = Depth(units=setting.retriever.top_k)
         with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
-            found[setting.name] = found_texts(opened.ranked([Question(text)], depth), corpus.library)
+            ranked = opened.ranked([Question(text)], depth)
+        hits = found_texts(ranked, corpus.library)
+        if setting.retriever.tells_matches:
+            context, units = corpus.context(setting), ranked.candidates.units
+            (why,) = setting.retriever.matches(context, [Question(text)], units, ranked.units)
+            hits = [replace(hit, matches=one.matches, terms=one.terms) for hit, one in zip(hits, why.hits, strict=True)]
+        found[setting.name] = hits
     return found
 
 

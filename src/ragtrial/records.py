@@ -305,3 +305,8 @@ class FoundText:
     text: str | None
     grade: int | None = None
     pages: tuple[int, int] | None = None
+    matches: tuple[tuple[str, float], ...] = ()
+    """The largest parts of the score, where the retriever tells them: shared terms, or tokens that match."""
+
+    terms: tuple[tuple[str, float], ...] = ()
+    """The terms that weigh most in the text, for a sparse model."""

@@ -153,7 +153,7 @@ def qdrant(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
     def state() -> object:
         """The local mode of the client, which is behind the double, rounds lengths anew with each search."""
         points = client.scroll("docs", limit=1_000, with_vectors=True)[0]
-        return {one.id: (one.payload, np.round(cast("list[float]", one.vector), 5).tolist()) for one in points}
+        return {one.id: (one.payload, np.round(cast("list[float]", one.vector), 2).tolist()) for one in points}
 
     with qdrant_double() as url:
         client = QdrantClient(url=url, check_compatibility=False)

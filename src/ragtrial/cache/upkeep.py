@@ -24,7 +24,7 @@ _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 
-_CACHES = {"vectors": "vectors", "pairs": "scores of pairs"}
+_CACHES = {"vectors": "vectors", "pairs": "scores of pairs", "tokens": "token vectors"}
 """The folders of files that grow, each a VectorCache, and what is in them."""
 
 _UNFINISHED = "unfinished"

@@ -11,6 +11,7 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
+from ragtrial.errors import ConfigError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
 from ragtrial.pipeline.document_stage import DocumentStage
@@ -92,6 +93,11 @@ class Corpus:
             self.resources.embedder(setting.embedder)
         if setting.has_index:
             setting.store.check()
+        if setting.has_index and setting.embedder.reads_documents and not setting.context.is_bare:
+            raise ConfigError(
+                f"{setting.name}: late chunking reads documents as they are; remove headings, sentences and prefixes "
+                "from context, or use kind: sentence-transformer."
+            )
         list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.retrievers.base import REACHING
+from ragtrial.components.retrievers.base import REACHING, QueryMatches
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
@@ -234,7 +234,20 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "starts": chunks.start[units].tolist(),
             "ends": chunks.end[units].tolist(),
             "scores": [None if math.isnan(score) else score for score in scores],
+            **_matches_row(scored.result.matches, index),
         }
+
+
+def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
+    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not tell."""
+    if matches is None:
+        return {}
+    found = matches[index]
+    return {
+        "query_terms": found.terms,
+        "matches": [hit.matches for hit in found.hits],
+        "terms": [hit.terms for hit in found.hits],
+    }
 
 
 def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:

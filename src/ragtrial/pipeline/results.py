@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
+from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder, TextList
 from ragtrial.components.retrievers import Candidates, Facts
+from ragtrial.components.retrievers.base import QueryMatches
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
@@ -32,6 +35,7 @@ from ragtrial.pipeline.stage import Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Counts
 from ragtrial.records import Question
+from ragtrial.report.model import HITS_SHOWN
 from ragtrial.report.schema import CostsPart
 
 
@@ -85,6 +89,8 @@ class SettingResult:
     audited: Audited | None
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
+    matches: Sequence[QueryMatches] | None = None
+    """Why the first hits of each query have their scores; None where the retriever does not tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +149,7 @@ class Results:
             audited=audited,
             costs=self._costs(stages, run.ranking.mark_used()),
             parts=tuple(self._components(setting, run.ranking)),
+            matches=self._matches(run, ranked),
         )
 
     def _audited_vectors(self, run: SettingRun) -> int:
@@ -164,6 +171,8 @@ class Results:
         if key not in self._queries_too_long:
             self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
         chunks = embedder.count_too_long(self.graph.corpus.runner.artefact(stages.lengths))
+        if stages.setting.embedder.reads_documents:
+            chunks = 0
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
@@ -182,8 +191,11 @@ class Results:
         )
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
-        health = self.graph.corpus.runner.artefact(stages.embeddings).health if stages.embeddings else None
-        return Diagnostics(facts, health, self.too_long(stages, questions))
+        embeddings = self.graph.corpus.runner.artefact(stages.embeddings) if stages.embeddings else None
+        too_long = self.too_long(stages, questions)
+        if embeddings and embeddings.in_windows is not None:
+            too_long = {"documents": embeddings.in_windows, "queries": too_long["queries"]}
+        return Diagnostics(facts, embeddings.health if embeddings else None, too_long)
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
@@ -204,6 +216,27 @@ class Results:
         counts = resources.workspace.load("sizes", name, what, build, lambda folder: read_array(folder / "tokens.npy"))
         known.keep(found, counts)
         return counts
+
+    def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
+        """Why the first hits of each question have their scores."""
+        setting, resources = run.stages.setting, self.graph.corpus.resources
+        if not setting.retriever.tells_matches:
+            return None
+        questions, codes = run.ranking.questions, ranked.units[:, :HITS_SHOWN]
+        units = ranked.candidates.units
+        found = [list(codes.shape), array_digest(codes), units.name]
+        asked = fingerprint([question.text for question in questions])
+        name = fingerprint(["matches", found, asked, run.ranking.whatever_is_asked])
+
+        def build(folder: Path) -> None:
+            context = self.graph.corpus.context(setting)
+            made = setting.retriever.matches(context, questions, units, codes)
+            write_text(folder / "matches.json", json.dumps([asdict(one) for one in made]))
+
+        def read(folder: Path) -> list[QueryMatches]:
+            return [QueryMatches.of(one) for one in json.loads((folder / "matches.json").read_text(encoding="utf-8"))]
+
+        return resources.workspace.load("matches", name, f"matches of what {setting.name} finds", build, read)
 
     def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]]) -> CostsPart:
         """What a setting and its parts take together, each embedding and each index counted once.

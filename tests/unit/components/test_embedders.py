@@ -41,7 +41,8 @@ def options_of(kind: str, folder: Path, tiny_model: Path) -> dict[str, Any]:
     if kind == "custom":
         experiment = write_experiment(folder)
         return {"function": FunctionReference("embedding:embed", experiment.folder)}
-    return {"sentence-transformer": {"model": str(tiny_model), "device": "cpu"}}[kind]
+    local = {"model": str(tiny_model), "device": "cpu"}
+    return {"sentence-transformer": local, "late-chunking": local}[kind]
 
 
 @pytest.fixture(params=EMBEDDERS.names())

@@ -32,6 +32,9 @@ class Embedder(Options):
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model gets at once; affects speed and memory, not results."""
 
+    reads_documents: ClassVar[bool] = False
+    """Whether the vectors of chunks are made from whole documents; those of other texts are not."""
+
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
 

@@ -31,7 +31,7 @@ def model_fingerprint(folder: Path, digest: Digest = file_digest) -> str:
 
 def _matters(path: Path) -> bool:
     hidden = any(part.startswith(".") or part in ("onnx", "openvino") for part in path.parts)
-    return not hidden and path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model", ".py"}
+    return not hidden and path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model", ".py", ".metadata"}
 
 
 @cache

@@ -102,7 +102,7 @@ class SentenceTransformerEmbedder(Embedder):
         folder = self._folder
         kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
         try:
-            with _without_bars():
+            with without_bars():
                 model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
         except Exception as error:
             raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
@@ -141,7 +141,7 @@ class SentenceTransformerEmbedder(Embedder):
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
+def without_bars() -> Iterator[None]:
     """Keep the library from drawing its own progress bars, which it does without a terminal, too."""
     from transformers.utils import logging
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -22,7 +22,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.options import Options
 from ragtrial.progress import Progress
-from ragtrial.rankings import Bools, Counts, Floats, Rankings
+from ragtrial.rankings import Bools, Codes, Counts, Floats, Rankings
 from ragtrial.records import Question, ReportWarning
 from ragtrial.registry import Registry
 
@@ -118,6 +118,36 @@ def place_order(units: Chunks) -> Counts:
     return order
 
 
+Weighted = tuple[str, float]
+"""A term, or two that match, and what it is worth."""
+
+
+@dataclass(frozen=True)
+class HitMatches:
+    """Why a hit has its score: the parts of it that are largest; and the terms that weigh most in its text."""
+
+    matches: tuple[Weighted, ...]
+    terms: tuple[Weighted, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryMatches:
+    """The terms that weigh most in a query, and the matches of its hits, in their order."""
+
+    terms: tuple[Weighted, ...]
+    hits: tuple[HitMatches, ...]
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """What JSON has for one."""
+        hits = [HitMatches(_pairs(hit["matches"]), _pairs(hit["terms"])) for hit in value["hits"]]
+        return cls(_pairs(value["terms"]), tuple(hits))
+
+
+def _pairs(rows: Sequence[Any]) -> tuple[Weighted, ...]:
+    return tuple((str(term), float(worth)) for term, worth in rows)
+
+
 class OpenRetriever(Protocol):
     """A retriever at work."""
 
@@ -137,6 +167,9 @@ class Ranker(Options):
 
     has_latency: ClassVar[bool] = True
     """Whether it answers a question on its own, so that this can be measured."""
+
+    tells_matches: ClassVar[bool] = False
+    """Whether ``matches`` says why hits have their scores."""
 
     kind: str
 
@@ -195,6 +228,12 @@ class Ranker(Options):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         """What should be known of what ``setting`` found, by its facts."""
         yield from ()
+
+    def matches(
+        self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
+    ) -> list[QueryMatches]:
+        """Why the hits of each question have their scores; ``codes`` of ``units``, shape (questions, hits)."""
+        raise TypeError(f"{self.kind} tells no matches")
 
 
 class Retriever(Ranker):
