@@ -190,6 +190,7 @@ class WarningCode(StrEnum):
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
     NO_RELEVANT = "no-relevant", "A query has no relevant documents."
     NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
+    HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
     NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."
     OTHER_DOCUMENTS = "other-documents", "The reports are of different documents."

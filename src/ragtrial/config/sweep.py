@@ -62,6 +62,40 @@ class RangeAxis(Options):
         return int(value) if start.denominator == step.denominator == 1 else float(value)
 
 
+def _two_ends(ends: list[int | float]) -> list[int | float]:
+    if len(ends) != 2 or not all(map(math.isfinite, ends)) or not ends[0] < ends[1]:
+        raise ValueError("must be two finite numbers, the lower one first.")
+    return ends
+
+
+class BetweenAxis(Options):
+    """Any number between two, for a search; whole ones between whole ones."""
+
+    between: Annotated[list[int | float], AfterValidator(_two_ends)]
+    """[lowest, highest]: whole numbers, if both are written as such."""
+
+    log: bool = False
+    """Whether numbers are drawn by their logarithm: as many from 1 to 10 as from 10 to 100."""
+
+    @model_validator(mode="after")
+    def _has_logarithms(self) -> BetweenAxis:
+        if self.log and self.between[0] <= 0:
+            raise ValueError(f"log needs numbers above 0; the lowest is {self.between[0]:g}.")
+        return self
+
+    def at(self, share: float) -> int | float:
+        """The number that far on the way from the lowest (0) to the highest (1), to four digits."""
+        low, high = self.between
+        if self.log:
+            value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+        else:
+            value = low + share * (high - low)
+        if isinstance(low, int) and isinstance(high, int):
+            return min(max(round(value), low), high)
+        digits = 3 - math.floor(math.log10(value if self.log else high - low))
+        return float(min(max(round(value, digits), low), high))
+
+
 class ShareAxis(Options):
     """A whole number that follows another key's."""
 
@@ -101,18 +135,21 @@ def _shape_of(value: object) -> str | None:
     keys = set(value) if isinstance(value, Mapping) else set()
     if isinstance(value, RangeAxis) or keys == {"range"}:
         return "a range"
+    if isinstance(value, BetweenAxis) or (keys and keys <= {"between", "log"}):
+        return "two ends"
     return "a share" if isinstance(value, ShareAxis) or (keys and keys <= {"share", "of"}) else None
 
 
 AxisValues = Annotated[
     Annotated[list[Any], Field(min_length=1), Tag("a list")]
     | Annotated[RangeAxis, Tag("a range")]
+    | Annotated[BetweenAxis, Tag("two ends")]
     | Annotated[ShareAxis, Tag("a share")],
     Discriminator(
         _shape_of,
         custom_error_type="axis",
-        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, or "
-        "{share: 0.2, of: chunker.size}",
+        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, "
+        "{between: [lowest, highest]}, or {share: 0.2, of: chunker.size}",
     ),
 ]
 
@@ -121,10 +158,11 @@ class SweepOptions(Options):
     """Many settings from one config: every combination of values along axes."""
 
     matrix: dict[str, AxisValues] = Field(default={})
-    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive) or
-    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's). Values may be whole mappings; those
-    of another kind replace what the config has, others are laid over it. Keys that move together are in one entry,
-    joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
+    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive),
+    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search,
+    `{between: [0.0, 1.0]}`. Values may be whole mappings; those of another kind replace what the config has, others are
+    laid over it. Keys that move together are in one entry, joined by commas, with a list of lists:
+    `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
     """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They are
@@ -177,16 +215,45 @@ class Axis:
 
     keys: tuple[str, ...]
     where: KeyPath
-    values: list[Any] | RangeAxis | ShareAxis
+    values: list[Any] | RangeAxis | BetweenAxis | ShareAxis
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether it has any value between two ends; its positions are shares of the way, from 0 to 1."""
+        return isinstance(self.values, BetweenAxis)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its positions have the order of its values, which are numbers."""
+        if not isinstance(self.values, list):
+            return True
+        numbers = [one for one in self.values if isinstance(one, int | float) and not isinstance(one, bool)]
+        return numbers == sorted(numbers) and len(numbers) == len(self.values)
 
     @property
     def count(self) -> int:
+        """How many values it has. Not asked of an axis that is continuous."""
+        if isinstance(self.values, BetweenAxis):
+            raise TypeError(f"{self.keys} has any value between two ends")
         if isinstance(self.values, RangeAxis):
             return self.values.count
         return len(self.values.share if isinstance(self.values, ShareAxis) else self.values)
 
-    def at(self, position: int) -> Iterator[tuple[str, Any, KeyPath]]:
+    def positions(self, most: int) -> Sequence[float]:
+        """All positions; of a continuous axis so many, the two ends among them."""
+        return [step / (most - 1) for step in range(most)] if self.is_continuous else range(self.count)
+
+    def combination(self, position: float) -> Combination:
+        """Its keys alone, with their values at ``position``."""
+        found = list(self.at(position))
+        return Combination({key: value for key, value, _ in found}, {key: where for key, _, where in found})
+
+    def at(self, position: float) -> Iterator[tuple[str, Any, KeyPath]]:
         """Each key with its value and the place of that value; a share of another key's is still to be taken."""
+        if isinstance(self.values, BetweenAxis):
+            yield self.keys[0], self.values.at(position), self.where
+            return
+        position = int(position)
         if isinstance(self.values, RangeAxis):
             yield self.keys[0], self.values.at(position), self.where
         elif isinstance(self.values, ShareAxis):
@@ -248,20 +315,27 @@ def combinations(
     faults: dict[PlacedFault, None] = {}
     where: KeyPath
     drawn = _drawn(size, sweep.sample if draws_first else None, seed)
-    kept = unique(_resolved(_of_matrix(axes, index), config, faults) for index in drawn)
+    kept = unique(resolved(_of_matrix(axes, index), config, faults) for index in drawn)
     for number, entry in enumerate(sweep.exclude):
-        if not any(_agrees(one, entry) for one in kept):
+        if not any(agrees(one, entry) for one in kept):
             where = ("sweep", "exclude", number)
             message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
             faults[where, message] = None
-    kept = [one for one in kept if not any(_agrees(one, entry) for entry in sweep.exclude)]
+    kept = [one for one in kept if not any(agrees(one, entry) for entry in sweep.exclude)]
     if not draws_first:
         kept = [kept[index] for index in _drawn(len(kept), sweep.sample, seed)]
-    found = unique([*kept, *(_resolved(one, config, faults) for one in _included(sweep))])
+    found = unique([*kept, *(resolved(one, config, faults) for one in _included(sweep))])
     if not found:
         faults[
             ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
         ] = None
+    return found, list(faults)
+
+
+def given_before(sweep: SweepOptions, config: Mapping[str, Any]) -> tuple[list[Combination], list[PlacedFault]]:
+    """What a search does not choose: the config as it is, and the combinations of ``include``; and what is wrong."""
+    faults: dict[PlacedFault, None] = {}
+    found = unique([Combination({}, {}), *(resolved(one, config, faults) for one in _included(sweep))])
     return found, list(faults)
 
 
@@ -302,7 +376,7 @@ def _included(sweep: SweepOptions) -> Iterator[Combination]:
         yield Combination(values, where)
 
 
-def _resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
+def resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
     """The combination with its shares taken; a share of what is no whole number is added to ``faults``."""
     values = dict(one.values)
     for key, share in one.values.items():
@@ -324,6 +398,6 @@ def _written_at(content: Any, dotted_key: str) -> Any:
     return content
 
 
-def _agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
+def agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
     """Whether ``one`` has every value that ``entry`` names."""
     return all(key in one.values and identity_of(one.values[key]) == identity_of(entry[key]) for key in entry)
