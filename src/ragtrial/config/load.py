@@ -43,6 +43,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     return config
 
 
+def written_in(path: str | Path) -> dict[str, Any]:
+    """What a YAML file and those that it extends have, with variables unresolved; not checked. Raises ConfigError."""
+    written: dict[str, Any] = _read(Path(path), (), []).written
+    return {key: one for key, one in written.items() if key != "extends"}
+
+
 def config_as_written(
     written: Mapping[str, Any], folder: Path, overrides: Sequence[str] = (), place: str = "config"
 ) -> ExperimentConfig:

@@ -59,7 +59,6 @@ class Trial:
     ``seconds`` are those since the search began; ``is_on_all`` says that it was asked all queries, held out or not.
     """
 
-    number: int
     setting: Setting
     point: Point
     mean: float
@@ -151,7 +150,7 @@ class Session:
         self.split = split
         self.seed = self.config.seed
         self.trials: list[Trial] = []
-        """All that was tried, in that order; on some of the queries also what later was tried on all."""
+        """All that was tried, as it was asked for; on some of the queries also what later was tried on all."""
         self.failed: list[Setting] = []
         self._given = given
         self._engine = engine
@@ -235,13 +234,15 @@ class Session:
         placed = [(self.settings.at(point), point) for point in points]
         wanted = {setting.key: (setting, point) for setting, point in placed if setting is not None}
         size = len(queries) if queries is not None else 0
-        self._run([one for key, one in wanted.items() if (key, size) not in self._known], queries)
+        failed = {setting.key for setting in self.failed}
+        new = [one for key, one in wanted.items() if (key, size) not in self._known and key not in failed]
+        self._run(new, queries)
         return [None if setting is None else self._known.get((setting.key, size)) for setting, _ in placed]
 
     def _run(
         self, wanted: Sequence[tuple[Setting, Point | None]], queries: Sequence[str] | None, *, is_given: bool = False
     ) -> None:
-        points, later = dict(wanted), self._deepest(wanted)
+        points, later, made = dict(wanted), self._deepest(wanted), dict[Setting, Trial]()
         for setting in self._engine.cheapest_first(list(points), queries, later):
             if not is_given and (self._is_late or (self.left <= 0 and setting.key not in self._tried)):
                 break
@@ -252,9 +253,10 @@ class Session:
                 self.failed.append(setting)
                 continue
             point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
-            trial = self._trial(setting, point, found, queries, is_given=is_given)
-            self.trials.append(trial)
+            made[setting] = trial = self._trial(setting, point, found, queries, is_given=is_given)
             self._known[setting.key, len(queries) if queries is not None else 0] = trial
+        # In the order in which they were asked for: which of equal ones is the first is not up to the cache.
+        self.trials += [made[setting] for setting in points if setting in made]
 
     def _deepest(self, wanted: Sequence[tuple[Setting, Point | None]]) -> list[Setting]:
         """The same settings with rankings looked at as deep as any setting on their axes has it."""
@@ -272,7 +274,6 @@ class Session:
         scores = [found.scores[name] for name in searched if name in found.scores]
         known = {name: math.inf if cost is None else cost for name, cost in found.costs.items()}
         return Trial(
-            number=len(self.trials),
             setting=setting,
             point=point,
             mean=float(np.mean(scores)) if scores else math.nan,

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from ragtrial.config import ExperimentConfig, load_config
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.load import written_in
 from ragtrial.config.settings import Setting
 
 _MISSING = object()
@@ -22,7 +23,7 @@ def winner_config(config: ExperimentConfig, setting: Setting, folder: Path, why:
     It extends the file of ``config``, whose paths so keep their meaning, and has what differs; without a file it has
     all. ``why`` is a line about the setting.
     """
-    written = _without_secrets_of(setting)
+    written = {key: one for key, one in setting.config.as_written.items() if key not in ("sweep", "search")}
     parts = {one.entry for one in setting.tree()}
     retrievers = {name: dict(entry) for name, entry in written["retrievers"].items() if name in parts}
     for name, entry in retrievers.items():
@@ -32,15 +33,9 @@ def winner_config(config: ExperimentConfig, setting: Setting, folder: Path, why:
     written["retrievers"] = retrievers
     if config.file is None:
         return _text(written, why)
-    base = load_config(config.file).as_written
     changed: dict[str, Any] = {"extends": _relative(Path(config.file), folder)}
-    changed |= _differences(base, written)
+    changed |= _differences(written_in(config.file), written)
     return _text(changed, why)
-
-
-def _without_secrets_of(setting: Setting) -> dict[str, Any]:
-    """The config of the setting as it was written: variables stay variables; paths of options are made absolute."""
-    return {key: one for key, one in setting.config.as_written.items() if key not in ("sweep", "search")}
 
 
 def _differences(base: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
