@@ -42,7 +42,7 @@ class SearchOptions(Options):
     limit)."""
 
     within: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={})
-    """What a setting may cost to be the best: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query),
+    """The most that the best setting may cost: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query),
     `tokens@10`, `characters@10` (the text of so many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`."""
 
     held_out: Annotated[float, Field(gt=0, lt=1)] | Annotated[list[str], Field(min_length=1)] | None = None

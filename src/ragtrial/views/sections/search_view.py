@@ -25,7 +25,7 @@ class SearchView(View["SearchResult"]):
     """The search behind a report; nothing for one whose settings were all in the config, or beside other reports."""
 
     name, order = "search", 5
-    help = "What the search for the best setting found."
+    help = "Result of the search for the best setting."
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> SearchResult | None:
@@ -55,7 +55,7 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
     return {
         "Finalists": finalist_table(found),
         "Differences between finalists": between_table(found),
-        "What each axis does": importance_table(found),
+        "Effect of each axis": importance_table(found),
         "Quality and costs: settings that none is shown to beat": _first(pareto_table(found), everything=everything),
         "Settings in the order of trying": _first(trial_table(found), everything=everything),
     }
