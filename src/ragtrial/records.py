@@ -174,6 +174,7 @@ class WarningCode(StrEnum):
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
+    HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
     INDEX_NOT_USED = "index-not-used", "The engine scans all vectors instead of searching its index."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."

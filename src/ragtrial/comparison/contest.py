@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.comparability import agreement_of
+from ragtrial.comparison.comparability import Comparability, agreement_of
 from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Reference, read_entries
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
@@ -127,6 +127,12 @@ class ComparisonSet:
         kept = [name for name in self.metrics[1:] if name in metrics]
         return replace(self, metrics=(self.primary, *kept))
 
+    def over(self, queries: Collection[str]) -> ComparisonSet:
+        """The same over those of its queries alone that have these ids."""
+        chosen = tuple(query for query in self.queries if query.id in queries)
+        contenders = (replace(one, setting=over_queries(one.setting, queries)) for one in self.contenders)
+        return replace(self, contenders=tuple(contenders), queries=chosen)
+
     def with_hits(self) -> ComparisonSet:
         """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
         folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
@@ -183,7 +189,7 @@ def contest_of(
     meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
     """
     entries, meant = read_entries(references, settings, baseline, Path(directory))
-    agreement = agreement_of(entries, primary, metrics, common=common)
+    agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         (entry,) = entries
@@ -205,6 +211,25 @@ def contest_of(
     kept = [name for name in contest.metrics if metrics is not None or name == contest.primary or known[name].any()]
     warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(contest, known[contest.primary])]
     return replace(contest, metrics=tuple(kept), warnings=(*warnings, *_without_partner(contest)))
+
+
+def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comparability:
+    """The same without queries by whose scores a search chose settings of one of the reports: they void any test."""
+    warnings = list(agreement.warnings)
+    queries = agreement.queries
+    for entry in entries:
+        search = entry.report.search
+        if search is not None and search.is_adaptive:
+            held_out = set(search.held_out)
+            queries = tuple(query for query in queries if query.id in held_out)
+            message = (
+                f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
+                "chose these settings, so that no test on them is valid."
+            )
+            warnings.append(ReportWarning(WarningCode.HELD_OUT, message))
+    if not queries:
+        raise ComparisonError("no query is left that none of the searches has chosen settings by.")
+    return replace(agreement, queries=queries, warnings=tuple(warnings))
 
 
 def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[ComparedSetting]:

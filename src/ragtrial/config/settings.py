@@ -182,11 +182,13 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
                 message = f"setting {name!r} is the same as {first.name!r}; {once}."
                 warnings[ReportWarning(WarningCode.EQUAL_SETTINGS, message)] = None
     made = list(settings.values())
+    if config.sweep and config.search:  # which tries the values of axes later
+        reaching |= {key for key in config.sweep.named_keys() if any(one.is_reached(key) for one in made)}
     if config.sweep and names:
         faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, names, made, reaching)]
         if faults:
             raise ConfigError(*faults)
-        warnings |= dict.fromkeys(_unreached(config.sweep, made))
+        warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, made))
     return made, list(warnings)
 
 

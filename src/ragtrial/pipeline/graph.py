@@ -41,7 +41,7 @@ class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
 
     ``unit`` is what rankings are of: documents, or, for passages in them, chunks. ``latency`` measures single queries,
-    drawn with ``seed``.
+    drawn with ``seed``. Rankings are as deep as the settings ``later``, which are not run, will need them, too.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Graph:
         *,
         latency: bool = False,
         seed: int = 0,
+        later: Sequence[Setting] = (),
     ) -> None:
         self.corpus = corpus
         self.settings = settings
@@ -60,6 +61,7 @@ class Graph:
         self.unit: Unit = unit
         self._latency = latency
         self._seed = seed
+        self._later = later
         self._runs: dict[Setting, SettingRun] = {}
 
     @cached_property
@@ -77,7 +79,7 @@ class Graph:
             for part in setting.parts:
                 want(part, Depth(candidates=setting.depth_of_parts))
 
-        for setting in self.settings:
+        for setting in (*self.settings, *self._later):
             for one in filter(None, (setting, exact_twin(setting))):
                 want(one, Depth(units=setting.retriever.top_k))
         return found

@@ -52,7 +52,7 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
-    settings = [_setting_part(one) for one in scored]
+    settings = [setting_part(one) for one in scored]
     told += latency_warnings({one.name: one.latency for one in settings})
     told += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
     told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
@@ -302,7 +302,8 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _setting_part(scored: Scored) -> schema.SettingPart:
+def setting_part(scored: Scored) -> schema.SettingPart:
+    """What the report has of a setting."""
     result, lengths = scored.result, scored.graded.lengths
     ranked, setting, health = result.ranked, result.setting, result.diagnostics.health
     skipped, top_k = ranked.candidates.skipped, setting.retriever.top_k

@@ -311,3 +311,18 @@ class DatasetPart(Part):
     labels_fingerprint: str
     judged_whole: dict[str, SpanPart] = Field(default={})
     """Under unit: span, the documents that are judged without a quote, and where the text of each begins and ends."""
+
+
+class SearchedPart(Part):
+    """How the settings of the report were chosen; search.json beside it says what came of that."""
+
+    method: str
+    is_adaptive: bool
+    """Whether settings were chosen by scores on the queries that are not held out: those void any test."""
+
+    baseline: str
+    winner: str | None
+    """Null where no setting meets what the search was limited to."""
+
+    held_out: list[str]
+    """The ids of queries that no choice has looked at; without any, all queries count for the choice."""

@@ -76,7 +76,7 @@ def with_(old: str, new: str) -> str:
 
 KINDS = ", ".join
 TOP_LEVEL = (
-    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, "
+    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, search, evaluators, output, workspace, "
     "latency, seed"
 )
 EVALUATORS = (

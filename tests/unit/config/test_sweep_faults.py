@@ -9,7 +9,10 @@ import pytest
 
 from sweeps import BASE, combined, faults_of, read, written
 
-SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
+SHAPES = (
+    "an axis is a list of values, {range: [start, stop, step]}, {between: [lowest, highest]}, or "
+    "{share: 0.2, of: chunker.size}"
+)
 SIZE_200 = {"chunker.size": 200}
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 CHUNKER = "kind, unit, tokenizer, measure, size, overlap, separators, keep, preset"
