@@ -223,10 +223,10 @@ class RetrievalEvaluator:
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
-        last = {one.embedder: place for place, setting in enumerate(self.settings) for one in setting.tree()}
+        last = {one.embedder.whole: place for place, setting in enumerate(self.settings) for one in setting.tree()}
         for place, setting in enumerate(self.settings):
             yield setting
-            for embedder in {one.embedder for one in setting.tree()}:
+            for embedder in {one.embedder.whole for one in setting.tree()}:
                 if last[embedder] == place:
                     self.corpus.resources.release(embedder)
 

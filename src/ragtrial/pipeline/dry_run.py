@@ -102,7 +102,9 @@ class _Walk:
         """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
-            yield from (stage for stage in (one.chunks, texts, one.embeddings, one.index) if stage)
+            is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
+            whole = one.embeddings.whole if one.embeddings and is_cut and self._own_missing(one.embeddings) else None
+            yield from (stage for stage in (one.chunks, texts, whole, one.embeddings, one.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield from self._with_parts(run.latency)

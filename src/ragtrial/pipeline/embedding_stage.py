@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.embedders.base import truncated
 from ragtrial.components.vector_checks import NormStatistics, VectorHealth
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
@@ -17,6 +19,8 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
+
+_BLOCK = 2**20  # numbers that are cut at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +62,28 @@ class LengthStage(Stage[Counts]):
         return read_array(folder / "lengths.npy")
 
 
-@dataclass(eq=False)
-class EmbeddingStage(Stage[Embeddings]):
-    """The vectors of all chunks; of these the cache of the model's vectors has some, perhaps, from other stages."""
+class VectorStage(Stage[Embeddings]):
+    """Vectors of all chunks, as they are searched."""
 
-    kind = "embeddings"
     shown_as = "embeddings"
     is_searched = True
+
+    resources: Resources
+    setting: Setting
+    whole: EmbeddingStage
+    """That of the model's own vectors: itself, unless they are cut."""
+
+    def load(self, folder: Path) -> Embeddings:
+        self.resources.mark_vectors(self.setting.embedder)
+        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
+        return Embeddings(read_array(folder / "vectors.npy"), health)
+
+
+@dataclass(eq=False)
+class EmbeddingStage(VectorStage):
+    """The vectors that the model makes; the cache has some of them, perhaps, from other stages."""
+
+    kind = "embeddings"
 
     resources: Resources
     texts: ContextStage
@@ -72,11 +91,13 @@ class EmbeddingStage(Stage[Embeddings]):
     setting: Setting
 
     def __post_init__(self) -> None:
+        self.whole = self
         self.needs = (self.texts, self.lengths)
-        self._embedder = self.resources.embedder(self.setting.embedder)
+        self._embedder = self.resources.embedder(self.setting.embedder.whole)
         self.rate = f"embedding {self._embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
-        options, summary = self.setting.embedder.model_dump(mode="json"), self.setting.embedder.summary()
+        embedder = self.setting.embedder.whole
+        options, summary = embedder.model_dump(mode="json"), embedder.summary()
         self.title = f"embeddings ({summary})"
         self.label = str(options.get("model") or options.get("function") or summary).rpartition("/")[2]
 
@@ -90,16 +111,8 @@ class EmbeddingStage(Stage[Embeddings]):
         embedder = self._embedder
         with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
             made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
-            seen = NormStatistics()
-            write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(texts), made.dimension))
-        health = seen.health(len(texts), made.distinct, made.dimension)
-        write_text(folder / "health.json", json.dumps(asdict(health)))
+            _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct)
         self.resources.rates.note(self.rate, made.amount, made.seconds)
-
-    def load(self, folder: Path) -> Embeddings:
-        self.resources.mark_vectors(self.setting.embedder)
-        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
-        return Embeddings(read_array(folder / "vectors.npy"), health)
 
     def amount(self, known: Known) -> Amount:
         texts, chunks = known(self.needs[0]), self.needs[0].amount(known)
@@ -108,3 +121,40 @@ class EmbeddingStage(Stage[Embeddings]):
         units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
         seconds = self.resources.rates.seconds(self.rate, units * to_do / max(1, chunks.count))
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds)
+
+
+@dataclass(eq=False)
+class TruncationStage(VectorStage):
+    """The first numbers of the vectors of another stage: no text is embedded for it."""
+
+    kind = "truncated"
+
+    resources: Resources
+    whole: EmbeddingStage
+    setting: Setting
+    dimensions: int
+
+    def __post_init__(self) -> None:
+        self.needs = (self.whole,)
+        self.title = f"embeddings ({self.setting.embedder.summary()})"
+        self.label = f"{self.whole.label}, {self.dimensions} dimensions"
+
+    def inputs(self) -> Inputs:
+        return {"embedder.dimensions": self.dimensions}
+
+    def build(self, folder: Path, embeddings: Embeddings) -> None:
+        matrix, rows = embeddings.matrix, max(1, _BLOCK // max(1, embeddings.matrix.shape[1]))
+        normalize, dimension = self.setting.embedder.normalize, min(self.dimensions, matrix.shape[1])
+        starts = range(0, len(matrix), rows)
+        blocks = (truncated(matrix[at : at + rows], self.dimensions, normalize=normalize) for at in starts)
+        _write(folder, blocks, (len(matrix), dimension), embeddings.health.distinct_texts)
+
+    def amount(self, known: Known) -> Amount:
+        return replace(self.whole.amount(known), unit="vectors", seconds=0.0)
+
+
+def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int) -> None:
+    """Write vectors of so many ``distinct`` texts, and what they are like."""
+    seen = NormStatistics()
+    write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
+    write_text(folder / "health.json", json.dumps(asdict(seen.health(shape[0], distinct, shape[1]))))

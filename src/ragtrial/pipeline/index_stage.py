@@ -16,7 +16,7 @@ from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
 from ragtrial.errors import StoreError
 from ragtrial.pipeline.context_stage import ContextStage
-from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
+from ragtrial.pipeline.embedding_stage import Embeddings, VectorStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
 
@@ -34,7 +34,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     resources: Resources
     texts: ContextStage
-    embeddings: EmbeddingStage
+    embeddings: VectorStage
     setting: Setting
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     def identity(self) -> str:
         key = self.key()
-        if self.store.is_exact:
+        if self.store.is_repeatable:
             return key
         build = self.resources.workspace.build_id(self.kind, key)
         if not build:
@@ -62,7 +62,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
-        description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
+        description = {**self.store.model_dump(mode="json", exclude_none=True), "vectors": len(texts)}
         if self.store.is_exact:
             return description
         return {**description, "id": sealed.id, "bytes": sealed.size}
@@ -102,7 +102,7 @@ def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[In
     found: dict[IndexStage, Index] = {}
     with ExitStack() as held:
         for key, (one, *_) in sorted(stages_by_key.items()):  # in one order: no process waits for one that waits for it
-            if not one.store.is_exact:
+            if not one.store.is_repeatable:
                 what = f"the {one.store.kind} index of {one.setting_name}"
                 held.enter_context(workspace.lock(f"open-{key}", what))
         for equal in stages_by_key.values():

@@ -210,6 +210,9 @@ class CostsPart(Part):
     index_bytes: int | None
     """What its index takes on the disk; exact search has the vectors themselves."""
 
+    vector_bytes: int | None = None
+    """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
+
 
 class BudgetPart(Part):
     """The scores of the first hits that fit into a context of so many tokens together."""

@@ -68,6 +68,15 @@ class Store(Options):
         """Whether a search always finds the nearest; two builds then give the same rankings."""
         return False
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether two builds of the same vectors find the same."""
+        return self.is_exact
+
+    def vector_bytes(self, dimension: int) -> int:
+        """How many bytes of each vector are searched."""
+        return 4 * dimension
+
     def width(self, depth: int) -> int | None:
         """How widely a search for ``depth`` hits looks; None where that changes nothing, as in exact search.
 
