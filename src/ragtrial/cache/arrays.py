@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
-from ragtrial.rankings import Floats
 
 MAPPED_ABOVE = 64 * 1024
 """Bytes. An array of no more is read."""

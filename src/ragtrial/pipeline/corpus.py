@@ -95,7 +95,7 @@ class Corpus:
             setting.chunker.check()
             self.resources.unit_tokenizer(setting)
         if "embedder" in setting.reached_by:
-            self.resources.embedder(setting.embedder).check_dimensions()
+            self.resources.embedder(setting.embedder).check()
         list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
-from ragtrial.components.vector_checks import NormStatistics, VectorHealth
+from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.context_stage import ContextStage
@@ -75,7 +77,7 @@ class VectorStage(Stage[Embeddings]):
 
     def load(self, folder: Path) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
-        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
+        health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
         return Embeddings(read_array(folder / "vectors.npy"), health)
 
 
@@ -111,8 +113,20 @@ class EmbeddingStage(VectorStage):
         embedder = self._embedder
         with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
             made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
-            _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct)
+            near = self._nearness(texts)
+            _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct, near)
         self.resources.rates.note(self.rate, made.amount, made.seconds)
+
+    def _nearness(self, texts: IndexedTexts) -> Nearness:
+        """How near vectors of some texts are to those of the embedder's reference, if it has one."""
+        reference = self._embedder.embedder.reference
+        if reference is None:
+            return None
+        positions = np.unique(np.linspace(0, len(texts) - 1, SAMPLED, dtype=np.int64)) if len(texts) else ()
+        sample = list(texts.indexed_texts([int(position) for position in positions]))
+        exact = self.resources.embedder(reference).embed_documents(sample)
+        self.resources.release(reference)
+        return nearness(self._embedder.embed_documents(sample), exact) if sample else None
 
     def amount(self, known: Known) -> Amount:
         texts, chunks = known(self.needs[0]), self.needs[0].amount(known)
@@ -147,14 +161,16 @@ class TruncationStage(VectorStage):
         normalize, dimension = self.setting.embedder.normalize, min(self.dimensions, matrix.shape[1])
         starts = range(0, len(matrix), rows)
         blocks = (truncated(matrix[at : at + rows], self.dimensions, normalize=normalize) for at in starts)
-        _write(folder, blocks, (len(matrix), dimension), embeddings.health.distinct_texts)
+        health = embeddings.health
+        _write(folder, blocks, (len(matrix), dimension), health.distinct_texts, health.nearness)
 
     def amount(self, known: Known) -> Amount:
         return replace(self.whole.amount(known), unit="vectors", seconds=0.0)
 
 
-def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int) -> None:
+def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:
     """Write vectors of so many ``distinct`` texts, and what they are like."""
     seen = NormStatistics()
     write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
-    write_text(folder / "health.json", json.dumps(asdict(seen.health(shape[0], distinct, shape[1]))))
+    health = replace(seen.health(shape[0], distinct, shape[1]), nearness=near)
+    write_text(folder / "health.json", json.dumps(asdict(health)))

@@ -53,6 +53,18 @@ class Embedder(Options):
         whole.model_fields_set.discard("dimensions")  # it names nothing that was chosen
         return whole
 
+    def check(self) -> None:
+        """Raise InputError if it can be seen now that the model will not load."""
+
+    @property
+    def reference(self) -> Self | None:
+        """The embedder whose vectors these only come near to, as by a smaller number format; None if there is none."""
+        return None
+
+    def faster(self) -> str | None:
+        """What would embed much faster on this machine, None if nothing is known to."""
+        return None
+
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
         """What is put before every query, and before every text of a document."""

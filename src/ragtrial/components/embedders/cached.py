@@ -121,8 +121,9 @@ class CachedEmbedder:
         other.embedder = embedder
         return other
 
-    def check_dimensions(self) -> None:
-        """Raise InputError if the vectors are known to have fewer numbers than the config asks for."""
+    def check(self) -> None:
+        """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
+        self.embedder.check()
         wanted, known = self.embedder.cut_to, self._whole_dimension()
         if wanted is not None and known is not None and wanted > known:
             raise InputError(too_many(wanted, known))

@@ -195,7 +195,7 @@ class ExactIndex:
 
 
 class HammingIndex(ExactIndex):
-    """Vectors of bits in bytes, uint8 (units, bytes), compared with queries of bits: scores are minus their distance."""
+    """Vectors of bits in bytes, uint8 (units, bytes), compared with queries of bits: scores are minus what differs."""
 
     def __init__(self, vectors: Vectors) -> None:
         super().__init__(vectors, "ip")

@@ -47,8 +47,8 @@ class CostsView(View["TradeoffsPart"]):
 def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
     """One row per setting, best first; no row where no cost is known.
 
-    Bytes per vector are shown where they differ. A * behind a cost: none is as good and as cheap, and better in one of the two; in the last column: the same for all
-    costs together. What is not known is a dash.
+    A * behind a cost: none is as good and as cheap, and better in one of the two; in the last column: the same for all
+    costs together. What is not known is a dash. Bytes per vector are shown where they differ.
     """
     cutoff = "" if tradeoffs.k is None else f"@{tradeoffs.k}"
     titles: dict[CostName, str] = {
