@@ -1,4 +1,4 @@
-"""Other engines and number formats run the same model: near to torch in float32, measured, and refused where none is."""
+"""Other engines and number formats run the same model: near to torch in float32, and refused where there is none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import write_experiment
+from experiments import python, write_experiment
 from ragtrial.components.embedders import backends
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -40,16 +40,31 @@ def test_another_backend_in_float32_makes_the_vectors_of_torch(backend: str, tin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "precision"), [("torch", "bfloat16"), ("openvino", "int8")])
+@pytest.mark.parametrize(
+    ("backend", "precision"), [("torch", "bfloat16"), ("openvino", "bfloat16"), ("openvino", "int8")]
+)
 def test_a_smaller_number_format_makes_vectors_that_are_near(
     backend: str, precision: str, tiny_model: Path, tmp_path: Path
 ) -> None:
+    if backend == "openvino" and precision == "bfloat16" and not backends.has_fast_bfloat16():
+        pytest.skip("this processor has no bfloat16")
     made = vectors(tiny_model, tmp_path, backend=backend, precision=precision)
     exact = vectors(tiny_model, tmp_path)
     assert (made != exact).any()
     near = nearness(made, exact)
     assert near is not None
     assert near[1] > 0.995
+
+
+@pytest.mark.slow
+def test_openvino_does_not_report_its_use(tiny_model: Path) -> None:
+    """It would at its import, over the network."""
+    code = (
+        "import sys; from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder as S\n"
+        "S(model=sys.argv[1], device='cpu', backend='openvino', precision='int8').load()\n"
+        "print({name: held for name, held in sys.modules.items() if 'openvino_telemetry' in name})"
+    )
+    assert python(code, tiny_model).stdout == "{'openvino_telemetry': None}\n"
 
 
 def test_vectors_of_different_backends_and_precisions_never_mix(tiny_model: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sentence_transformers.util.quantization import quantize_embeddings
 from sentence_transformers.util.tensor import truncate_embeddings
 
 from experiments import Experiment, write_experiment
+from ragtrial import Report
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -55,14 +56,9 @@ def unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def hits_of(experiment: Experiment, setting: str) -> dict[str, list[str]]:
-    results = experiment.folder / "results" / "kitchen"
-    newest = (results / "latest").read_text(encoding="utf-8").strip()
-    rows: dict[str, list[str]] = {}
-    for line in (results / newest / "rankings" / f"{setting}.trec").read_text(encoding="utf-8").splitlines():
-        query, _, document, *_ = line.split()
-        rows.setdefault(query, []).append(document)
-    return rows
+def hits_of(report: Report, setting: str) -> dict[str, list[str]]:
+    """The documents of each query, best first."""
+    return {one.id: [hit.doc for hit in one.hits] for one in report.setting(setting).queries}
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -170,7 +166,7 @@ def test_scifact_hits_are_those_of_sentence_transformers_truncation_and_codes(
         sweep=SWEEP,
         embedder={"kind": "custom", "function": "embedding:embed", "batch_size": 256},
     )
-    run_experiment(experiment.config())
+    report = run_experiment(experiment.config())
     assert max(Counter(experiment.embedded()).values()) == 1
 
     rows = [json.loads(line) for line in (shared_data / "scifact" / "corpus.jsonl").open(encoding="utf-8")]
@@ -181,7 +177,7 @@ def test_scifact_hits_are_those_of_sentence_transformers_truncation_and_codes(
         units = unit(truncate_embeddings(corpus, cut)) if cut < 32 else corpus
         ranges = np.stack([units.min(axis=0), units.max(axis=0)])
         for kind, precision in (("int8", "int8"), ("binary", "ubinary")):
-            found = hits_of(experiment, f"dense-{cut}-{kind}")
+            found = hits_of(report, f"dense-{cut}-{kind}")
             queries = counted([asked[name] for name in found])
             queries = unit(truncate_embeddings(queries, cut)) if cut < 32 else queries
             of_queries, of_units = (quantize_embeddings(one, precision, ranges=ranges) for one in (queries, units))  # type: ignore[arg-type]

@@ -188,6 +188,8 @@ WRONG = [
      f"9:1: unknown key 'overlap'. Allowed here: {TOP_LEVEL}."),
     ("a retriever's key at the top", CONFIG + "top_k: 20\n",
      f"9:1: unknown key 'top_k'. Allowed here: {TOP_LEVEL}."),
+    ("key of another kind", CONFIG + "store: {kind: chroma, quantize: int8}\n",
+     "9:23: unknown key 'quantize' in store. That is an option of kind: exact. Allowed here: kind, space, hnsw."),
     ("unknown key deeper down", CONFIG + "evaluators:\n  ordr_aware: {}\n",
      f"10:3: unknown key 'ordr_aware' in evaluators. Did you mean 'order_aware'? Allowed here: {EVALUATORS}."),
     ("unknown key of a kind", with_("{kind: exact}", "{kind: chroma, hnsw: {ef_serach: 3}}"),

@@ -9,15 +9,18 @@ import contextlib
 import importlib.util
 import io
 import logging
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragtrial.errors import EmbedderError, InputError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from sentence_transformers import SentenceTransformer
 
 Backend = Literal["torch", "onnx", "openvino"]
@@ -90,6 +93,8 @@ def convert(model: SentenceTransformer, backend: Backend, precision: Precision) 
 
 
 def _openvino(transformer: Any, sample: dict[str, Any], precision: Precision) -> _Run:
+    # It reports its use over the network as soon as it is imported, and so does NNCF; without this package they do not.
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     import openvino
 
     core = openvino.Core()

@@ -136,7 +136,9 @@ class SentenceTransformerEmbedder(Embedder):
         import torch  # isort: skip
 
         folder = self._folder
-        kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
+        # What another backend converts must have float32: it rounds by itself, and far better.
+        is_small = self.backend == "torch" and self.precision == "bfloat16"
+        kwargs = {"dtype": torch.bfloat16 if is_small else torch.float32}
         try:
             with _without_bars():
                 model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)

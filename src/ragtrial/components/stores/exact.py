@@ -199,11 +199,9 @@ class HammingIndex(ExactIndex):
 
     def __init__(self, vectors: Vectors) -> None:
         super().__init__(vectors, "ip")
-        self._words = np.dtype(next(word for word in ("u8", "u4", "u2", "u1") if self._is_of(np.dtype(word).itemsize)))
+        width = self._matrix.shape[1]
+        self._words = np.dtype(next(word for word in ("u8", "u4", "u2", "u1") if width % np.dtype(word).itemsize == 0))
         self._bits = np.ascontiguousarray(self._matrix).view(self._words) if self._matrix.size else self._matrix
-
-    def _is_of(self, size: int) -> bool:
-        return self._matrix.shape[1] % size == 0
 
     def _near(self, queries: Floats, block: slice) -> Floats:
         asked, units = self._asked(queries), np.ascontiguousarray(self._bits[block].T)

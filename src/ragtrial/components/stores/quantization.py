@@ -114,13 +114,14 @@ class Quantizer:
         """The codes of rows that were ``scaled``."""
         if self.ranges is None:
             return np.packbits(vectors > 0, axis=-1)
-        return (np.clip(np.floor((vectors - self.ranges[0]) / self._steps), 0, 255) - 128).astype(np.int8)
+        steps = np.clip(np.floor((vectors - self.ranges[0]) / self._steps), 0, 255)
+        return np.asarray(steps - 128, dtype=np.int8)
 
     def decoded(self, codes: CodeRows) -> npt.NDArray[np.float64]:
         """What codes stand for, float64 (rows, dimension): the start of each step, or 0 and 1."""
         if self.ranges is None:
             return np.unpackbits(codes, axis=-1, count=self.dimension).astype(np.float64)
-        return (codes.astype(np.float64) + 128) * self._steps + self.ranges[0]
+        return np.asarray((codes.astype(np.float64) + 128) * self._steps + self.ranges[0])
 
     @property
     def _steps(self) -> Floats:
