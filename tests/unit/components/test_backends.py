@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import sys
@@ -89,7 +90,7 @@ def test_what_is_not_to_be_had_is_refused_with_its_reason(options: dict[str, Any
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None if name == "nncf" else name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nncf" else name)
     with pytest.raises(InputError, match=r"needs nncf; install it by `pip install 'ragtrial\[openvino\]'`"):
         SentenceTransformerEmbedder(backend="openvino", precision="int8").check()
 

@@ -184,7 +184,8 @@ def test_scifact_hits_are_those_of_sentence_transformers_truncation_and_codes(
             found = hits_of(report, f"dense-{cut}-{kind}")
             queries = counted([asked[name] for name in found])
             queries = unit(truncate_embeddings(queries, cut)) if cut < 32 else queries
-            of_queries, of_units = (quantize_embeddings(one, precision, ranges=ranges) for one in (queries, units))  # type: ignore[arg-type]
+            made = [quantize_embeddings(one, precision, ranges=ranges) for one in (queries, units)]  # type: ignore[arg-type]
+            of_queries, of_units = map(np.asarray, made)
             same = []
             for query, code, hits in zip(queries, of_queries, found.values(), strict=True):
                 if kind == "int8":

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 FASTER = (
-    "embedder.precision: bfloat16 embeds about 2.5 times as fast on this processor, backend: openvino with it up to "
-    "4 times; the report says how near the vectors are"
+    "embedder.precision: bfloat16 embeds about twice as fast on this processor, with backend: openvino four times as "
+    "fast or more; the report says how near the vectors are"
 )
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
