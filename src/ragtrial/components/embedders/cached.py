@@ -90,6 +90,10 @@ class _Model:
                 self._encode = self._embedder.load()
             return self._encode
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._encode is not None
+
     def release(self) -> None:
         self._encode = None
         self.is_known = False
@@ -142,6 +146,11 @@ class CachedEmbedder:
     def _cut(self, vectors: Floats) -> Floats:
         dimensions = self.embedder.cut_to
         return vectors if dimensions is None else truncated(vectors, dimensions, normalize=self.embedder.normalize)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model takes memory now."""
+        return self._model.is_loaded
 
     def release(self) -> None:
         """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""

@@ -57,8 +57,8 @@ class SentenceTransformerEmbedder(Embedder):
     """cpu, cuda, mps, ... (default: the best that is there)."""
 
     backend: Backend = "torch"
-    """What runs the model: torch, onnx or openvino. The last two run on the processor, with an extra of their name
-    (`pip install 'ragtrial[openvino]'`); the model is converted when it is loaded."""
+    """The engine that runs the model: torch, onnx or openvino. The last two run on the processor, need the extra of
+    their name, and convert the model when it is loaded."""
 
     precision: Precision = "float32"
     """The number format of the model: float32, bfloat16 (torch, openvino) or int8 (openvino: weights of one byte). The
