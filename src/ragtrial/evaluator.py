@@ -260,10 +260,10 @@ class RetrievalEvaluator:
         """The settings in the order of the config; a model leaves the memory after the last setting that needs it,
         unless this was made by ``over``.
         """
-        last = {one.embedder: place for place, setting in enumerate(self.settings) for one in setting.tree()}
+        last = {one.embedder.whole: place for place, setting in enumerate(self.settings) for one in setting.tree()}
         for place, setting in enumerate(self.settings):
             yield setting
-            for embedder in () if self._keeps_models else {one.embedder for one in setting.tree()}:
+            for embedder in () if self._keeps_models else {one.embedder.whole for one in setting.tree()}:
                 if last[embedder] == place:
                     self.corpus.resources.release(embedder)
 

@@ -82,6 +82,8 @@ class Setting:
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
         reach = {name: _whole(getattr(self, name)) for name in sorted(self.reached_by)}
+        if "embedder" in reach and "embedder" not in self.retriever.reached_by:
+            reach["embedder"] = _whole(self.embedder.whole)
         own = [self.retriever.identity(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
@@ -117,7 +119,9 @@ class Setting:
         """Whether the option of the config with that dotted name changes what it returns."""
         head, _, rest = axis.partition(".")
         if head in REACHING:
-            mine = head in self.reached_by and getattr(self.retriever, head, None) is None
+            # A chunker that counts tokens has the model's tokenizer alone.
+            reached = self.retriever.reached_by if axis == "embedder.dimensions" else self.reached_by
+            mine = head in reached and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)
         entry, _, option = rest.partition(".")
         if head == "retrievers" and entry == self.entry:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ragtrial.cache.seals import Seal
 from ragtrial.cache.workspace import DAMAGE
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
+from ragtrial.pipeline.embedding_stage import EmbeddingStage
 from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
@@ -20,6 +21,11 @@ from ragtrial.pipeline.retrieval import skipped_in
 from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
 
 T = TypeVar("T")
+
+_LONG = 60
+"""Seconds of embedding that are worth advice, or about as many texts where it is not known how long they take."""
+
+_MANY_TEXTS = 2_000
 
 KINDS = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
 """The order of work."""
@@ -53,6 +59,8 @@ class DryRun:
     settings: tuple[str, ...]
     stages: tuple[PlannedStage, ...]
     workspace: str
+    advice: tuple[str, ...] = ()
+    """What would make it much faster."""
 
     @property
     def to_do(self) -> list[PlannedStage]:
@@ -72,8 +80,9 @@ class DryRun:
 def dry_run(experiment: str, graph: Graph, *, audit: bool = False) -> DryRun:
     """What a run of ``graph`` would do; ``audit`` compares indexes of many vectors with exact search, too."""
     settings = tuple(setting.name for setting in graph.settings)
-    stages = tuple(_Walk(graph, audit=audit).stages())
-    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root))
+    walk = _Walk(graph, audit=audit)
+    stages = tuple(walk.stages())
+    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), walk.advice())
 
 
 class _Walk:
@@ -98,11 +107,24 @@ class _Walk:
         yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
         yield from (stage for kind in KINDS for stage in found if stage.kind == kind)
 
+    def advice(self) -> tuple[str, ...]:
+        """What would embed faster, where that takes long enough to matter."""
+        found = dict[str, None]()
+        for stage in self._settings:
+            if isinstance(stage, EmbeddingStage) and self._lacking(stage):
+                amount, faster = stage.amount(self), stage.setting.embedder.faster()
+                is_long = amount.to_do >= _MANY_TEXTS if amount.seconds is None else amount.seconds >= _LONG
+                if faster and is_long:
+                    found[f"{stage.label}: {faster}."] = None
+        return tuple(found)
+
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
         """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
-            yield from (stage for stage in (one.chunks, texts, one.embeddings, one.index) if stage)
+            is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
+            whole = one.embeddings.whole if one.embeddings and is_cut and self._own_missing(one.embeddings) else None
+            yield from (stage for stage in (one.chunks, texts, whole, one.embeddings, one.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield from self._with_parts(run.latency)

@@ -36,12 +36,15 @@ class Resources:
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The one for all settings with this embedder. Raises ModelNotFoundError."""
         with self._lock:
+            whole = embedder.whole
+            if whole not in self._embedders:
+                self._embedders[whole] = CachedEmbedder(whole, self.workspace.root / "vectors", self.digest)
             if embedder not in self._embedders:
-                self._embedders[embedder] = CachedEmbedder(embedder, self.workspace.root / "vectors", self.digest)
+                self._embedders[embedder] = self._embedders[whole].cut(embedder)
             return self._embedders[embedder]
 
     def release(self, embedder: Embedder) -> None:
-        """Let go of the model of ``embedder``: no later setting needs it."""
+        """Let go of the model of ``embedder``: no later setting needs it, cut to whatever dimensions."""
         if embedder in self._embedders:
             self._embedders[embedder].release()
 

@@ -245,13 +245,17 @@ class Results:
         exact index is its vectors.
         """
         embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
+        searched_bytes = dict[str, int]()
         for one in stages.tree():
             if one.index is not None and one.embeddings is not None and one.lengths is not None:
                 tokens = int(self.graph.corpus.runner.artefact(one.lengths).sum())
-                embedding[one.embeddings.spec] = self.graph.corpus.resources.rates.seconds(one.embeddings.rate, tokens)
+                whole = one.embeddings.whole
+                embedding[whole.spec] = self.graph.corpus.resources.rates.seconds(whole.rate, tokens)
                 searched = one.embeddings if one.index.store.is_exact else one.index
                 sizes[searched.spec] = self._size_and_seconds(searched.kind, searched.key())[0]
                 indexing[one.index.spec] = self._size_and_seconds(one.index.kind, one.index.key())[1]
+                dimension = self.graph.corpus.runner.artefact(one.embeddings).health.dimension
+                searched_bytes[one.index.spec] = one.index.store.vector_bytes(dimension)
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
@@ -260,6 +264,7 @@ class Results:
             embedding_seconds=_sum(embedding.values()),
             indexing_seconds=_sum(indexing.values()),
             index_bytes=None if size is None else int(size),
+            vector_bytes=sum(searched_bytes.values()) or None,
         )
 
     def _size_and_seconds(self, kind: str, name: str) -> tuple[int | None, float | None]:

@@ -194,6 +194,10 @@ class HealthPart(Part):
     longest: float
     """The length of the longest vector."""
 
+    nearness: tuple[float, float] | None = None
+    """The cosine with vectors of the model in float32, for a sample of texts: mean and lowest; null where they are made
+    so."""
+
 
 class ContextPart(Part):
     """How much text the first k hits are, mean over queries."""
@@ -218,6 +222,9 @@ class CostsPart(Part):
 
     index_bytes: int | None
     """What its index takes on the disk; exact search has the vectors themselves."""
+
+    vector_bytes: int | None = None
+    """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
 
 
 class BudgetPart(Part):

@@ -40,7 +40,7 @@ def total_lines(plan: DryRun) -> list[str]:
         said.append("~ estimated from the size of the documents")
     if plan.unknown:
         said.append("? not known yet: the first run measures it")
-    return said
+    return [*said, *plan.advice]
 
 
 def plan_json(plan: DryRun) -> dict[str, Any]:
@@ -65,6 +65,7 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
         "to_do": len(plan.to_do),
         "seconds": plan.seconds,
         "stages_of_unknown_time": plan.unknown,
+        "advice": list(plan.advice),
     }
 
 

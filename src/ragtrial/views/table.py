@@ -145,6 +145,12 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def cells_if_different(values: Sequence[int | None]) -> list[list[str]]:
+    """One cell for each row; none where all values are the same, so that the column would say nothing."""
+    is_shown = len(set(values)) > 1
+    return [[number(value, 0)] if is_shown else [] for value in values]
+
+
 def mean_text(mean: AnyMean, n: int) -> str:
     """A mean; one over another number of queries than ``n`` has its own in brackets."""
     return number(mean.mean) + (f" ({mean.n:,})" if mean.mean is not None and mean.n != n else "")

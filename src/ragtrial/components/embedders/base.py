@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,10 @@ class Embedder(Options):
     normalize: bool = True
     """Scale every vector to length 1."""
 
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    """Use only the first so many numbers of every vector, scaled again where `normalize` is true; all values share one
+    embedding pass (default: the whole vectors)."""
+
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model gets at once; affects speed and memory, not results."""
 
@@ -37,6 +41,32 @@ class Embedder(Options):
 
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+
+    @property
+    def cut_to(self) -> int | None:
+        """How many numbers are used of every vector of the cache; None for all."""
+        return self.dimensions
+
+    @property
+    def whole(self) -> Self:
+        """The embedder of the vectors in the cache, which are not cut."""
+        if self.cut_to is None:
+            return self
+        whole = self.model_copy(update={"dimensions": None})
+        whole.model_fields_set.discard("dimensions")  # it names nothing that was chosen
+        return whole
+
+    def check(self) -> None:
+        """Raise InputError if it can be seen now that the model will not load."""
+
+    @property
+    def reference(self) -> Self | None:
+        """The embedder whose vectors these only come near to, as by a smaller number format; None if there is none."""
+        return None
+
+    def faster(self) -> str | None:
+        """What would embed much faster on this machine, None if nothing is known to."""
+        return None
 
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
@@ -111,6 +141,25 @@ def normalized(vectors: Floats) -> Floats:
     """Every row scaled to length 1; a row of zeros stays one."""
     lengths = lengths_of(vectors)[:, np.newaxis]
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
+    """The first ``dimensions`` numbers of every row, with ``normalize`` scaled to length 1 again.
+
+    For models trained so that these suffice (Matryoshka representation learning, Kusupati et al. 2022); as
+    sentence-transformers does for ``truncate_dim``. Raises EmbedderError if there are fewer.
+    """
+    if dimensions > vectors.shape[1] > 0:
+        raise EmbedderError(too_many(dimensions, vectors.shape[1]))
+    if dimensions == vectors.shape[1]:
+        return vectors
+    first = np.ascontiguousarray(vectors[:, :dimensions])
+    return normalized(first) if normalize else first
+
+
+def too_many(dimensions: int, dimension: int) -> str:
+    """What is wrong with ``dimensions`` of vectors that have only ``dimension`` numbers."""
+    return f"embedder.dimensions is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
 
 
 def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:

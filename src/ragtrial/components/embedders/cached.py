@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +15,8 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.base import Embedder, Encode, checked, normalized
-from ragtrial.errors import EmbedderError
+from ragtrial.components.embedders.base import Embedder, Encode, checked, normalized, too_many, truncated
+from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
 _MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
@@ -73,8 +74,35 @@ class Embedded:
         return len(_first_of_each(self.keys))
 
 
+class _Model:
+    """The model of an embedder, loaded when it is first needed."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._encode: Encode | None = None
+        self.lock = Lock()
+        self.is_known = False
+        """Whether it is the one whose vectors are in the cache."""
+
+    def loaded(self) -> Encode:
+        with self.lock:
+            if self._encode is None:
+                self._encode = self._embedder.load()
+            return self._encode
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._encode is not None
+
+    def release(self) -> None:
+        self._encode = None
+        self.is_known = False
+
+
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
+
+    The vectors that it gives are cut to ``embedder.dimensions``; those that it keeps, and all of ``embed``, are whole.
 
     ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
     hashes the model's files. Raises ModelNotFoundError.
@@ -87,30 +115,46 @@ class CachedEmbedder:
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
-        self._lock = Lock()
         self._filling = Lock()
-        self._encode: Encode | None = None
+        self._model = _Model(embedder)
         self._dimension: int | None = None
-        self._is_known = False
+
+    def cut(self, embedder: Embedder) -> CachedEmbedder:
+        """The same model and cache for ``embedder``, which differs in ``dimensions``."""
+        other = copy(self)
+        other.embedder = embedder
+        return other
+
+    def check(self) -> None:
+        """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
+        self.embedder.check()
+        wanted, known = self.embedder.cut_to, self._whole_dimension()
+        if wanted is not None and known is not None and wanted > known:
+            raise InputError(too_many(wanted, known))
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
-        encode = self._loaded()
-        with self._lock:  # of threads: a model works on one batch at a time
+        return self._cut(self._made(texts))
+
+    def _made(self, texts: Sequence[str]) -> Floats:
+        encode = self._model.loaded()
+        with self._model.lock:  # of threads: a model works on one batch at a time
             vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
 
-    def _loaded(self) -> Encode:
-        with self._lock:
-            if self._encode is None:
-                self._encode = self.embedder.load()
-            return self._encode
+    def _cut(self, vectors: Floats) -> Floats:
+        dimensions = self.embedder.cut_to
+        return vectors if dimensions is None else truncated(vectors, dimensions, normalize=self.embedder.normalize)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model takes memory now."""
+        return self._model.is_loaded
 
     def release(self) -> None:
         """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
-        self._encode = None
-        self._is_known = False
+        self._model.release()
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
@@ -127,9 +171,9 @@ class CachedEmbedder:
         held = self._held(text_keys(prefix + text for text in texts))
         if held is not None:
             advance(len(texts))
-            return held
+            return self._cut(held)
         embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
-        return np.concatenate(list(embedded.blocks()))
+        return self._cut(np.concatenate(list(embedded.blocks())))
 
     def _held(self, keys: Keys) -> Floats | None:
         """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
@@ -162,11 +206,11 @@ class CachedEmbedder:
             seconds = 0.0
             if len(order):
                 self._refuse_another_model(cache)
-                self._loaded()
+                self._model.loaded()
             for positions, texts in self._batches_of(source, order, lengths):
                 prefixed = [prefix + text for text in texts]
                 start = time.perf_counter()
-                vectors = self.embed_now(prefixed)
+                vectors = self._made(prefixed)
                 seconds += time.perf_counter() - start
                 cache.write(keys[positions], vectors)
                 if positions[0] == order[0]:
@@ -187,6 +231,9 @@ class CachedEmbedder:
 
     def dimension(self) -> int | None:
         """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        return self.embedder.cut_to or self._whole_dimension()
+
+    def _whole_dimension(self) -> int | None:
         if self._dimension is None and self.path.exists():
             with VectorCache(self.path) as cache:
                 self._dimension = cache.dimension()
@@ -232,18 +279,18 @@ class CachedEmbedder:
         cannot tell, as of a function that asks a service.
         """
         probe = cache.probe()
-        if self._is_known or probe is None or not self.embedder.may_change:
-            self._is_known = True
+        if self._model.is_known or probe is None or not self.embedder.may_change:
+            self._model.is_known = True
             return
         text, kept = probe
-        (made,) = self.embed_now([text])
+        (made,) = self._made([text])
         lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
         if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
             raise EmbedderError(
                 f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
             )
-        self._is_known = True
+        self._model.is_known = True
 
 
 def _keys(source: TextSource, prefix: str) -> Keys:
