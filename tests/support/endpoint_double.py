@@ -25,10 +25,10 @@ Fault = Callable[["_Handler", Any], Any]
 
 
 def vector_of(text: str, dimension: int = 16) -> Floats:
-    """The vector of a text, of length 1."""
+    """The vector of a text, of length 1.5."""
     seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
     made = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
-    return np.asarray(made / np.linalg.norm(made), dtype=np.float32)
+    return np.asarray(1.5 * made / np.linalg.norm(made), dtype=np.float32)
 
 
 def score_of(question: str, text: str) -> float:

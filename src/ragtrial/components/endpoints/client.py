@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -70,6 +71,8 @@ class Client:
             headers={**headers, "User-Agent": "ragtrial"}, limits=limits, timeout=httpx.Timeout(options.timeout)
         )
 
+        self._closing = weakref.finalize(self, self._http.close)
+
     def __enter__(self) -> Self:
         return self
 
@@ -77,7 +80,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        """Close its connections, as they are when nobody holds the client any more."""
+        self._closing()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON value that ``base_url/path`` answers to ``body``. Raises EndpointError.
