@@ -87,13 +87,17 @@ _IN_NO_PATH = re.compile("[\\0\\ud800-\\udfff]")
 
 
 class LocatedText(str):
-    """A string of a config file that knows the folder it was written in, for the paths among them."""
+    """A string of a config file that knows the folder it was written in, for the paths among them.
+
+    ``variable`` is the environment variable that it is, where it was written as ``${NAME}`` and nothing else.
+    """
 
     folder: Path
+    variable: str
 
-    def __new__(cls, text: str, folder: Path) -> Self:
+    def __new__(cls, text: str, folder: Path, variable: str = "") -> Self:
         made = super().__new__(cls, text)
-        made.folder = folder
+        made.folder, made.variable = folder, variable
         return made
 
 
@@ -249,7 +253,8 @@ _SYNONYMS = {"question": "text", "query": "text", "answer": "relevant_docs", "an
 
 _OTHER_KINDS = (
     (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
-    (("openai", "cohere", "voyage", "gemini", "ollama", "huggingface"), "custom", "For an API write a function"),
+    (("gemini", "ollama", "vllm", "tei", "infinity"), "openai", "It has an endpoint in OpenAI's form"),
+    (("huggingface", "static", "model2vec"), "sentence-transformer", "Models of the hub load in that library"),
 )
 """What other tools call a kind, ours, and why."""
 

@@ -196,6 +196,9 @@ class _Walker:
             self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
             return None, None
         value = self._meaning(resolved, is_plain=is_plain)
+        whole = _VARIABLE.fullmatch(text)
+        if whole and whole.group(2) is None and isinstance(value, LocatedText):
+            value.variable = whole.group(1)
         return value, value if resolved == text else text
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:

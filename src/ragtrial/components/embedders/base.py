@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,6 +21,16 @@ Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts."""
 
 
+class MeteredEncode(ABC):
+    """An Encode that is billed by tokens; ``tokens`` are those of all calls so far, None where nobody says."""
+
+    tokens: int | None
+
+    @abstractmethod
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        """The vectors of ``texts``."""
+
+
 class Embedder(Options):
     """A model, and how it is called."""
 
@@ -34,6 +44,20 @@ class Embedder(Options):
 
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many batches the model works on at once."""
+        return 1
+
+    @property
+    def batch_length(self) -> int | None:
+        """The length of all texts of a batch together, at most; None for no limit. See ``CachedEmbedder.lengths``."""
+        return None
+
+    def cost(self, tokens: float) -> float | None:
+        """What so many tokens cost, None if nothing is known to be paid."""
+        return None
 
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
