@@ -132,7 +132,8 @@ def simulate(cell: Cell) -> Row:
             used = np.array([one is Basis.BOTH for one in two.basis])
             counts += [(~np.isnan(found.low)).mean(), used.mean(), holds(found), holds(people), judge_holds(model)]
     tested, used_share, *rest = (counts / cell.experiments).tolist()
-    return Row(cell, tested, used_share, *rest, float(widths[0] / widths[1]), time.perf_counter() - start)
+    width = float(widths[0] / widths[1])
+    return Row(cell, tested, used_share, rest[0], rest[1], rest[2], width, time.perf_counter() - start)
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -157,8 +158,8 @@ def run(options: argparse.Namespace) -> None:
         for row in pool.map(simulate, cells(options)):
             one = row.cell
             shares = " | ".join(f"{share:.1%}" for share in (row.tested, row.used, row.holds, row.people, row.judge))
-            print(f"| {one.shape} | {one.judge} | {one.rho:g} | {one.family} | {one.queries} | {one.more:,} | {shares} | "
-                  f"{row.width:.2f} | {one.bound:.2f} |", flush=True)  # fmt: skip
+            cells_of = f"{one.shape} | {one.judge} | {one.rho:g} | {one.family} | {one.queries} | {one.more:,}"
+            print(f"| {cells_of} | {shares} | {row.width:.2f} | {one.bound:.2f} |", flush=True)
             rows.append(row)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")

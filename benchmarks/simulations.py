@@ -44,9 +44,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
-from ragtrial.comparison.verdicts import detectable_difference, queries_for
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 100

@@ -139,6 +139,10 @@ class PromptQueries(Brief):
     prompt: str | None = None
 
 
+DRAWN_AT_RANDOM, CHOSEN_BY_STAKES = "drawn-at-random", "chosen-by-stakes"
+"""Tags of queries that say how they came to be judged, which a judge's worth depends on."""
+
+
 class WarningCode(StrEnum):
     """What a warning is about: stable, for programs. ``about`` says it in a sentence."""
 
@@ -167,6 +171,7 @@ class WarningCode(StrEnum):
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
+    FEW_PEOPLE = "few-people", "People judged few questions beside a judge."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
     FEW_JUDGED = "few-judged", "Under unit: span, less than half of the hits are judged; the others count as wrong."
@@ -174,6 +179,9 @@ class WarningCode(StrEnum):
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
+    JUDGE_ALONE = "judge-alone", "A judge's grades without people's labels make no verdict."
+    JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judge's model also works inside of a setting."
+    JUDGED_IN_PART = "judged-in-part", "Questions drawn at random have texts that people did not judge."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
     LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
     LATENCY_LOADED = "latency-loaded", "Latencies were measured while other programs used the processors."
@@ -189,6 +197,7 @@ class WarningCode(StrEnum):
     NO_PHRASINGS = "no-phrasings", "A refiner of kind expand has nothing but the query to ask."
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
     NO_RELEVANT = "no-relevant", "A query has no relevant documents."
+    NOT_DRAWN_AT_RANDOM = "not-drawn-at-random", "People's questions were not, or not for certain, drawn at random."
     NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
     NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -11,7 +13,9 @@ from scipy import stats
 
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
+from ragtrial.evaluation.grading import Scores
 
+PLACES = np.arange(100)
 seeds = st.integers(0, 10**6)
 
 
@@ -72,20 +76,20 @@ def test_corrected_p_is_at_most_the_level_exactly_where_the_interval_leaves_out_
 
 
 @pytest.mark.parametrize(
-    ("people", "judge", "basis"),
+    ("judge", "basis"),
     [
-        (lambda y: y, lambda y: np.zeros_like(y), Basis.NO_SPREAD),
-        (lambda y: y, lambda y: np.where(np.arange(y.size) == 0, 1.0, 0.0)[None], Basis.NO_SPREAD),
-        (lambda y: y, lambda y: np.where(np.arange(y.size) < 2, 0.0, y), Basis.TOO_FEW_ERRORS),
-        (lambda y: y, lambda y: np.where(np.arange(y.size) < 20, y + np.sin(np.arange(y.size)), np.nan), Basis.NOT_JUDGED),
+        (np.zeros_like, Basis.NO_SPREAD),
+        (lambda y: np.where(PLACES == 0, 1.0, 0.0)[None], Basis.NO_SPREAD),
+        (lambda y: np.where(PLACES < 2, 0.0, y), Basis.TOO_FEW_ERRORS),
+        (lambda y: np.where(PLACES < 20, y + np.sin(PLACES), np.nan), Basis.NOT_JUDGED),
     ],
 )  # fmt: skip
 def test_where_a_judge_says_too_little_the_interval_is_students_from_people_alone(
-    people: object, judge: object, basis: Basis
+    judge: Callable[[Scores], Scores], basis: Basis
 ) -> None:
     everywhere = np.random.default_rng(3).standard_normal((1, 100))
     y = np.where(np.arange(100) < 20, everywhere, np.nan)
-    found = inferred(TwoPhaseSample(y, judge(everywhere)))  # type: ignore[operator]
+    found = inferred(TwoPhaseSample(y, judge(everywhere)))
     assert found.basis == [basis]
     expected = stats.ttest_1samp(y[0, :20], 0.0).confidence_interval(0.95)
     assert (found.inference.low[0], found.inference.high[0]) == pytest.approx(tuple(expected), abs=1e-9)

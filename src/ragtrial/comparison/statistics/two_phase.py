@@ -89,8 +89,8 @@ def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> 
 
     An estimate is mean(y) + b (mean f over all - mean f over people's): y are people's differences, f the judge's, b
     the slope of y on f. So it is a weighted sum of y. Its variance is that of the weighted residuals, each over the
-    root of 1 less its leverage (MacKinnon & White 1985, HC2), and b^2 times the variance of mean f over all. A judge may
-    have any error: it makes the residuals larger, and moves nothing.
+    root of 1 less its leverage (MacKinnon & White 1985, HC2), and b^2 times the variance of mean f over all. Whatever
+    a judge's error is, it makes the residuals larger and moves nothing.
 
     Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, say how the
     largest of the studentised estimates is distributed (Chernozhukov, Chetverikov & Kato 2013); its quantile is that of
@@ -140,10 +140,11 @@ def _estimate(people: Scores, judge: Scores) -> _Estimate:
 
 
 def _freedom(shares: Scores, leverage: Scores, about: Scores) -> float:
-    """The degrees of freedom of a sum of ``shares`` times squared residuals of a line fitted to equally uncertain values.
+    """The degrees of freedom of a sum of ``shares`` times the squared residuals of a fitted line.
 
-    Those of the chi-square distribution with its mean and variance: tr(A)^2 / tr(A A), A = D (I - P) with D = ``shares``
-    and the projection P = 1/n + ``about`` ``about``' (Bell & McCaffrey 2002). Near n - 2, fewer if few queries weigh most.
+    Those of the chi-square distribution with its mean and variance if all values are equally uncertain: tr(A)^2 /
+    tr(A A), A = D (I - P) with D = ``shares`` and the projection P = 1/n + ``about`` ``about``' (Bell & McCaffrey
+    2002). Near n - 2, fewer if few queries weigh most.
     """
     n = len(shares)
     mean = float(shares @ (1 - leverage))
@@ -171,7 +172,7 @@ def _basis(y: Scores, f: Scores, everywhere: int) -> Basis:
 
 
 def _largest(families: Sequence[Scores], procedure: Procedure) -> list[Scores]:
-    """The largest |z| of each family in each draw, ascending, shape (draws,); nothing for fewer than two comparisons."""
+    """The largest |z| of each family in each draw, ascending, shape (draws,); nothing for fewer than two of them."""
     made: list[list[Scores]] = [[] for _ in families]
     several = [place for place, one in enumerate(families) if len(one) > 1]
     if several:
@@ -184,7 +185,7 @@ def _largest(families: Sequence[Scores], procedure: Procedure) -> list[Scores]:
 
 def _standardised(influence: Scores) -> Scores:
     size = np.sqrt(np.square(influence).sum(axis=1, keepdims=True))
-    return np.divide(influence, size, out=np.zeros_like(influence), where=size > 0)
+    return np.asarray(np.divide(influence, size, out=np.zeros_like(influence), where=size > 0))
 
 
 def _normals(queries: int, procedure: Procedure) -> Iterator[Scores]:
