@@ -148,7 +148,7 @@ def _refuse_conflicts(base: LabelsT, now: LabelsT, changes: Sequence[Change]) ->
     for query in dict.fromkeys(map(query_of, changes)) if base.content != now.content else ():
         was, stands = base.of_query(query), now.of_query(query)
         if was != stands:
-            ours = [change for change in changes if query_of(change) == query]
+            ours = [one for one in changes if query_of(one) == query and not isinstance(one, TaggedQuery)]
             faults.append(Fault(str(base.file), message=_conflict(query, _theirs(was, stands), ours)))
     if faults:
         message = "was changed by somebody else since it was read; nothing was written."
@@ -202,7 +202,7 @@ def _own(change: Change) -> str:
     if isinstance(change, RemovedQuery):
         return "the query is removed"
     if isinstance(change, TaggedQuery):
-        return f"the query is tagged {change.tag}"
+        return f"the tag {change.tag}"
     return f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
 
 
