@@ -10,8 +10,8 @@ labels of all questions are known, so the difference over all of them is the tru
 all, people's labels count for the first n. This is what intervals are made for. `same`: n of the questions themselves
 are drawn for people, without replacement, and the truth is the difference over just these questions: intervals are for
 new ones, so here they hold more often. `holds` is over single intervals (each of the six pairs alone), `all hold` over
-families of all six. `width` is the mean width of single intervals over Student's from people's labels alone. Where fewer
-than ten of people's questions differ there is no interval, as elsewhere: `tested` is the share that has one.
+families of all six. `width` is the mean width of single intervals over Student's from people's labels alone. Where
+fewer than ten of people's questions differ there is no interval, as elsewhere: `tested` is the share that has one.
 """
 
 from __future__ import annotations

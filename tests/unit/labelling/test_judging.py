@@ -138,7 +138,8 @@ def test_keys_are_sent_and_are_in_no_file_and_no_line(
 @pytest.mark.slow
 def test_a_judge_that_is_killed_has_lost_no_reply_that_was_paid(report: Path, tmp_path: Path) -> None:
     with EndpointDouble(default=GRADED, latency=0.05) as double:
-        arguments = ["judge", str(report), "--endpoint", double.url, "--model", "m", "--concurrency", "2", "-o", "j.jsonl"]
+        arguments = ["judge", str(report), "--endpoint", double.url, "--model", "m"]
+        arguments += ["--concurrency", "2", "-o", "j.jsonl"]
         running = Command(tmp_path, *arguments, log=tmp_path / "first")
         kept = tmp_path / "j.replies"
         running.wait_until(lambda: kept.exists() and kept.read_bytes().count(b"\n") >= 4)

@@ -34,7 +34,8 @@ def report(tmp_path: Path) -> Path:
 
 def pool(capsys: Capture, report: Path, *options: str) -> Any:
     config = report.parent / "experiment-report" / "config.yaml"
-    return ragtrial(capsys, "pool", report, "--config", config, "-o", report.parent / "people.json", "--force", *options)
+    written = report.parent / "people.json"
+    return ragtrial(capsys, "pool", report, "--config", config, "-o", written, "--force", *options)
 
 
 def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(report: Path, capsys: Capture) -> None:
