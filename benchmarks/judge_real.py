@@ -1,10 +1,11 @@
 """Do intervals from few of people's labels and a real, poor judge hold? On labels of which all are known.
 
     python benchmarks/judge_real.py [--data FOLDER] [--draws 1000] [--only sample,cranfield,scifact]
+                                    [--judge words|cosine]
 
-Four BM25 settings are run, and all that they find is judged by the judge that needs no model (`judge --offline`): the
-share of a question's words that a text has. It errs in its own ways, and prefers texts that BM25 prefers. People's
-labels of all questions are known, so the difference over all of them is the truth.
+Four BM25 settings are run, and all that they find is judged: by the judge that needs no model (`judge --offline`), the
+share of a question's words that a text has, or by thresholds on the cosine of the packaged all-MiniLM-L6-v2. Both err
+in their own ways. People's labels of all questions are known, so the difference over all of them is the truth.
 
 `fresh`: an experiment draws as many questions as there are, with replacement, as if they were new ones; the judge has
 all, people's labels count for the first n. This is what intervals are made for. `same`: n of the questions themselves
@@ -20,27 +21,32 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.special import stdtrit
 
 from ragtrial.comparison.contest import ComparisonSet, contest_of
-from ragtrial.comparison.judge.judgments import read_judgments
+from ragtrial.comparison.judge.judgments import ModelJudgment, read_judgments
 from ragtrial.comparison.judge.side import JudgeSide, judge_side
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.statistics.two_phase import TwoPhaseSample, infer_two_phase
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config import load_config
 from ragtrial.evaluation.grading import Scores
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.judging.judging import judge_offline, write_judgments
-from ragtrial.labelling.judging.texts_to_judge import texts_to_judge
+from ragtrial.labelling.judging.texts_to_judge import TextToJudge, texts_to_judge
 from ragtrial.progress import Silent
 
 HERE = Path(__file__).resolve().parents[1]
 SIZES = (15, 30, 60)
 BATCH = 50
-RETRIEVERS = {
+COSINES = (0.3, 0.45, 0.6)
+"""From which cosine each grade is given."""
+
+RETRIEVERS: dict[str, dict[str, object]] = {
     "bm25": {"kind": "bm25"},
     "short": {"kind": "bm25", "k1": 0.4, "b": 0.1},
     "plain": {"kind": "bm25", "stemmer": "none", "stop_words": "none"},
@@ -54,7 +60,20 @@ def dataset_of(name: str, data: Path) -> dict[str, str]:
     return {"beir": str(data / name)}
 
 
-def run(name: str, data: Path, folder: Path) -> tuple[ComparisonSet, JudgeSide]:
+def by_cosine(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
+    """Grades by the cosine of question and text."""
+    texts = [text for some in queries for text in some]
+    known = list(dict.fromkeys([*(one.question for one in texts), *(one.text for one in texts)]))
+    encoded = np.asarray(SentenceTransformerEmbedder().load()(known), dtype=np.float64)
+    vectors = dict(zip(known, encoded / np.linalg.norm(encoded, axis=1, keepdims=True), strict=True))
+    return [
+        ModelJudgment(query=one.query, doc=str(one.found), model="cosine", prompt="0" * 16,
+                      grade=int((vectors[one.question] @ vectors[one.text] >= np.array(COSINES)).sum()))
+        for one in texts
+    ]  # fmt: skip
+
+
+def run(name: str, data: Path, folder: Path, judge: str) -> tuple[ComparisonSet, JudgeSide]:
     """The settings, scored by people's labels, and the judge's side of all questions."""
     config = {
         "experiment": name,
@@ -68,7 +87,8 @@ def run(name: str, data: Path, folder: Path) -> tuple[ComparisonSet, JudgeSide]:
     report = run_experiment(load_config(folder / "config.yaml"))
     contest = contest_of([report.folder]).limited_to([])
     texts = texts_to_judge(contest, None, None, 0, None, Silent())
-    write_judgments(judge_offline(texts), folder / "judgments.jsonl")
+    rows = by_cosine(texts) if judge == "cosine" else judge_offline(texts)
+    write_judgments(rows, folder / "judgments.jsonl")
     return contest, judge_side(contest, read_judgments(folder / "judgments.jsonl"))
 
 
@@ -121,6 +141,7 @@ def experiment(kind: str, people: Scores, judge: Scores, truth: Scores, queries:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=HERE.parent / "shared/data", help="BEIR folders")
+    parser.add_argument("--judge", choices=["words", "cosine"], default="words")
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--only", default="sample,cranfield,scifact")
     options = parser.parse_args()
@@ -128,7 +149,7 @@ def main() -> None:
     for name in options.only.split(","):
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            measure(name, *run(name, options.data, Path(folder)), options.draws)
+            measure(name, *run(name, options.data, Path(folder), options.judge), options.draws)
         print(f"({time.perf_counter() - start:.0f} s)")
 
 

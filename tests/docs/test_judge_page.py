@@ -43,7 +43,7 @@ def test_the_commands_of_the_page_run_and_20_random_questions_make_a_verdict_pos
     assert (judge["people"], judge["judged"], judge["drawn_at_random"]) == (20, 62, True)
     page = ragtrial(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
     assert page.code == 0, page.err
-    assert "What the judge gives more than people" in Path("judged.html").read_text(encoding="utf-8")
+    assert "Mean scores by the judge less those by people" in Path("judged.html").read_text(encoding="utf-8")
 
 
 def test_the_page_says_the_numbers_of_the_code() -> None:

@@ -48,7 +48,10 @@ def judge_tables(part: JudgePart) -> Iterator[tuple[str, Table]]:
     titles = ["setting", "against", "people", "judge", "correlation", "bias", "interval", "worth", "needed", "labels"]
     yield "Differences by people and by the judge", Table.of(titles, rows, texts=(0, 1, 9))
     settings = [[one.setting, signed(one.bias), _ends(one.ci)] for one in part.bias]
-    yield "What the judge gives more than people", Table.of(["setting", "bias", "interval"], settings, texts=(0,))
+    yield (
+        "Mean scores by the judge less those by people",
+        Table.of(["setting", "bias", "interval"], settings, texts=(0,)),
+    )
     if part.agreement.n:
         yield "Grades of people (rows) and of the judge (columns)", _confusion(part.agreement)
 
