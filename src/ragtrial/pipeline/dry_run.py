@@ -64,6 +64,12 @@ class DryRun:
         return sum(stage.amount.seconds or 0.0 for stage in self.stages)
 
     @property
+    def cost(self) -> float | None:
+        """About what endpoints are paid for all, as far as prices are known; None without any."""
+        known = [stage.amount.cost for stage in self.stages if stage.amount.cost is not None]
+        return sum(known) if known else None
+
+    @property
     def unknown(self) -> int:
         """Of how many stages nobody knows how long they take."""
         return sum(stage.amount.seconds is None for stage in self.stages)
@@ -119,7 +125,7 @@ class _Walk:
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
         kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
         if not lacking:
-            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0))
+            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0, cost=None))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
         why = next((f"damaged: {one}" for one in damage if one), "")
