@@ -14,6 +14,7 @@ from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
@@ -66,7 +67,7 @@ class SettingResult:
     ``chunks`` are what it ranks: all that a chunker made, if ``are_all``, else such as were found. ``index`` describes
     its own index, empty without one. ``timings`` are seconds per stage, of this run; ``latency`` is of the run that
     retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts, and theirs, of which the
-    report has something to keep or to say.
+    report has something to keep or to say. ``wordings`` are what is asked beside each question itself.
     """
 
     setting: Setting
@@ -82,6 +83,7 @@ class SettingResult:
     audited: Audited | None
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
+    wordings: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,7 @@ class Results:
             audited=audited,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
+            wordings=[_wordings(setting, question) for question in run.ranking.questions],
         )
 
     def _ordered(self, ranked: Ranked) -> Ranked:
@@ -256,6 +259,13 @@ class Results:
                 cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
+
+
+def _wordings(setting: Setting, question: Question) -> list[str]:
+    """What the parts of ``setting``, and theirs, are asked instead of ``question`` or beside it, each text once."""
+    refiners = [one.retriever for one in setting.tree() if isinstance(one.retriever, Refiner)]
+    texts = (wording.text for refiner in refiners for wording in refiner.wordings(question))
+    return [text for text in dict.fromkeys(texts) if text != question.text]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

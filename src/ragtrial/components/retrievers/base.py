@@ -142,9 +142,6 @@ class Ranker(Options):
     inputs_are: ClassVar[str] = "files"
     """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
 
-    has_latency: ClassVar[bool] = True
-    """Whether it answers a question on its own, so that this can be measured."""
-
     kind: str
 
     top_k: Annotated[int, Field(ge=1), AfterValidator(_held)] = 10
@@ -152,6 +149,11 @@ class Ranker(Options):
 
     score: bool = True
     """Whether it is scored as a setting, or only an input of others."""
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether it answers a question on its own, so that this can be measured."""
+        return True
 
     @property
     def reached_by(self) -> frozenset[str]:
