@@ -38,7 +38,7 @@ class RerankEndpoint(EndpointOptions):
     """How many texts go into one request with their question, at most."""
 
     texts_are: Literal["documents", "texts"] = "documents"
-    """What the endpoint calls the texts: documents; or texts, as TEI does."""
+    """The endpoint's name for the texts: documents; or texts, as TEI has it."""
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
         """What so many tokens and searches cost; None without a price for what is known."""

@@ -51,7 +51,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     """A chat model behind an endpoint in OpenAI's form that writes more wordings of each query; every reply is kept."""
 
     prompt: str = "rewrites"
-    """What the chat model is asked: rewrites (three other wordings), answer (a passage that answers the query: HyDE),
+    """The request to the chat model: rewrites (three other wordings), answer (a passage that answers the query: HyDE),
     or a text of your own with {query} where the text of the query goes."""
 
     lines: bool | None = None

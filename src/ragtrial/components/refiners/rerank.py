@@ -84,7 +84,7 @@ class Rerank(SingleInputRefiner):
     """Whether the model reads a document's title before the text."""
 
     endpoint: RerankEndpoint | None = None
-    """A reranker behind an endpoint instead of a cross-encoder of your own (see [endpoints](which-model.md))."""
+    """A reranker behind an endpoint instead of a cross-encoder of your own."""
 
     @model_validator(mode="after")
     def _has_one_model(self) -> Self:
