@@ -82,8 +82,8 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
         faults.append((("evaluators", "ties"), message))
     if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
-            f"evaluators.budget counts tokens of the {config.embedder.kind} embedder, which has no tokenizer; give it a "
-            "tokenizer_model."
+            f"evaluators.budget counts tokens of the {config.embedder.kind} embedder, which has no tokenizer; give it "
+            "a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
