@@ -38,6 +38,7 @@ from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.reporting import setting_parameters
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scorer, evaluated, grade_given_chunks
+from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import (
@@ -107,9 +108,13 @@ class RetrievalEvaluator:
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings, asked the questions of the labels."""
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+
+    def _graph_of(self, written: WrittenWordings) -> Graph:
         config, unit = self.config, self.config.evaluators.unit
         latency = len(self.settings) <= MOST_TIMED if config.latency is None else config.latency
-        return Graph(self.corpus, self.settings, self.questions, unit, latency=latency, seed=config.seed)
+        asked, failures = written.questions, written.failures
+        return Graph(self.corpus, self.settings, asked, unit, latency=latency, seed=config.seed, failures=failures)
 
     @cached_property
     def results(self) -> Results:
@@ -196,7 +201,8 @@ class RetrievalEvaluator:
         for setting in self.used:
             with _said_of(setting):
                 setting.retriever.inputs(self.corpus.resources.digest)
-        return dry_run(self.config.experiment, self.graph, audit=self._audit)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
+        return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self._audit)
 
     @property
     def used(self) -> list[Setting]:

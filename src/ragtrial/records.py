@@ -90,12 +90,25 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What a chat model wrote for a question. ``by`` is a hash of the model and what it was asked.
+
+    Tokens are as billed; None where the endpoint does not say.
+    """
+
+    by: str
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What a retriever is asked.
 
     ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
     ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
-    there are none.
+    there are none. ``written`` is what chat models wrote for it.
     """
 
     text: str
@@ -103,6 +116,7 @@ class Question:
     where: Mapping[str, Any] | None = None
     where_document: Mapping[str, Any] | None = None
     id: str = ""
+    written: tuple[Written, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -197,6 +211,7 @@ class WarningCode(StrEnum):
     NO_PHRASINGS = "no-phrasings", "A refiner of kind expand has nothing but the query to ask."
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
     NO_RELEVANT = "no-relevant", "A query has no relevant documents."
+    NO_REPLY = "no-reply", "A chat model wrote nothing for some queries."
     NOT_DRAWN_AT_RANDOM = "not-drawn-at-random", "People's questions were not, or not for certain, drawn at random."
     NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."

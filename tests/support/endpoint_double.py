@@ -109,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_POST(self) -> None:
+        received = time.monotonic()
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked = Asked(self.path, dict(self.headers), body)
         double = self.double
@@ -117,11 +118,11 @@ class _Handler(BaseHTTPRequestHandler):
             double.at_once += 1
             double.most_at_once = max(double.most_at_once, double.at_once)
             fault = double.faults.pop(0) if double.faults else double.default
-        if double.latency:
-            time.sleep(double.latency)
+        answer: Any = _answer(asked, double.dimension)
+        written = "" if fault is not None else json.dumps(answer)
+        time.sleep(max(0.0, received + double.latency - time.monotonic()))
         if double.hold is not None:
             double.hold.wait(30)
-        answer: Any = _answer(asked, double.dimension)
         if fault is not None:
             answer = fault(self, answer)
         with double.lock:
@@ -129,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             if answer is not None:
                 double.answered.update(asked.texts)
         if answer is not None:
-            self.reply(200, json.dumps(answer))
+            self.reply(200, written or json.dumps(answer))
 
     def reply(self, status: int, content: str, headers: Mapping[str, str] | None = None) -> None:
         raw = content.encode()

@@ -232,6 +232,7 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "starts": chunks.start[units].tolist(),
             "ends": chunks.end[units].tolist(),
             "scores": [None if math.isnan(score) else score for score in scores],
+            **({"wordings": list(asked)} if (asked := scored.result.wordings[index]) else {}),
         }
 
 

@@ -210,6 +210,12 @@ class CostsPart(Part):
     index_bytes: int | None
     """What its index takes on the disk; exact search has the vectors themselves."""
 
+    embedding_cost: float | None = None
+    """What endpoints are paid for embedding all of its texts, cached or not, at the prices of the config."""
+
+    query_cost: float | None = None
+    """What endpoints are paid for a thousand queries: to embed, expand and rerank them."""
+
 
 class BudgetPart(Part):
     """The scores of the first hits that fit into a context of so many tokens together."""

@@ -23,12 +23,16 @@ class QueryRanking:
     passages: tuple[PassagePart, ...] | None = None
     """What became of the passage of each label of the query, under unit: span."""
 
+    wordings: tuple[str, ...] = ()
+    """What was asked beside the query itself, or instead of it."""
+
     def as_json(self) -> dict[str, Any]:
         return {
             "setting": self.setting.name,
             "query": self.query.model_dump(mode="json"),
             "evaluations": self.evaluations,
             "hits": [asdict(hit) for hit in self.hits],
+            **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
 
@@ -59,7 +63,8 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             scores = next(one for one in setting.queries if one.id == name)
             hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
             passages = None if scores.passages is None else tuple(scores.passages)
-            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
+            wordings = tuple(map(str, rows[setting.name].get("wordings", ())))
+            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, wordings))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error

@@ -16,10 +16,10 @@ from ragtrial.components.endpoints.options import EndpointUrl
 
 @EMBEDDERS.register("cohere")
 class CohereEmbedder(EndpointEmbedder):
-    """A model of Cohere; it is told which texts are queries and which are documents."""
+    """A model of Cohere; requests say what is a query and what is a document."""
 
     kind: Literal["cohere"] = "cohere"
-    """A model of Cohere, like embed-v4.0; it is told which texts are queries and which are documents."""
+    """A model of Cohere, like embed-v4.0; requests say what is a query and what is a document."""
 
     base_url: EndpointUrl = "https://api.cohere.com/v2"
     """The URL before `/embed`."""

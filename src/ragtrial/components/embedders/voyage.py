@@ -16,10 +16,10 @@ from ragtrial.components.endpoints.options import EndpointUrl
 
 @EMBEDDERS.register("voyage")
 class VoyageEmbedder(EndpointEmbedder):
-    """A model of Voyage AI; it is told which texts are queries and which are documents."""
+    """A model of Voyage AI; requests say what is a query and what is a document."""
 
     kind: Literal["voyage"] = "voyage"
-    """A model of Voyage AI, like voyage-3.5; it is told which texts are queries and which are documents."""
+    """A model of Voyage AI, like voyage-3.5; requests say what is a query and what is a document."""
 
     base_url: EndpointUrl = "https://api.voyageai.com/v1"
     """The URL before `/embeddings`."""

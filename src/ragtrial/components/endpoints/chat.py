@@ -39,15 +39,18 @@ class ChatOptions(EndpointOptions):
 
     def cost(self, replies: Iterable[ChatReply]) -> float | None:
         """What ``replies`` cost at the prices given; None without a price, or where a reply does not say its tokens."""
-        if self.price is None:
-            return None
-        written = self.price if self.output_price is None else self.output_price
-        total = 0.0
+        read = written = 0
         for reply in replies:
             if reply.input_tokens is None or reply.output_tokens is None:
                 return None
-            total += (reply.input_tokens * self.price + reply.output_tokens * written) / 1e6
-        return total
+            read, written = read + reply.input_tokens, written + reply.output_tokens
+        return self.cost_of(read, written)
+
+    def cost_of(self, read: float, written: float) -> float | None:
+        """What it costs to read and write so many tokens; None without a price."""
+        if self.price is None:
+            return None
+        return (read * self.price + written * (self.price if self.output_price is None else self.output_price)) / 1e6
 
 
 @dataclass(frozen=True)

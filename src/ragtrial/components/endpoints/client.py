@@ -7,6 +7,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import BoundedSemaphore, Lock
@@ -105,12 +106,13 @@ class Client:
         """The answer, or a refusal that may pass. Raises EndpointError for one that does not."""
         import httpx
 
+        request = self._http.build_request("POST", f"{self.options.base_url}/{path}", json=body)
         with self._slots:
             pause = self._not_before - time.monotonic()
             if pause > 0:  # another request was asked to wait: the limit is one for all
                 self._sleep(pause)
             try:
-                status, headers, content = self._exchange(f"{self.options.base_url}/{path}", body)
+                status, headers, content = self._exchange(request)
             except httpx.TimeoutException as error:
                 is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
                 return _Refusal(f"gave no whole answer within {self.options.timeout:g} s", is_unreached=is_unreached)
@@ -129,17 +131,18 @@ class Client:
             return _Refusal(f"answered {status}{said[1]}", _asked_wait(headers))
         raise EndpointError(f"{self._place(path)} answered {status}{said[1]}.{self._advice(status)}")
 
-    def _exchange(self, url: str, body: Mapping[str, Any]) -> tuple[int, httpx.Headers, bytes]:
+    def _exchange(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and whole body; the timeout is for all of it, however slowly it drips."""
         import httpx
 
         deadline = time.monotonic() + self.options.timeout
-        with self._http.stream("POST", url, json=body) as response:
+        response = self._http.send(request, stream=True)
+        with closing(response):
             parts = []
             for part in response.iter_bytes():
                 parts.append(part)
                 if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("the body drips", request=response.request)
+                    raise httpx.ReadTimeout("the body drips", request=request)
             return response.status_code, response.headers, b"".join(parts)
 
     def _wait(self, asked: float | None, tries: int) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import islice
-from queue import Empty, Queue
+from queue import Queue
 from threading import Thread
 from typing import Generic, TypeVar
 
@@ -32,9 +31,7 @@ def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -
             if not pool.handed_out:
                 break
             item, made, error = pool.result()
-            if error is not None:
-                failure = failure or error
-                pool.take_back()
+            failure = failure or error
             for one in made:
                 yield item, one
     finally:
@@ -48,6 +45,7 @@ class _Pool(Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R], workers: int) -> None:
         self.handed_out = 0
+        self._is_over = False
         self._function = function
         self._workers = workers
         self._started = 0
@@ -63,27 +61,24 @@ class _Pool(Generic[T, R]):
                 self._started += 1
 
     def result(self) -> tuple[T, list[R], Exception | None]:
-        """The next to arrive: an item with the one result, or with none and the error."""
+        """The next to arrive: an item with its one result; or with the error; or with neither if it never began."""
         found = self._results.get()
         self.handed_out -= 1
         return found
 
-    def take_back(self) -> None:
-        """Calls that have not begun never will."""
-        with suppress(Empty):
-            while True:
-                self._tasks.get_nowait()
-                self.handed_out -= 1
-
     def end(self) -> None:
-        self.take_back()
+        self._is_over = True
         for _ in range(self._started):
             self._tasks.put([])
 
     def _work(self) -> None:
         while task := self._tasks.get():
             (item,) = task
+            if self._is_over:
+                self._results.put((item, [], None))
+                continue
             try:
                 self._results.put((item, [self._function(item)], None))
             except Exception as error:  # noqa: BLE001 - raised where the results are read
+                self._is_over = True  # before anybody can take the next one
                 self._results.put((item, [], error))

@@ -23,9 +23,9 @@ class EmbeddingReply:
     tokens: int | None
 
 
-def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any], path: str = "embeddings") -> EmbeddingReply:
+def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
     """The vectors of ``texts``, asked for in OpenAI's form with some more ``fields``. Raises EndpointError."""
-    answer = client.post(path, {"model": client.options.model, "input": list(texts), **fields})
+    answer = client.post("embeddings", {"model": client.options.model, "input": list(texts), **fields})
     who = named(client)
     rows = in_order(member(answer, "data", list, who), len(texts), who)
     vectors = [_vector(row.get("embedding"), who) for row in rows]

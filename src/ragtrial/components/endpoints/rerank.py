@@ -15,15 +15,18 @@ from ragtrial.rankings import Floats
 
 @dataclass(frozen=True, eq=False)
 class RerankReply:
-    """A score for each text, float32 (texts,), in their order; tokens are billed, or else searches, if it says so."""
+    """A score for each text, float32 (texts,), in their order; and how many tokens are billed, if it says so."""
 
     scores: Floats
     tokens: int | None
 
 
-def rerank(client: Client, question: str, texts: Sequence[str], path: str = "rerank") -> RerankReply:
-    """How well each of ``texts`` answers ``question``, as the model scores it. Raises EndpointError."""
-    answer = client.post(path, {"model": client.options.model, "query": question, "documents": list(texts)})
+def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str = "documents") -> RerankReply:
+    """How well each of ``texts``, under the name ``texts_are``, answers ``question``, as the model scores it.
+
+    Raises EndpointError.
+    """
+    answer = client.post("rerank", {"model": client.options.model, "query": question, texts_are: list(texts)})
     who = named(client)
     rows = answer
     if isinstance(answer, Mapping):
