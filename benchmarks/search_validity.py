@@ -108,7 +108,7 @@ def contest(names: Sequence[str], rows: Scores, queries: Sequence[QueryPart]) ->
     """The contest of ``rows`` of scores; contenders carry what a comparison looks at beside scores, which is a name."""
     none: Any = SimpleNamespace(scores={}, queries=[])
     contenders = tuple(ComparedSetting(name, none, none, "simulated") for name in names)
-    return MatrixContest(contenders, tuple(queries), (METRIC,), (), None, rows, tuple(names))
+    return MatrixContest(contenders, tuple(queries), (METRIC,), rows=rows, known=tuple(names))
 
 
 def config_of(method: str, settings: int, held_out: float | None, text: str = CONFIG) -> ExperimentConfig:

@@ -58,7 +58,9 @@ All of these run on the sample data, except the last two, which need public data
 | `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
 | `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
 | `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
-| `custom-embedder.yaml` | an embedding function in Python, for any embedding API, beside a model |
+| `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
+| `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |
+| `custom-embedder.yaml` | an embedding function in Python, beside a model |
 | `chunking_evaluation.yaml` | twelve chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
 """

@@ -36,9 +36,10 @@ from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.dry_run import DryRun, dry_run
 from ragtrial.pipeline.graph import Graph
-from ragtrial.pipeline.reporting import setting_parameters
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scorer, evaluated, grade_given_chunks
+from ragtrial.pipeline.setting_parameters import setting_parameters
+from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import (
@@ -140,11 +141,23 @@ class RetrievalEvaluator:
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings, asked the questions of the labels."""
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+
+    def _graph_of(self, written: WrittenWordings) -> Graph:
         config, unit = self.config, self.config.evaluators.unit
         wanted = config.latency if self._latency is None else self._latency
         latency = len(self.settings) <= MOST_TIMED if wanted is None else wanted
-        later = self._later
-        return Graph(self.corpus, self.settings, self.questions, unit, latency=latency, seed=config.seed, later=later)
+        asked, failures = written.questions, written.failures
+        return Graph(
+            self.corpus,
+            self.settings,
+            asked,
+            unit,
+            latency=latency,
+            seed=config.seed,
+            later=self._later,
+            failures=failures,
+        )
 
     @cached_property
     def results(self) -> Results:
@@ -231,7 +244,8 @@ class RetrievalEvaluator:
         for setting in self.used:
             with _said_of(setting):
                 setting.retriever.inputs(self.corpus.resources.digest)
-        return dry_run(self.config.experiment, self.graph, audit=self._audit)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
+        return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self._audit)
 
     @property
     def used(self) -> list[Setting]:

@@ -21,6 +21,7 @@ from ragtrial.pipeline.reporting import build_report, part_rankings, ranking_row
 from ragtrial.pipeline.retrieval import Depth, found_texts
 from ragtrial.pipeline.scores import Scored
 from ragtrial.pipeline.stage import Stage, all_needs
+from ragtrial.pipeline.written_wordings import write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, Question
 from ragtrial.report.environment import without_secrets
@@ -95,14 +96,17 @@ def search_settings(
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     settings = chosen_settings(settings_of(config)[0], only and [only])
     corpus, found, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
+    written = write_wordings(settings, [Question(text)], corpus.resources)
+    for error in written.failures.values():
+        raise error
     for setting in settings:
         depth = Depth(units=setting.retriever.top_k)
         with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
-            ranked = opened.ranked([Question(text)], depth)
+            ranked = opened.ranked(written.questions, depth)
         hits = found_texts(ranked, corpus.library)
         if setting.retriever.tells_matches:
             context, units = corpus.context(setting), ranked.candidates.units
-            (why,) = setting.retriever.matches(context, [Question(text)], units, ranked.units)
+            (why,) = setting.retriever.matches(context, written.questions, units, ranked.units)
             hits = [replace(hit, matches=one.matches, terms=one.terms) for hit, one in zip(hits, why.hits, strict=True)]
         found[setting.name] = hits
     return found
@@ -148,7 +152,12 @@ def _score_each(
 
 def _make_side_by_side(evaluator: RetrievalEvaluator, jobs: int, failed: Callable[[Setting, Exception], None]) -> None:
     """Make all stages up to the rankings; ``failed`` is called at once with every setting that needs one that fails."""
-    stages = {setting: all_needs(evaluator.graph.run_of(setting).ranking) for setting in evaluator.settings}
+    stages: dict[Setting, list[Stage[Any]]] = {}
+    for setting in evaluator.settings:
+        try:
+            stages[setting] = all_needs(evaluator.graph.run_of(setting).ranking)
+        except RunError as error:
+            failed(setting, error)
 
     def stage_failed(stage: Stage[Any], error: Exception) -> None:
         for setting, needed in stages.items():

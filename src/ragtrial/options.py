@@ -258,7 +258,8 @@ _SYNONYMS = {"question": "text", "query": "text", "answer": "relevant_docs", "an
 
 _OTHER_KINDS = (
     (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
-    (("openai", "cohere", "voyage", "gemini", "ollama", "huggingface"), "custom", "For an API write a function"),
+    (("gemini", "ollama", "vllm", "tei", "infinity"), "openai", "It has an endpoint in OpenAI's form"),
+    (("huggingface", "static", "model2vec"), "sentence-transformer", "Models of the hub load in that library"),
 )
 """What other tools call a kind, ours, and why."""
 

@@ -18,6 +18,7 @@ ORDER = [
 
 DOORS = ["__init__.py", "__main__.py"]
 HEAVY = {
+    "httpx",
     "torch",
     "bm25s",
     "Stemmer",

@@ -143,6 +143,9 @@ CASES = {
             "templates": {"templates": ["A recipe for {query}"]},
             "phrasings": {"phrasings": False},
             "question": {"question": False},
+            "endpoint": {"endpoint": {"model": "m"}},
+            "prompt": {"endpoint": {"model": "m"}, "prompt": "answer"},
+            "lines": {"endpoint": {"model": "m"}, "lines": False},
         },
     ),
     "rerank": Case(
@@ -155,6 +158,7 @@ CASES = {
             "max_length": {"max_length": 20},
             "title": {"title": False},
             "candidates": {"candidates": 4},
+            "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None},
         },
         free=frozenset({"device", "batch_size"}),
     ),

@@ -169,7 +169,7 @@ class Upkeep:
                 yield path, kind, _cache_in_words(path, _CACHES[kind])
             elif kind == _ANSWERS and path.suffix == ".jsonl":
                 count = path.read_bytes().count(b"\n")
-                yield path, kind, f"{count:,} answers of custom retrievers"
+                yield path, kind, f"{count:,} answers of custom retrievers and chat models"
             elif _STAGE.fullmatch(path.name) and path.is_dir():
                 yield path, kind, _stage_in_words(path)
 

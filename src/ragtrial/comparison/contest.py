@@ -71,6 +71,8 @@ class ComparisonSet:
     metrics: tuple[str, ...]
     warnings: tuple[ReportWarning, ...] = ()
     baseline: str | None = None
+    people: frozenset[str] | None = None
+    """The queries whose labels count, where a judge has judged the others too; None for all."""
 
     @property
     def primary(self) -> str:
@@ -146,11 +148,18 @@ class ComparisonSet:
         return replace(self, contenders=tuple(contenders))
 
     def scores(self, metric: str) -> PairedScores:
-        """The values of a metric for each contender and each of the queries."""
+        """The values of a metric for each contender and each of the queries.
+
+        Of queries that people judged beside a judge, those for which they found nothing relevant are ties, with 0.
+        """
         values = np.full((len(self.contenders), len(self.queries)), np.nan)
         for row, (contender, places) in enumerate(zip(self.contenders, self._places, strict=True)):
             own = [query.evaluations.get(metric) for query in contender.setting.queries]
             values[row, places[places >= 0]] = np.array(own, dtype=np.float64)[places >= 0]  # None becomes NaN
+        if self.people is not None:
+            is_people = np.array([query.id in self.people for query in self.queries])
+            values[:, ~is_people] = np.nan
+            values[:, is_people & np.isnan(values).all(axis=0)] = 0.0
         return PairedScores(metric, values)
 
     @cached_property
@@ -173,6 +182,7 @@ def contest_of(
     all_pairs: bool = False,
     common: bool = False,
     may_be_one: bool = False,
+    may_be_unlabelled: bool = False,
     directory: str | Path = "results",
 ) -> ComparisonSet:
     """The settings of reports, if they may be compared.
@@ -183,7 +193,8 @@ def contest_of(
     ``settings`` are those to compare, ``SETTING`` or ``REPORT:SETTING``, None means all. ``baseline`` is a setting or a
     whole report; one that is not among the references is read as well. Without it the first of several reports is, if
     another has settings of the same names, unless ``all_pairs`` are asked for. With ``common`` only those queries are
-    compared that are the same in all reports. One setting alone is refused, unless there ``may_be_one``.
+    compared that are the same in all reports. One setting alone is refused, unless there ``may_be_one``; so are reports
+    without a label that counts, unless they ``may_be_unlabelled``.
 
     Raises ReportError for reports that cannot be read; ComparisonError where reports differ in labels, queries or the
     meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
@@ -203,7 +214,7 @@ def contest_of(
     if not all_pairs:
         contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
-    if not known[contest.primary].any():
+    if not may_be_unlabelled and not known[contest.primary].any():
         counted = contenders[0].report.metrics[contest.primary].counted
         raise ComparisonError(
             f"{contest.primary} has no value for any query: it counts {counted}. Compare by another metric."

@@ -92,7 +92,8 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
         faults.append((("evaluators", "ties"), message))
     if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
-            "evaluators.budget counts tokens of the custom embedder, which has no tokenizer; give it a tokenizer_model."
+            f"evaluators.budget counts tokens of the {config.embedder.kind} embedder, which has no tokenizer; give it "
+            "a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
@@ -102,7 +103,7 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
             own = getattr(retriever, "chunker", None) is not None
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (
-                f"{dotted(where)} is tokens, but the custom embedder has no tokenizer to count them; "
+                f"{dotted(where)} is tokens, but the {embedder.kind} embedder has no tokenizer to count them; "
                 "set unit: characters or tokenizer: words, or give the embedder a tokenizer_model."
             )
             faults.append((where, message))

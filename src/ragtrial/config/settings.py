@@ -279,6 +279,8 @@ def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Que
 def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
     """Which refiners look at too few hits of their parts to have top_k of their own."""
     for setting in settings:
+        if isinstance(setting.retriever, Refiner) and setting.retriever.writer is not None:
+            continue  # who knows how many wordings there will be
         looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
         wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
         if 0 < looked_at * len(setting.parts) * wordings < top_k:

@@ -17,12 +17,12 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.resources import Resources
+from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
 from ragtrial.rankings import Counts, Floats
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
-BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
+BYTES_PER_TOKEN = CHARACTERS_PER_TOKEN
 _BYTES_PER_CHUNK = 800  # of chunkers that are given no size
 
 

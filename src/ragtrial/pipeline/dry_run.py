@@ -6,7 +6,7 @@ Only the documents are read. What takes moments is left out: scoring, and counti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ _LONG = 60
 
 _MANY_TEXTS = 2_000
 
-KINDS = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
+KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "rankings", "latency", "audit")
 """The order of work."""
 
 
@@ -72,16 +72,26 @@ class DryRun:
         return sum(stage.amount.seconds or 0.0 for stage in self.stages)
 
     @property
+    def cost(self) -> float | None:
+        """About what endpoints are paid for all, as far as prices are known; None without any."""
+        known = [stage.amount.cost for stage in self.stages if stage.amount.cost is not None]
+        return sum(known) if known else None
+
+    @property
     def unknown(self) -> int:
         """Of how many stages nobody knows how long they take."""
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
-def dry_run(experiment: str, graph: Graph, *, audit: bool = False) -> DryRun:
-    """What a run of ``graph`` would do; ``audit`` compares indexes of many vectors with exact search, too."""
+def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
+    """What a run of ``graph`` would do, and ``before`` it; ``audit`` compares all indexes with exact search.
+
+    Without it those of fewer than 100,000 vectors.
+    """
     settings = tuple(setting.name for setting in graph.settings)
     walk = _Walk(graph, audit=audit)
-    stages = tuple(walk.stages())
+    found = [*walk.stages(), *before]
+    stages = tuple(stage for kind in KINDS for stage in found if stage.kind == kind)
     return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), walk.advice())
 
 
@@ -105,7 +115,7 @@ class _Walk:
         found = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
         everyone = tuple(setting.name for setting in self._graph.settings)
         yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
-        yield from (stage for kind in KINDS for stage in found if stage.kind == kind)
+        yield from found
 
     def advice(self) -> tuple[str, ...]:
         """What would embed faster, where that takes long enough to matter."""
@@ -140,7 +150,7 @@ class _Walk:
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
         kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
         if not lacking:
-            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0))
+            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0, cost=None))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
         why = next((f"damaged: {one}" for one in damage if one), "")

@@ -126,6 +126,8 @@ class EmbeddingStage(VectorStage):
         if windows is not None:
             write_text(folder / "windows.json", json.dumps({"documents": windows.documents_in_windows}))
         self.resources.rates.note(self.rate, made.amount, made.seconds)
+        if isinstance(made, Embedded):
+            self.resources.note_tokens(self.setting.embedder, made.amount, made.billed)
 
     def load(self, folder: Path) -> Embeddings:
         made = super().load(folder)
@@ -167,8 +169,13 @@ class EmbeddingStage(VectorStage):
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
         units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
-        seconds = self.resources.rates.seconds(self.rate, units * to_do / max(1, chunks.count))
-        return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds)
+        length = units * to_do / max(1, chunks.count)
+        seconds, cost = self.resources.rates.seconds(self.rate, length), self.cost(length)
+        return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
+
+    def cost(self, length: float) -> float | None:
+        """What it costs to embed texts of so much length."""
+        return self.resources.embedding_cost(self.setting.embedder, length)
 
     def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
         windows = DocumentWindows(texts, late)

@@ -18,6 +18,7 @@ from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.retrievers.base import QueryMatches
 from ragtrial.components.vector_checks import VectorHealth
@@ -73,7 +74,7 @@ class SettingResult:
     ``chunks`` are what it ranks: all that a chunker made, if ``are_all``, else such as were found. ``index`` describes
     its own index, empty without one. ``timings`` are seconds per stage, of this run; ``latency`` is of the run that
     retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts, and theirs, of which the
-    report has something to keep or to say.
+    report has something to keep or to say. ``wordings`` are what is asked beside each question itself.
     """
 
     setting: Setting
@@ -91,6 +92,7 @@ class SettingResult:
     parts: tuple[ComponentRanking, ...]
     matches: Sequence[QueryMatches] | None = None
     """Why the first hits of each query have their scores; None where the retriever does not tell."""
+    wordings: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +149,10 @@ class Results:
             timings=timings,
             latency=latency,
             audited=audited,
-            costs=self._costs(stages, run.ranking.mark_used()),
+            costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
             matches=self._matches(run, ranked),
+            wordings=[_wordings(setting, question) for question in run.ranking.questions],
         )
 
     def _audited_vectors(self, run: SettingRun) -> int:
@@ -238,7 +241,7 @@ class Results:
 
         return resources.workspace.load("matches", name, f"matches of what {setting.name} finds", build, read)
 
-    def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]]) -> CostsPart:
+    def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None) -> CostsPart:
         """What a setting and its parts take together, each embedding and each index counted once.
 
         ``used`` are the stages, by kind and name, that its retrievers keep for themselves: they count as indexes. An
@@ -246,11 +249,14 @@ class Results:
         """
         embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
         searched_bytes = dict[str, int]()
+        paid = dict[str, float]()
         for one in stages.tree():
             if one.index is not None and one.embeddings is not None and one.lengths is not None:
                 tokens = int(self.graph.corpus.runner.artefact(one.lengths).sum())
                 whole = one.embeddings.whole
                 embedding[whole.spec] = self.graph.corpus.resources.rates.seconds(whole.rate, tokens)
+                cost = whole.cost(tokens)
+                paid |= {} if cost is None else {whole.spec: cost}
                 searched = one.embeddings if one.index.store.is_exact else one.index
                 sizes[searched.spec] = self._size_and_seconds(searched.kind, searched.key())[0]
                 indexing[one.index.spec] = self._size_and_seconds(one.index.kind, one.index.key())[1]
@@ -265,7 +271,24 @@ class Results:
             indexing_seconds=_sum(indexing.values()),
             index_bytes=None if size is None else int(size),
             vector_bytes=sum(searched_bytes.values()) or None,
+            embedding_cost=_sum(paid.values()),
+            query_cost=query_cost,
         )
+
+    def _query_cost(self, ranking: RankingStage) -> float | None:
+        """What a thousand queries cost: at prices that are known, of what these questions took."""
+        stages, pending = dict[str, RankingStage](), [ranking]
+        while pending:
+            one = pending.pop()
+            stages[one.spec] = one
+            pending += one.parts
+        costs = [one.query_cost() for one in stages.values()]
+        for one in stages.values():
+            if one is ranking or one.kept_key(self.graph.corpus.resources.workspace) is not None:
+                facts = self.graph.corpus.runner.artefact(one).candidates.facts
+                costs.append(one.setting.retriever.cost(facts))
+        paid = [cost for cost in costs if cost is not None]
+        return 1000 * sum(paid) / max(1, len(ranking.questions)) if paid else None
 
     def _size_and_seconds(self, kind: str, name: str) -> tuple[int | None, float | None]:
         """The bytes of a stage, and the seconds that it took to make."""
@@ -295,6 +318,13 @@ class Results:
                 cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
+
+
+def _wordings(setting: Setting, question: Question) -> list[str]:
+    """What the parts of ``setting``, and theirs, are asked instead of ``question`` or beside it, each text once."""
+    refiners = [one.retriever for one in setting.tree() if isinstance(one.retriever, Refiner)]
+    texts = (wording.text for refiner in refiners for wording in refiner.wordings(question))
+    return [text for text in dict.fromkeys(texts) if text != question.text]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

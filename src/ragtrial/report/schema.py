@@ -225,6 +225,11 @@ class CostsPart(Part):
 
     vector_bytes: int | None = None
     """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
+    embedding_cost: float | None = None
+    """What endpoints are paid for embedding all of its texts, cached or not, at the prices of the config."""
+
+    query_cost: float | None = None
+    """What endpoints are paid for a thousand queries: to embed, expand and rerank them."""
 
 
 class BudgetPart(Part):

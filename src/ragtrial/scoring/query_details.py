@@ -25,6 +25,8 @@ class QueryRanking:
 
     query_terms: tuple[tuple[str, float], ...] = ()
     """The terms that weigh most in the query, for a sparse model."""
+    wordings: tuple[str, ...] = ()
+    """What was asked beside the query itself, or instead of it."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -33,6 +35,7 @@ class QueryRanking:
             "evaluations": self.evaluations,
             "hits": [asdict(hit) for hit in self.hits],
             **({"query_terms": self.query_terms} if self.query_terms else {}),
+            **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
 
@@ -64,7 +67,8 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
             passages = None if scores.passages is None else tuple(scores.passages)
             terms = _pairs(rows[setting.name].get("query_terms"))
-            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, terms))
+            wordings = tuple(map(str, rows[setting.name].get("wordings", ())))
+            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, terms, wordings))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error

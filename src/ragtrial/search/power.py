@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.verdicts import detectable_difference, queries_for
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.errors import counted
 from ragtrial.search.split import Split

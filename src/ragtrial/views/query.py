@@ -25,6 +25,9 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
         lines += _weighed("the query's terms", ranking.query_terms, width, indent=2)
+        for wording in ranking.wordings:
+            body = " ".join(wording.split())
+            lines += textwrap.wrap(f"asked: {body}", max(40, width - 2), initial_indent="  ", subsequent_indent=" " * 9)
         lines += [hit_text(hit, width) for hit in ranking.hits]
         if ranking.passages is not None:
             pairs = zip(query.relevant_docs, ranking.passages, strict=True)

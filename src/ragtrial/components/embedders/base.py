@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -19,6 +19,16 @@ from ragtrial.registry import Registry
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts."""
+
+
+class MeteredEncode(ABC):
+    """An Encode that is billed by tokens; ``tokens`` are those of all calls so far, None where nobody says."""
+
+    tokens: int | None
+
+    @abstractmethod
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        """The vectors of ``texts``."""
 
 
 class Embedder(Options):
@@ -66,6 +76,19 @@ class Embedder(Options):
 
     def faster(self) -> str | None:
         """What would embed much faster on this machine, None if nothing is known to."""
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many batches the model works on at once."""
+        return 1
+
+    @property
+    def batch_length(self) -> int | None:
+        """The length of all texts of a batch together, at most; None for no limit. See ``CachedEmbedder.lengths``."""
+        return None
+
+    def cost(self, tokens: float) -> float | None:
+        """What so many tokens cost, None if nothing is known to be paid."""
         return None
 
     @abstractmethod

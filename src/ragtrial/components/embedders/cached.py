@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,16 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.base import Embedder, Encode, checked, normalized, too_many, truncated
+from ragtrial.components.embedders.base import (
+    Embedder,
+    Encode,
+    MeteredEncode,
+    checked,
+    normalized,
+    too_many,
+    truncated,
+)
+from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
@@ -25,6 +35,10 @@ _MOST_TEXTS = 1_024
 _READ_BYTES = 4_000_000
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
+
+
+Batch = tuple[Counts, list[str]]
+"""Positions of texts in their source, and the texts."""
 
 
 class TextSource(Protocol):
@@ -52,7 +66,8 @@ class TextList:
 class Embedded:
     """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
 
-    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them.
+    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them, ``billed`` the
+    tokens that an endpoint counted (None: it does not say).
     """
 
     path: Path
@@ -60,6 +75,7 @@ class Embedded:
     dimension: int
     amount: int
     seconds: float
+    billed: int | None = None
 
     def blocks(self) -> Iterator[Floats]:
         """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
@@ -79,23 +95,23 @@ class _Model:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._encode: Encode | None = None
+        self.encode: Encode | None = None
         self.lock = Lock()
         self.is_known = False
         """Whether it is the one whose vectors are in the cache."""
 
     def loaded(self) -> Encode:
         with self.lock:
-            if self._encode is None:
-                self._encode = self._embedder.load()
-            return self._encode
+            if self.encode is None:
+                self.encode = self._embedder.load()
+            return self.encode
 
     @property
     def is_loaded(self) -> bool:
-        return self._encode is not None
+        return self.encode is not None
 
     def release(self) -> None:
-        self._encode = None
+        self.encode = None
         self.is_known = False
 
 
@@ -138,7 +154,8 @@ class CachedEmbedder:
 
     def _made(self, texts: Sequence[str]) -> Floats:
         encode = self._model.loaded()
-        with self._model.lock:  # of threads: a model works on one batch at a time
+        at_once = self.embedder.calls_at_once > 1
+        with nullcontext() if at_once else self._model.lock:  # of threads: a model in memory works on one batch
             vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
@@ -203,21 +220,36 @@ class CachedEmbedder:
             order = first[np.lexsort((first, -lengths[first]))]
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
-            seconds = 0.0
+            seconds, billed = 0.0, self._billed()
             if len(order):
                 self._refuse_another_model(cache)
                 self._model.loaded()
-            for positions, texts in self._batches_of(source, order, lengths):
-                prefixed = [prefix + text for text in texts]
-                start = time.perf_counter()
-                vectors = self._made(prefixed)
+            start = time.perf_counter()
+            for (positions, texts), vectors in self._in_batches(self._batches_of(source, order, lengths), prefix):
                 seconds += time.perf_counter() - start
                 cache.write(keys[positions], vectors)
                 if positions[0] == order[0]:
-                    shortest = min(range(len(prefixed)), key=lambda row: len(prefixed[row]))
-                    cache.keep_probe(prefixed[shortest], vectors[shortest])
+                    shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
+                    cache.keep_probe(prefix + texts[shortest], vectors[shortest])
                 advance(len(positions))
-        return Embedded(self.path, keys, self._dimension or 0, int(lengths[order].sum()), seconds)
+                start = time.perf_counter()
+        amount, now = int(lengths[order].sum()), self._billed()
+        tokens = None if now is None else now - (billed or 0)
+        return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
+
+    def _in_batches(self, batches: Iterator[Batch], prefix: str) -> Iterator[tuple[Batch, Floats]]:
+        """Each batch with its vectors, in the order in which they are done."""
+
+        def embed(batch: Batch) -> Floats:
+            return self._made([prefix + text for text in batch[1]])
+
+        if self.embedder.calls_at_once == 1:
+            return ((batch, embed(batch)) for batch in batches)
+        return as_they_come(embed, batches, self.embedder.calls_at_once)
+
+    def _billed(self) -> int | None:
+        encode = self._model.encode
+        return encode.tokens if isinstance(encode, MeteredEncode) else None
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
@@ -259,7 +291,7 @@ class CachedEmbedder:
         """Whether it is known which texts are longer than the model reads."""
         return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
-    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[tuple[Counts, list[str]]]:
+    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[Batch]:
         """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
         size, start = self.embedder.batch_size, 0
         while start < len(order):
@@ -268,9 +300,16 @@ class CachedEmbedder:
             start += len(wanted)
             ascending = np.argsort(wanted)
             texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
-            for first in range(0, len(wanted), size):
-                positions = wanted[first : first + size]
+            first = 0
+            while first < len(wanted):
+                positions = wanted[first : first + self._fitting(lengths[wanted[first : first + size]])]
                 yield positions, [texts[place] for place in range(first, first + len(positions))]
+                first += len(positions)
+
+    def _fitting(self, lengths: Counts) -> int:
+        """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
+        most = self.embedder.batch_length
+        return len(lengths) if most is None else max(1, int(np.searchsorted(np.cumsum(lengths), most, side="right")))
 
     def _refuse_another_model(self, cache: VectorCache) -> None:
         """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.

@@ -105,6 +105,14 @@ _MOST_KEPT = 100_000
 """Rankings are kept with a place for each of top_k: beyond this they fill the memory."""
 
 
+@dataclass(frozen=True)
+class Texts:
+    """How many texts are ranked, and how many tokens one of them has, about."""
+
+    count: int
+    tokens: float
+
+
 def _held(top_k: int) -> int:
     if top_k > _MOST_KEPT:
         raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
@@ -165,9 +173,6 @@ class Ranker(Options):
     inputs_are: ClassVar[str] = "files"
     """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
 
-    has_latency: ClassVar[bool] = True
-    """Whether it answers a question on its own, so that this can be measured."""
-
     tells_matches: ClassVar[bool] = False
     """Whether ``matches`` says why hits have their scores."""
 
@@ -178,6 +183,11 @@ class Ranker(Options):
 
     score: bool = True
     """Whether it is scored as a setting, or only an input of others."""
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether it answers a question on its own, so that this can be measured."""
+        return True
 
     @property
     def reached_by(self) -> frozenset[str]:
@@ -221,6 +231,14 @@ class Ranker(Options):
     def asked(self, question: Question) -> Any:
         """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
         return question.text
+
+    def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
+        """About what it will cost to answer ``questions``, embedding them left aside; None if nothing is paid."""
+        return None
+
+    def cost(self, facts: Facts) -> float | None:
+        """What was paid, or would be, for the rankings that ``facts`` are of; None if nothing is known to be paid."""
+        return None
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Look for everything that it needs, before any work is done. Raises InputError."""
