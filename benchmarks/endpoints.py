@@ -5,7 +5,8 @@
 
 ``throughput`` asks a double on the loopback, in a process of its own, that answers each request after ``latency``
 seconds: ideal are concurrency / latency requests a second. It prints the share of that which is reached, with all that
-a run does: tokens counted, batches made, vectors checked and kept in the cache.
+a run does: batches made, vectors checked and kept in the cache; and the share that bare threads reach which read the
+answers and do nothing with them, turn about: on a busy machine that is less, too.
 
 ``server`` compares an endpoint in OpenAI's form with the local model on XQuAD: the largest difference of a number in a
 vector, and in how many rankings of all documents two of the first hundred are in another order. Without ``--url`` it
@@ -26,9 +27,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from urllib.error import URLError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
@@ -69,7 +73,7 @@ def throughput(options: argparse.Namespace) -> None:
     size = options.batch_size
     texts = [f"text {number} " + "some words of a chunk " * 8 for number in range(options.batches * size)]
     ideal = options.batches * options.latency / options.concurrency
-    shares = []
+    shares, bare = [], []
     with double_beside(options.latency) as url:
         for number in range(options.rounds + 1):
             model = OpenAIEmbedder(model="m", base_url=url, batch_size=size, concurrency=options.concurrency)
@@ -81,11 +85,33 @@ def throughput(options: argparse.Namespace) -> None:
                 seconds = time.perf_counter() - start
             if number:
                 shares.append(ideal / seconds)
-                print(f"round {number}: {seconds:.2f} s, {ideal / seconds:.1%} of the ideal", flush=True)
+                bare.append(ideal / bare_seconds(url, texts[:size], options))
+                print(f"round {number}: {shares[-1]:.1%} of the ideal, bare threads {bare[-1]:.1%}", flush=True)
     print(
         f"{options.batches} requests of {size} texts, {options.concurrency} at once, {options.latency * 1000:.0f} ms:"
     )
     print(f"median {statistics.median(shares):.1%} of the ideal, best {max(shares):.1%}")
+    print(f"bare threads: median {statistics.median(bare):.1%}, best {max(bare):.1%}")
+
+
+def bare_seconds(url: str, texts: list[str], options: argparse.Namespace) -> float:
+    """How long the same requests take threads that read the answers alone."""
+    body = json.dumps({"model": "m", "input": texts, "encoding_format": "base64"})
+
+    def work() -> None:
+        connection = HTTPConnection(urlsplit(url).netloc)
+        for _ in range(options.batches // options.concurrency):
+            connection.request("POST", "/v1/embeddings", body)
+            connection.getresponse().read()
+        connection.close()
+
+    threads = [Thread(target=work) for _ in range(options.concurrency)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
 
 
 @contextmanager
