@@ -154,7 +154,8 @@ def compare(url: str, model: str, data: Path) -> None:
         return [json.loads(line)["text"] for line in (data / name).read_text(encoding="utf-8").splitlines()]
 
     documents, questions = texts("corpus.jsonl"), texts("queries.jsonl")
-    kinds = (OpenAIEmbedder(model=model, base_url=url), SentenceTransformerEmbedder(device="cpu"))
+    served = OpenAIEmbedder(model=model, base_url=url, batch_size=16, concurrency=2)
+    kinds = (served, SentenceTransformerEmbedder(device="cpu"))
     vectors, scores = [], []
     with tempfile.TemporaryDirectory() as folder:
         for kind in kinds:
@@ -164,12 +165,12 @@ def compare(url: str, model: str, data: Path) -> None:
             print(f"{kind.summary()}: {time.perf_counter() - start:.1f} s", flush=True)
             vectors.append(np.concatenate(made))
             scores.append(made[1] @ made[0].T)
-    served, local = (np.argsort(-one, axis=1, kind="stable")[:, :LOOKED_AT] for one in scores)
-    others = (served != local).any(axis=1)
+    found, expected = (np.argsort(-one, axis=1, kind="stable")[:, :LOOKED_AT] for one in scores)
+    others = (found != expected).any(axis=1)
     gaps = [np.abs(np.diff(np.sort(scores[1][row])[::-1][: LOOKED_AT + 1])).min() for row in np.flatnonzero(others)]
     print(f"{len(documents)} documents, {len(questions)} questions of {data.name}")
     print(f"largest difference in a vector {float(np.abs(vectors[0] - vectors[1]).max()):.1e}")
-    tens = int((served[:, :10] != local[:, :10]).any(axis=1).sum())
+    tens = int((found[:, :10] != expected[:, :10]).any(axis=1).sum())
     print(f"rankings with another order in the first 10: {tens}, in the first {LOOKED_AT}: {int(others.sum())}")
     if gaps:
         print(f"where two scores differ by at most {max(gaps):.1e}")
