@@ -5,7 +5,8 @@
 
 ``throughput`` asks a double on the loopback, in a process of its own, that answers each request after ``latency``
 seconds: ideal are concurrency / latency requests a second. It prints the share of that which is reached, with all that
-a run does: tokens counted, batches made, vectors checked and kept in the cache.
+a run does: batches made, vectors checked and kept in the cache; and the share that bare threads reach which read the
+answers and do nothing with them, turn about: on a busy machine that is less, too.
 
 ``server`` compares an endpoint in OpenAI's form with the local model on XQuAD: the largest difference of a number in a
 vector, and in how many rankings of all documents two of the first hundred are in another order. Without ``--url`` it
@@ -26,9 +27,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from urllib.error import URLError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
@@ -69,7 +73,7 @@ def throughput(options: argparse.Namespace) -> None:
     size = options.batch_size
     texts = [f"text {number} " + "some words of a chunk " * 8 for number in range(options.batches * size)]
     ideal = options.batches * options.latency / options.concurrency
-    shares = []
+    shares, bare = [], []
     with double_beside(options.latency) as url:
         for number in range(options.rounds + 1):
             model = OpenAIEmbedder(model="m", base_url=url, batch_size=size, concurrency=options.concurrency)
@@ -81,11 +85,33 @@ def throughput(options: argparse.Namespace) -> None:
                 seconds = time.perf_counter() - start
             if number:
                 shares.append(ideal / seconds)
-                print(f"round {number}: {seconds:.2f} s, {ideal / seconds:.1%} of the ideal", flush=True)
+                bare.append(ideal / bare_seconds(url, texts[:size], options))
+                print(f"round {number}: {shares[-1]:.1%} of the ideal, bare threads {bare[-1]:.1%}", flush=True)
     print(
         f"{options.batches} requests of {size} texts, {options.concurrency} at once, {options.latency * 1000:.0f} ms:"
     )
     print(f"median {statistics.median(shares):.1%} of the ideal, best {max(shares):.1%}")
+    print(f"bare threads: median {statistics.median(bare):.1%}, best {max(bare):.1%}")
+
+
+def bare_seconds(url: str, texts: list[str], options: argparse.Namespace) -> float:
+    """How long the same requests take threads that read the answers alone."""
+    body = json.dumps({"model": "m", "input": texts, "encoding_format": "base64"})
+
+    def work() -> None:
+        connection = HTTPConnection(urlsplit(url).netloc)
+        for _ in range(options.batches // options.concurrency):
+            connection.request("POST", "/v1/embeddings", body)
+            connection.getresponse().read()
+        connection.close()
+
+    threads = [Thread(target=work) for _ in range(options.concurrency)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
 
 
 @contextmanager
@@ -128,7 +154,8 @@ def compare(url: str, model: str, data: Path) -> None:
         return [json.loads(line)["text"] for line in (data / name).read_text(encoding="utf-8").splitlines()]
 
     documents, questions = texts("corpus.jsonl"), texts("queries.jsonl")
-    kinds = (OpenAIEmbedder(model=model, base_url=url), SentenceTransformerEmbedder(device="cpu"))
+    served = OpenAIEmbedder(model=model, base_url=url, batch_size=16, concurrency=2)
+    kinds = (served, SentenceTransformerEmbedder(device="cpu"))
     vectors, scores = [], []
     with tempfile.TemporaryDirectory() as folder:
         for kind in kinds:
@@ -138,12 +165,12 @@ def compare(url: str, model: str, data: Path) -> None:
             print(f"{kind.summary()}: {time.perf_counter() - start:.1f} s", flush=True)
             vectors.append(np.concatenate(made))
             scores.append(made[1] @ made[0].T)
-    served, local = (np.argsort(-one, axis=1, kind="stable")[:, :LOOKED_AT] for one in scores)
-    others = (served != local).any(axis=1)
+    found, expected = (np.argsort(-one, axis=1, kind="stable")[:, :LOOKED_AT] for one in scores)
+    others = (found != expected).any(axis=1)
     gaps = [np.abs(np.diff(np.sort(scores[1][row])[::-1][: LOOKED_AT + 1])).min() for row in np.flatnonzero(others)]
     print(f"{len(documents)} documents, {len(questions)} questions of {data.name}")
     print(f"largest difference in a vector {float(np.abs(vectors[0] - vectors[1]).max()):.1e}")
-    tens = int((served[:, :10] != local[:, :10]).any(axis=1).sum())
+    tens = int((found[:, :10] != expected[:, :10]).any(axis=1).sum())
     print(f"rankings with another order in the first 10: {tens}, in the first {LOOKED_AT}: {int(others.sum())}")
     if gaps:
         print(f"where two scores differ by at most {max(gaps):.1e}")

@@ -55,5 +55,5 @@ def test_defaults_are_those_that_the_page_names(page: str) -> None:
         made = EMBEDDERS[name].model_validate({"model": "m"})
         assert made.batch_size == size
         assert isinstance(made, EndpointEmbedder)
-        assert (made.concurrency, made.timeout, made.retries, made.batch_tokens) == (8, 60, 6, 100_000)
+        assert (made.concurrency, made.timeout, made.retries, made.batch_tokens) == (8, 300, 6, 100_000)
     assert "64 (Cohere 96, Voyage 128), 100,000" in page

@@ -440,7 +440,10 @@ def test_files_are_hashed_by_whatever_is_given_to_hash_them(make: Make) -> None:
         return file_digest(path)
 
     assert make().fingerprint_parts(digest) == make().fingerprint_parts()
-    assert bool(hashed) != isinstance(make(), EndpointEmbedder)
+    if isinstance(make(), EndpointEmbedder):  # which has no files
+        assert not hashed
+        return
+    assert hashed
     assert make().fingerprint_parts(lambda _: "other") != make().fingerprint_parts()
 
 

@@ -61,7 +61,7 @@ def test_what_may_pass_is_asked_again(name: str) -> None:
 @pytest.mark.parametrize("name", PASSING)
 def test_what_does_not_pass_is_an_error_after_the_last_retry(name: str) -> None:
     with EndpointDouble(default=PASSING[name]) as double:
-        with pytest.raises(EndpointError, match=r"^the endpoint http://127.0.0.1:\d+/v1/embeddings .*, 2 times\.$"):
+        with pytest.raises(EndpointError, match=r"^the endpoint http://127.0.0.1:\d+/v1/embeddings .*, 2 times\."):
             embedded(double, [], timeout=0.2, retries=1)
         assert len(double.asked) == 2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, ClassVar
 
@@ -12,12 +11,12 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import Embedder, MeteredEncode
-from ragtrial.components.embedders.model_files import find_model
+from ragtrial.components.embedders.model_files import named_tokenizer
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.embeddings import EmbeddingReply
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import EndpointError, ModelNotFoundError
+from ragtrial.errors import EndpointError
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
 
@@ -98,14 +97,7 @@ class EndpointEmbedder(EndpointOptions, Embedder):
         return self.tokenizer_model is not None
 
     def tokenizer(self) -> Tokenizer | None:
-        if self.tokenizer_model is None:
-            return None
-        path = Path(self.tokenizer_model)
-        if path.suffix != ".json":
-            path = find_model(self.tokenizer_model) / "tokenizer.json"
-        if not path.is_file():
-            raise ModelNotFoundError(f"there is no tokenizer file {path}; `tokenizer_model` names it or its folder.")
-        return Tokenizer(path)
+        return None if self.tokenizer_model is None else named_tokenizer(self.tokenizer_model)
 
     def max_tokens(self) -> int | None:
         return self.max_length

@@ -40,6 +40,9 @@ _ADVICE = {
 }
 
 
+_SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
+
+
 @dataclass(frozen=True)
 class _Refusal:
     """Why a request has no answer yet, and the seconds that the server asked to wait (None: it did not say)."""
@@ -47,6 +50,7 @@ class _Refusal:
     reason: str
     wait: float | None = None
     is_unreached: bool = False
+    advice: str = ""
 
 
 class Client:
@@ -96,7 +100,7 @@ class Client:
                 return found
             most = min(self.options.retries, _UNREACHED) if found.is_unreached else self.options.retries
             if tries >= most:
-                raise EndpointError(f"{self._place(path)} {found.reason}, {_times(tries + 1)}.")
+                raise EndpointError(f"{self._place(path)} {found.reason}, {_times(tries + 1)}.{found.advice}")
             if found.wait is not None and found.wait > _LONGEST_ASKED:
                 raise EndpointError(f"{self._place(path)} {found.reason} and asks to wait for {found.wait:,.0f} s.")
             self._wait(found.wait, tries)
@@ -115,7 +119,8 @@ class Client:
                 status, headers, content = self._exchange(request)
             except httpx.TimeoutException as error:
                 is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
-                return _Refusal(f"gave no whole answer within {self.options.timeout:g} s", is_unreached=is_unreached)
+                reason = f"gave no whole answer within {self.options.timeout:g} s"
+                return _Refusal(reason, is_unreached=is_unreached, advice=_SLOW)
             except httpx.HTTPError as error:
                 is_unreached = isinstance(error, httpx.ConnectError) and not self._has_answered
                 return _Refusal(f"cannot be reached ({self._shown(str(error))})", is_unreached=is_unreached)

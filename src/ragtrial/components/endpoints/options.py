@@ -87,8 +87,8 @@ class EndpointOptions(Options):
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
     """How many requests are on their way at once."""
 
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds until a request is given up and tried again."""
+    timeout: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds until a request is given up and tried again; a server on a processor of your own may need minutes."""
 
     retries: Annotated[int, Field(ge=0, le=20)] = 6
     """How often a request is repeated that met a busy or failing server (429, 5xx, a broken connection)."""
