@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from sentence_transformers.util.quantization import _dequantize_embeddings, quantize_embeddings
 
 from ragtrial.cache.arrays import read_array
-from ragtrial.components.stores import Vectors, quantization
+from ragtrial.components.stores import Store, Vectors, quantization
+from ragtrial.components.stores.base import Space
 from ragtrial.components.stores.exact import ExactStore
+from ragtrial.components.stores.faiss import FaissStore
 from ragtrial.components.stores.quantization import Quantization
 from ragtrial.rankings import Floats, Rankings
 from vector_oracles import like_embeddings, vectors_of
@@ -24,7 +27,8 @@ KINDS: tuple[Quantization, ...] = ("int8", "binary")
 DIMENSIONS = (13, 64, 100, 384)
 
 
-def search(store: ExactStore, vectors: Vectors, queries: Floats, depth: int, folder: Path) -> Rankings:
+def search(store: Store, vectors: Vectors, queries: Floats, depth: int, folder: Path) -> Rankings:
+    folder.mkdir(exist_ok=True)
     if not any(folder.iterdir()):
         store.build(vectors, folder, lambda _count: None)
     index = store.open(vectors, folder)
@@ -164,3 +168,29 @@ def test_a_wider_first_search_is_another_search_only_where_hits_are_ranked_again
     assert ExactStore().is_exact
     assert not ExactStore(quantize="int8").is_exact
     assert ExactStore(quantize="int8").is_repeatable
+
+
+@pytest.mark.parametrize("kind", ["int8", "binary"])
+@pytest.mark.parametrize("rescore", [None, 3])
+@pytest.mark.parametrize("space", ["cosine", "ip"])
+def test_faiss_over_codes_finds_what_exact_search_over_codes_finds(
+    tmp_path: Path, kind: Quantization, rescore: int | None, space: Space
+) -> None:
+    vectors, queries = vectors_of(like_embeddings(500, 33, seed=41)), like_embeddings(20, 33, seed=42)
+    found = search(
+        FaissStore(factory="Flat", quantize=kind, rescore=rescore, space=space), vectors, queries, 10, tmp_path / "f"
+    )
+    exact = search(ExactStore(quantize=kind, rescore=rescore, space=space), vectors, queries, 10, tmp_path / "e")
+    if rescore is None:
+        np.testing.assert_array_equal(found.scores, exact.scores)  # equal scores have another order in FAISS
+    else:
+        same = [
+            len(set(one) & set(other)) for one, other in zip(found.codes.tolist(), exact.codes.tolist(), strict=True)
+        ]
+        assert np.mean(same) >= 9.5  # of equal codes at the end of what is ranked again, others may be looked at
+
+
+def test_a_factory_that_shortens_codes_itself_is_refused_beside_quantize() -> None:
+    with pytest.raises(ValidationError, match=r"factory is 'IVF16,SQ8'; with quantize it must be Flat or HNSW"):
+        FaissStore(factory="IVF16,SQ8", quantize="int8")
+    assert FaissStore(factory="SQ8,RFlat", rescore=3).width(10) == 30

@@ -43,6 +43,10 @@ class QuantizedStore(Store):
     def _can_be_quantized(self) -> Self:
         if self.rescore is not None and self.quantize is None:
             raise ValueError("rescore ranks quantized vectors again; add quantize: int8 or binary, or remove rescore.")
+        return self.compares_by_products()
+
+    def compares_by_products(self) -> Self:
+        """Itself. Raises ValueError for quantized vectors that would be compared by distance."""
         if self.quantize is not None and self.space == "l2":
             raise ValueError(f"quantize: {self.quantize} compares by products; set space: cosine or ip, or remove it.")
         return self
