@@ -22,7 +22,6 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder, TextList
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
-from ragtrial.components.embedders.openai import OpenAIEmbedder
 from ragtrial.errors import EmbedderError, EndpointError
 from ragtrial.rankings import Floats
 
@@ -160,9 +159,8 @@ def test_an_answer_that_cannot_be_used_stops_and_what_arrived_is_kept(fault: Fau
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_pays_at_most_for_what_was_on_its_way(concurrency: int, tmp_path: Path) -> None:
+def test_a_run_killed_again_and_again_pays_again_for_the_last_requests_alone(concurrency: int, tmp_path: Path) -> None:
     """Killed after each tenth batch: with one request at a time at most one is paid for again, each time."""
-    assert OpenAIEmbedder(model="m", concurrency=1).calls_at_once == 1
     with EndpointDouble(latency=0.01) as double:
         options = {"model": "m", "base_url": double.url, "batch_size": 1, "concurrency": concurrency}
         command = [sys.executable, "-c", EMBED, str(tmp_path), json.dumps(options), json.dumps(TEXTS)]
@@ -178,7 +176,8 @@ def test_a_run_killed_again_and_again_pays_at_most_for_what_was_on_its_way(concu
     probe = probe_in(tmp_path)
     assert double.answered[probe] <= 2 * KILLS, "once in each run, to see that the model is the same"
     again = sum(double.answered[text] - 1 for text in TEXTS if text != probe)
-    assert again <= KILLS * OpenAIEmbedder.model_validate(options).calls_at_once
+    # Of several at once as many may have arrived that are not written yet as are on their way.
+    assert again <= KILLS * (1 if concurrency == 1 else 2 * concurrency)
 
 
 def test_a_model_that_changed_behind_its_name_is_noticed_before_vectors_mix(tmp_path: Path) -> None:

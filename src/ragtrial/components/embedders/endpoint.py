@@ -24,8 +24,6 @@ _SIDES = ("query\x1f", "document\x1f")
 """Before a text where requests for queries and documents differ: taken off again before the text is sent. So one text
 has two vectors in the cache, as it has with two prefixes."""
 
-_REQUESTS_PER_READER = 4
-
 _LEAST_CHARACTERS = 2
 """Of a token, where nothing counts tokens: few, so that a batch is rather too small than too large."""
 
@@ -69,8 +67,7 @@ class EndpointEmbedder(EndpointOptions, Embedder):
 
     @property
     def calls_at_once(self) -> int:
-        # Some write or read while all places on the way are taken: the endpoint has always something to do.
-        return self.concurrency + self.concurrency // _REQUESTS_PER_READER
+        return self.concurrency
 
     @property
     def batch_length(self) -> int | None:

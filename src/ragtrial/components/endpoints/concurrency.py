@@ -12,7 +12,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _READY = 2
-"""Calls that are handed out for each worker: it has the next one while the last result is being kept."""
+"""Calls that are handed out for each worker: it has the next one while the last result is being kept. So many more
+results than there are workers are lost at most if the program is killed."""
 
 
 def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
