@@ -57,6 +57,7 @@ All of these run on the sample data, except the last two, which need public data
 | `contextual.yaml` | titles, headings and sentences around a chunk ([page](contextual-text.md)) |
 | `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
 | `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
+| `stores.yaml` | the same vectors in four stores ([page](stores.md)) |
 | `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
 | `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
 | `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |

@@ -105,6 +105,12 @@ class LocatedText(str):
         made.written = text if written is None else written
         return made
 
+    @property
+    def variable(self) -> str:
+        """The environment variable that it is, where ``${NAME}`` was written and nothing else; else empty."""
+        found = VARIABLE.fullmatch(self.written)
+        return found[1] if found and found[2] is None else ""
+
 
 def expand_user(path: str) -> Path:
     """``path`` with ``~`` or ``~user`` resolved; as it is where there is no such user."""

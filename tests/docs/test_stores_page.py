@@ -1,0 +1,46 @@
+"""The page on stores: its config runs and shows what the page says, and its tables name every kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtrial import load_config, run_experiment
+from ragtrial.components.stores import STORES
+from ragtrial.components.stores.pgvector import PgvectorStore
+from ragtrial.config.strict_yaml import parse_yaml
+
+PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _workspace(monkeypatch: pytest.MonkeyPatch, shared_workspace: Path) -> None:
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(shared_workspace))
+
+
+def test_its_config_shows_what_an_index_costs_and_which_one_is_not_used(root: Path, tmp_path: Path) -> None:
+    report = run_experiment(load_config(root / "configs" / "stores.yaml", [f"output.directory={tmp_path}"]))
+    audits = {one.name: one.audit for one in report.settings if one.audit}
+    overlaps = [audits[f"faiss-ef_search{ef}"].overlap or 0 for ef in (1, 8, 64)]
+    assert overlaps == sorted(overlaps)
+    assert overlaps[0] < 0.7 < 0.95 < overlaps[-1]
+    assert audits["qdrant"].used is False
+    assert audits["chroma"].used is True
+    printed = re.findall(r"^(\S+) +[01]\.\d{4} ", PAGE, re.MULTILINE)
+    assert sorted(printed) == sorted(audits)
+    assert "index-not-used" in {one.code for one in report.warnings}
+
+
+def test_its_table_names_every_kind() -> None:
+    table = PAGE[: PAGE.index("## Example")]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == sorted(STORES.names(), key=table.index)
+
+
+def test_the_server_that_it_shows_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hunter2-hunter2")
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    store = PgvectorStore.model_validate(parse_yaml(shown, "page", Path.cwd()).value["store"])
+    assert store.password is not None
+    assert store.password.get_secret_value() == "hunter2-hunter2"
