@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick fuzz lowest check format docs schemas picture report-picture clean
+.PHONY: demo test quick fuzz lowest endpoints check format docs schemas picture report-picture clean
 
 # Compares dense search, BM25 and two fusions on the sample data, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -35,6 +35,11 @@ fuzz: $(VENV)/.dev
 # The lowest and the newest versions that are allowed, with every Python on this machine: installed, and the sample run.
 lowest:
 	HF_HUB_OFFLINE=1 $(PYTHON) tests/support/versions.py $(VERSIONS)
+
+# How busy the client keeps an endpoint; and a real server (Infinity, in an environment of its own) against its model.
+endpoints: $(VENV)/.dev
+	$(BIN)/python benchmarks/endpoints.py throughput
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/endpoints.py server
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,real] [--report PATH] [--json PATH]
+                                     [--only one,family,power,real,judge] [--report PATH] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -21,7 +21,7 @@ Each batch of 100 experiments shares its flips, as the metrics of one experiment
 vary more, which costs a little power and no errors. An experiment in which a comparison has too few differences to be
 tested counts as without error; `tested` is the share of comparisons that were. Beside max-t stand, with fewer
 experiments, paired t with Holm's correction and the BCa bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs
-apart.
+apart. The table `judge` is explained in judge_simulations.py.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
+import judge_simulations
 import numpy as np
 from scipy.optimize import brentq
 
 from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
-from ragtrial.comparison.verdicts import detectable_difference, queries_for
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 100
@@ -334,10 +335,15 @@ def main() -> None:
     parser.add_argument("--report", type=Path, help="a report of several settings, for the table real")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if "judge" in options.only and options.only != "judge":
+        parser.error("the table judge is one by itself: --only judge.")
     if "real" in options.only and not options.report:
         parser.error("the table real is of a report; name it with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
+    if options.only == "judge":
+        judge_simulations.run(options)
+        return
     print(f"{'table':7}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")
     print(f"{'tested':>8} {'wrong':>8} {'covered':>8} {'found':>8}")
     start, rows = time.perf_counter(), []

@@ -61,7 +61,7 @@ def simulate(name: str, kind: str, values: Scores, queries: int, experiments: in
         means = drawn.mean(axis=1)
         winner = int(means.argmax())
         right = truth[winner] + means.mean() - truth.mean()
-        gain, _ = expected_gain(drawn, winner, draws=1000, seed=experiment)
+        gain = expected_gain(drawn, winner, draws=1000, seed=experiment).mean
         raw.append(means[winner] - right)
         expected.append(means[winner] - gain - right)
     error = float(np.std(expected) / np.sqrt(experiments))

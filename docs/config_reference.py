@@ -33,7 +33,7 @@ evaluators: {primary_metric: ndcg@10}
 - Paths are relative to the file that contains them.
 - `${NAME}` and `${NAME:-default}` are read from the environment. Reports keep them unresolved.
 - `extends: base.yaml` starts from another config. Keys of this file override keys of the base; where `kind`
-  differs, the section is replaced.
+  differs, the section is replaced. `retrievers: {NAME: null}` takes a retriever of the base out.
 - `--set retrievers.dense.top_k=20` overrides a key for one run.
 - A retriever may have its own `chunker`, `context`, `embedder` and `store`, with the keys below.
 - Unknown keys are errors.
@@ -58,7 +58,9 @@ All of these run on the sample data, except the last two, which need public data
 | `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
 | `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
 | `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
-| `custom-embedder.yaml` | an embedding function in Python, for any embedding API, beside a model |
+| `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
+| `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |
+| `custom-embedder.yaml` | an embedding function in Python, beside a model |
 | `chunking_evaluation.yaml` | twelve chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
 """

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from golden_screens import GoldenScreen
-from tiny_models import write_tiny_model
+from tiny_models import write_tiny_late_encoder, write_tiny_model, write_tiny_sparse_encoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -153,3 +153,15 @@ def minilm_embedder(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactor
 def tiny_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of the real class with random weights, dimension 16, at most 64 tokens, no prompts; not to be changed."""
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny", minilm_folder, seed=1)
+
+
+@pytest.fixture(scope="session")
+def sparse_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SPLADE model of the real class with random weights, at most 64 tokens; not to be changed."""
+    return write_tiny_sparse_encoder(tmp_path_factory.mktemp("models") / "sparse", minilm_folder, seed=1)
+
+
+@pytest.fixture(scope="session")
+def late_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ColBERT model of the real class with random weights, 48 tokens of a document; not to be changed."""
+    return write_tiny_late_encoder(tmp_path_factory.mktemp("models") / "late", minilm_folder, seed=1)

@@ -17,6 +17,7 @@
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
+        ├── EndpointError        a model behind an endpoint could not be asked, or answered with something else
         ├── StoreError           the vector store failed
         │   └── StoreServerError its server is away, refuses, takes too long or answers nonsense
         ├── RetrieverError       a retriever of the user's failed, or what it returned are no hits
@@ -138,6 +139,10 @@ class ChunkerError(RunError):
 
 class EmbedderError(RunError):
     """The embedder failed, or returned something that cannot be an embedding."""
+
+
+class EndpointError(RunError):
+    """A model behind an endpoint could not be asked, or what it answered cannot be used."""
 
 
 class StoreError(RunError):

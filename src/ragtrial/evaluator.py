@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,9 +36,10 @@ from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.dry_run import DryRun, dry_run
 from ragtrial.pipeline.graph import Graph
-from ragtrial.pipeline.reporting import setting_parameters
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scorer, evaluated, grade_given_chunks
+from ragtrial.pipeline.setting_parameters import setting_parameters
+from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import (
@@ -83,8 +85,40 @@ class RetrievalEvaluator:
         self._strict = strict
         self._audit = audit
         self._given = prompt_queries
+        self._latency: bool | None = None
+        self._later: Sequence[Setting] = ()
+        self._keeps_models = False
         every, self._warnings = settings_of(config)
         self.settings = chosen_settings(every, settings)
+
+    def over(
+        self,
+        settings: Sequence[Setting],
+        queries: Collection[str] | None = None,
+        *,
+        latency: bool | None = None,
+        later: Sequence[Setting] = (),
+    ) -> RetrievalEvaluator:
+        """The same for other settings of the same documents, asked all queries, or those with the ids ``queries``.
+
+        ``latency`` says whether it is measured, None leaves that to the config. Rankings are as deep as the settings
+        ``later`` will need them, too. Models stay in the memory; see ``one_by_one``.
+        """
+        made = copy(self)
+        made.settings, made._latency, made._later = list(settings), latency, later  # noqa: SLF001 - its own
+        made._keeps_models = True  # noqa: SLF001
+        held: dict[str, Any] = {"dataset": self.dataset, "resolved": self.resolved, "corpus": self.corpus}
+        if queries is not None:
+            for name in ("dataset", "resolved"):
+                labels = held[name].labels
+                chosen = tuple(query for query in labels.queries if query.id in queries)
+                held[name] = replace(held[name], labels=replace(labels, queries=chosen))
+            vars(made).pop("questions", None)
+            vars(made).pop("scorer", None)
+        for name in ("graph", "results"):
+            vars(made).pop(name, None)
+        vars(made).update(held)
+        return made
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -107,9 +141,23 @@ class RetrievalEvaluator:
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings, asked the questions of the labels."""
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+
+    def _graph_of(self, written: WrittenWordings) -> Graph:
         config, unit = self.config, self.config.evaluators.unit
-        latency = len(self.settings) <= MOST_TIMED if config.latency is None else config.latency
-        return Graph(self.corpus, self.settings, self.questions, unit, latency=latency, seed=config.seed)
+        wanted = config.latency if self._latency is None else self._latency
+        latency = len(self.settings) <= MOST_TIMED if wanted is None else wanted
+        asked, failures = written.questions, written.failures
+        return Graph(
+            self.corpus,
+            self.settings,
+            asked,
+            unit,
+            latency=latency,
+            seed=config.seed,
+            later=self._later,
+            failures=failures,
+        )
 
     @cached_property
     def results(self) -> Results:
@@ -196,7 +244,8 @@ class RetrievalEvaluator:
         for setting in self.used:
             with _said_of(setting):
                 setting.retriever.inputs(self.corpus.resources.digest)
-        return dry_run(self.config.experiment, self.graph, audit=self._audit)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
+        return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self._audit)
 
     @property
     def used(self) -> list[Setting]:
@@ -222,11 +271,13 @@ class RetrievalEvaluator:
         return [self._unevaluated(self.results.of(setting), queries) for setting in self.one_by_one()]
 
     def one_by_one(self) -> Iterator[Setting]:
-        """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
-        last = {one.embedder: place for place, setting in enumerate(self.settings) for one in setting.tree()}
+        """The settings in the order of the config; a model leaves the memory after the last setting that needs it,
+        unless this was made by ``over``.
+        """
+        last = {one.embedder.whole: place for place, setting in enumerate(self.settings) for one in setting.tree()}
         for place, setting in enumerate(self.settings):
             yield setting
-            for embedder in {one.embedder for one in setting.tree()}:
+            for embedder in () if self._keeps_models else {one.embedder.whole for one in setting.tree()}:
                 if last[embedder] == place:
                     self.corpus.resources.release(embedder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, settings_of
-from ragtrial.errors import Fault, RagtrialError, RunError, without_frames
+from ragtrial.errors import Fault, InputError, RagtrialError, RunError, without_frames
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.open_setting import open_setting
@@ -20,11 +21,15 @@ from ragtrial.pipeline.reporting import build_report, part_rankings, ranking_row
 from ragtrial.pipeline.retrieval import Depth, found_texts
 from ragtrial.pipeline.scores import Scored
 from ragtrial.pipeline.stage import Stage, all_needs
+from ragtrial.pipeline.written_wordings import write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, Question
 from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
+from ragtrial.search.searched import Searched, search, with_findings
+
+logger = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -38,21 +43,33 @@ def run_experiment(
     jobs: int = 1,
     fail_fast: bool = False,
     on_failure: Callable[[str, str], None] | None = None,
+    notice: Callable[[str], None] = logger.info,
 ) -> Report:
-    """Run every setting of ``config``, score it, and write the report.
+    """Run every setting of ``config``, or search for the best, score it, and write the report.
 
     ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
     ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
-    made side by side.
+    made side by side. ``notice`` is told what is to be known before a search begins.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
     before anything is run, RunError if all settings fail.
     """
+    if config.search and settings is not None:
+        raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     evaluator = RetrievalEvaluator(
         config, progress=progress, settings=settings, limit=limit, strict=strict, audit=audit
     )
     evaluator.prepare()
+    searched: Searched | None = None
+    if config.search:
+
+        def score(one: RetrievalEvaluator) -> Mapping[str, Scored]:
+            return _score_each(one, jobs, on_failure, fail_fast=fail_fast)[0]
+
+        searched = search(evaluator, score, notice)
+        evaluator = evaluator.over(searched.settings, latency=searched.measures_latency)
+        config, on_failure = searched.config, None  # which has heard of each failure
     scored, failures = _score_all(evaluator, jobs, on_failure, fail_fast=fail_fast)
     report = build_report(
         config,
@@ -64,10 +81,13 @@ def run_experiment(
         failures=failures,
         warnings=evaluator.warnings,
     )
+    directory, beside = Path(config.output.directory), dict[str, str]()
+    if searched is not None:
+        report, beside = with_findings(searched, report, directory)
     evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
-    config_text = config.text or json.dumps(config.as_written, indent=1)
-    return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
+    text = (searched.session.config if searched else config).text or json.dumps(config.as_written, indent=1)
+    return write_report(report, directory, rankings, text_rows(scored), text, beside)
 
 
 def search_settings(
@@ -76,10 +96,19 @@ def search_settings(
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     settings = chosen_settings(settings_of(config)[0], only and [only])
     corpus, found, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
+    written = write_wordings(settings, [Question(text)], corpus.resources)
+    for error in written.failures.values():
+        raise error
     for setting in settings:
         depth = Depth(units=setting.retriever.top_k)
         with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
-            found[setting.name] = found_texts(opened.ranked([Question(text)], depth), corpus.library)
+            ranked = opened.ranked(written.questions, depth)
+        hits = found_texts(ranked, corpus.library)
+        if setting.retriever.tells_matches:
+            context, units = corpus.context(setting), ranked.candidates.units
+            (why,) = setting.retriever.matches(context, written.questions, units, ranked.units)
+            hits = [replace(hit, matches=one.matches, terms=one.terms) for hit, one in zip(hits, why.hits, strict=True)]
+        found[setting.name] = hits
     return found
 
 
@@ -87,6 +116,17 @@ def _score_all(
     evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None] | None, *, fail_fast: bool
 ) -> tuple[list[Scored], list[FailurePart]]:
     """The settings that were scored, and those that failed, in their order. Raises RunError if none was scored."""
+    scored, failures = _score_each(evaluator, jobs, on_failure, fail_fast=fail_fast)
+    if not scored:
+        raise _all_of(failures)
+    names = [setting.name for setting in evaluator.settings if setting.name not in scored]
+    return list(scored.values()), [failures[name][0] for name in names]
+
+
+def _score_each(
+    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None] | None, *, fail_fast: bool
+) -> tuple[dict[str, Scored], dict[str, tuple[FailurePart, Exception]]]:
+    """The settings that were scored, and those that failed, by name. Raises the first failure under ``fail_fast``."""
     scored: dict[str, Scored] = {}
     failures: dict[str, tuple[FailurePart, Exception]] = {}
 
@@ -107,15 +147,17 @@ def _score_all(
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
             failed(setting, error)
-    if not scored:
-        raise _all_of(failures)
-    names = [setting.name for setting in evaluator.settings if setting.name not in scored]
-    return list(scored.values()), [failures[name][0] for name in names]
+    return scored, failures
 
 
 def _make_side_by_side(evaluator: RetrievalEvaluator, jobs: int, failed: Callable[[Setting, Exception], None]) -> None:
     """Make all stages up to the rankings; ``failed`` is called at once with every setting that needs one that fails."""
-    stages = {setting: all_needs(evaluator.graph.run_of(setting).ranking) for setting in evaluator.settings}
+    stages: dict[Setting, list[Stage[Any]]] = {}
+    for setting in evaluator.settings:
+        try:
+            stages[setting] = all_needs(evaluator.graph.run_of(setting).ranking)
+        except RunError as error:
+            failed(setting, error)
 
     def stage_failed(stage: Stage[Any], error: Exception) -> None:
         for setting, needed in stages.items():

@@ -258,7 +258,8 @@ _SYNONYMS = {"question": "text", "query": "text", "answer": "relevant_docs", "an
 
 _OTHER_KINDS = (
     (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
-    (("openai", "cohere", "voyage", "gemini", "ollama", "huggingface"), "custom", "For an API write a function"),
+    (("gemini", "ollama", "vllm", "tei", "infinity"), "openai", "It has an endpoint in OpenAI's form"),
+    (("huggingface", "static", "model2vec"), "sentence-transformer", "Models of the hub load in that library"),
 )
 """What other tools call a kind, ours, and why."""
 
@@ -267,6 +268,9 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
     allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
     near = did_you_mean(key, allowed)
+    others = [tag for one in _models_in(_field_at(model, loc[:-2])[0]) if key in _fields(one) and (tag := _tag_of(one))]
+    if others and _tag_of(_models_in(_field_at(model, loc[:-1])[0])[0]):
+        near = f" That is an option of kind: {listed(others)}."
     if _SYNONYMS.get(key) in allowed:
         near = f" Did you mean {_SYNONYMS[key]!r}?"
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:

@@ -90,12 +90,25 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What a chat model wrote for a question. ``by`` is a hash of the model and what it was asked.
+
+    Tokens are as billed; None where the endpoint does not say.
+    """
+
+    by: str
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What a retriever is asked.
 
     ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
     ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
-    there are none.
+    there are none. ``written`` is what chat models wrote for it.
     """
 
     text: str
@@ -103,6 +116,7 @@ class Question:
     where: Mapping[str, Any] | None = None
     where_document: Mapping[str, Any] | None = None
     id: str = ""
+    written: tuple[Written, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -139,6 +153,10 @@ class PromptQueries(Brief):
     prompt: str | None = None
 
 
+DRAWN_AT_RANDOM, CHOSEN_BY_STAKES = "drawn-at-random", "chosen-by-stakes"
+"""Tags of queries that say how they came to be judged, which a judge's worth depends on."""
+
+
 class WarningCode(StrEnum):
     """What a warning is about: stable, for programs. ``about`` says it in a sentence."""
 
@@ -167,6 +185,7 @@ class WarningCode(StrEnum):
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
+    FEW_PEOPLE = "few-people", "People judged few questions beside a judge."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FEWER_HITS = "fewer-hits", "An index returned fewer hits than were asked for, although there are more."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
@@ -174,8 +193,12 @@ class WarningCode(StrEnum):
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
+    HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
     INDEX_NOT_USED = "index-not-used", "The engine scans all vectors instead of searching its index."
+    JUDGE_ALONE = "judge-alone", "A judge's grades without people's labels make no verdict."
+    JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judge's model also works inside of a setting."
+    JUDGED_IN_PART = "judged-in-part", "Questions drawn at random have texts that people did not judge."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
     LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
     LATENCY_LOADED = "latency-loaded", "Latencies were measured while other programs used the processors."
@@ -191,6 +214,8 @@ class WarningCode(StrEnum):
     NO_PHRASINGS = "no-phrasings", "A refiner of kind expand has nothing but the query to ask."
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
     NO_RELEVANT = "no-relevant", "A query has no relevant documents."
+    NO_REPLY = "no-reply", "A chat model wrote nothing for some queries."
+    NOT_DRAWN_AT_RANDOM = "not-drawn-at-random", "People's questions were not, or not for certain, drawn at random."
     NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
     NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."
@@ -211,6 +236,7 @@ class WarningCode(StrEnum):
     QUERIES_NOT_RETRIEVED = "queries-not-retrieved", "Judged queries are missing in a run; they score 0."
     QUOTE_TWICE = "quote-twice", "The quote of a label is found in several places."
     RANKS_CONTRADICT_SCORES = "ranks-contradict-scores", "The ranks of a run contradict its scores; the scores count."
+    REDUCED_PRECISION = "reduced-precision", "Vectors are far from those that the model makes in float32."
     RENAMED_KEY = "renamed-key", "A key of the config has a new name."
     REPAIRED = "repaired", "A damaged stage of the workspace was made again."
     RISING_SCORES = "rising-scores", "The scores of a custom retriever rise with the rank."
@@ -305,3 +331,8 @@ class FoundText:
     text: str | None
     grade: int | None = None
     pages: tuple[int, int] | None = None
+    matches: tuple[tuple[str, float], ...] = ()
+    """The largest parts of the score, where the retriever tells them: shared terms, or tokens that match."""
+
+    terms: tuple[tuple[str, float], ...] = ()
+    """The terms that weigh most in the text, for a sparse model."""

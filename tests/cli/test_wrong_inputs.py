@@ -97,7 +97,7 @@ CASES = [
     Wrong("metric with a typo", "experiment.yaml:9:14", "Did you mean 'ndcg'?",
           more="evaluators: {primary_metric: ndgc@3}"),
     Wrong("kind hybrid", "experiment.yaml:7:3", "kind: fusion", ("kind: dense", "kind: hybrid")),
-    Wrong("embedder openai", "experiment.yaml:4:1", "kind: custom", (EMBEDDER, "{kind: openai}")),
+    Wrong("embedder gemini", "experiment.yaml:4:1", "kind: openai", (EMBEDDER, "{kind: gemini}")),
     # Models and functions.
     Wrong("unknown model", "'nobody/nothing'", "give `model:` the path of a local folder",
           (EMBEDDER, "{kind: sentence-transformer, model: nobody/nothing}")),

@@ -11,13 +11,14 @@ SOURCE = Path(__file__).parents[2] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "rankings", "registry", "options", "progress", "cache", "dataset", "report", "runs",
-    "components", "evaluation", "config", "pipeline", "evaluator", "experiment", "scoring", "comparison", "labelling",
-    "views", "integrations", "cli",
+    "components", "evaluation", "config", "pipeline", "evaluator", "scoring", "comparison", "search", "experiment",
+    "labelling", "views", "integrations", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point are outside: they open the door."""
 
 DOORS = ["__init__.py", "__main__.py"]
 HEAVY = {
+    "httpx",
     "torch",
     "bm25s",
     "Stemmer",
@@ -31,6 +32,7 @@ HEAVY = {
     "transformers",
     "huggingface_hub",
     "matplotlib",
+    "optuna",
     "rich",
     "jinja2",
     "pypdfium2",

@@ -23,7 +23,7 @@ from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from small_experiment import ragtrial
-from tiny_models import write_tiny_cross_encoder
+from tiny_models import write_tiny_cross_encoder, write_tiny_late_encoder, write_tiny_sparse_encoder
 
 FUNCTION = '''
 """Documents by the words that they share with a query; every call is noted."""
@@ -76,6 +76,12 @@ FUSED: Mapping[str, Mapping[str, Any]] = {
     "rank_constant": {"rank_constant": 7},
     "candidates": {"candidates": 3},
 }
+ENCODED: Mapping[str, Mapping[str, Any]] = {
+    "model": {"model": "another"},
+    "revision": {"revision": "other"},
+    "precision": {"precision": "bfloat16"},
+    "max_length": {"max_length": 20},
+}
 CASES = {
     "dense": Case("dense", {}, {"collection": {"collection": {"name": "docs", "path": "chroma"}}},
                   free=frozenset({"where", "where_document", "filter"})),
@@ -101,6 +107,14 @@ CASES = {
             "stop_words": {"stop_words": "none"},
             "title_weight": {"title_weight": 3},
         },
+    ),
+    "sparse": Case("sparse", {"model": "sparse", "device": "cpu"}, ENCODED, free=frozenset({"device", "batch_size"})),
+    "late": Case("late", {"model": "late", "device": "cpu"}, ENCODED, free=frozenset({"device", "batch_size"})),
+    "late_rerank": Case(
+        "late_rerank",
+        {"inputs": "dense", "model": "late", "device": "cpu", "candidates": 5},
+        {**ENCODED, "candidates": {"candidates": 4}},
+        free=frozenset({"device", "batch_size"}),
     ),
     "custom": Case(
         "custom",
@@ -129,6 +143,9 @@ CASES = {
             "templates": {"templates": ["A recipe for {query}"]},
             "phrasings": {"phrasings": False},
             "question": {"question": False},
+            "endpoint": {"endpoint": {"model": "m"}},
+            "prompt": {"endpoint": {"model": "m"}, "prompt": "answer"},
+            "lines": {"endpoint": {"model": "m"}, "lines": False},
         },
     ),
     "rerank": Case(
@@ -141,6 +158,7 @@ CASES = {
             "max_length": {"max_length": 20},
             "title": {"title": False},
             "candidates": {"candidates": 4},
+            "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None},
         },
         free=frozenset({"device", "batch_size"}),
     ),
@@ -179,6 +197,8 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> Ex
     """An experiment with every case among its retrievers."""
     folder = tmp_path_factory.mktemp("contract")
     write_tiny_cross_encoder(folder / "reranker", minilm_folder, seed=1)
+    write_tiny_sparse_encoder(folder / "sparse", minilm_folder, seed=1)
+    write_tiny_late_encoder(folder / "late", minilm_folder, seed=1)
     items = [Item(name, text, {"lang": "en"}) for name, text in DOCUMENTS.items()]
     write_collection(folder / "chroma", items)
     entries = {entry_of(name): {"kind": case.kind, "top_k": 3, **case.options} for name, case in CASES.items()}

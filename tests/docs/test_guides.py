@@ -14,7 +14,7 @@ from ragtrial import Report, load_report
 from ragtrial.report.schema import SettingPart
 from scripts import run_python, run_script
 
-GUIDES = ("chunk-size", "hybrid", "langchain", "top-k")
+GUIDES = ("chunk-size", "hybrid", "langchain", "top-k", "vector-size")
 ALIKE = 0.02
 """Machines differ in the last bits of vectors, so a chunk may stand one rank higher or lower."""
 
@@ -248,3 +248,19 @@ def test_what_a_guide_links_to_is_there(root: Path, guide: str) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
     assert targets
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_vector_size_guide_s_scores_and_bytes_are_those_of_its_config(root: Path, place: Place) -> None:
+    run, show = "".join(blocks(root, "vector-size", "sh")).splitlines()
+    place.run(run)
+    report = place.report("vector-size")
+    shown, costs = blocks(root, "vector-size", "text")
+    (_, expected), (_, audits) = tables(costs)
+    for setting in report.settings:
+        assert_shown(shown, setting, within=ALIKE)
+        assert setting.costs is not None
+        assert f"{setting.costs.vector_bytes:,}" == expected[setting.name][1]
+        if setting.name in audits:
+            assert setting.audit is not None
+            assert setting.audit.overlap == pytest.approx(float(audits[setting.name][0]), abs=ALIKE)
+    assert tables(place.run(show).split("\n\n")[1])[0][0] == tables(shown)[0][0]

@@ -21,9 +21,11 @@ CONFIGS = (
     "chunking_evaluation",
     "contextual",
     "custom-embedder",
+    "hosted-embedder",
     "hybrid",
     "langchain",
     "quickstart",
+    "static-embedder",
     "top-k",
 )
 

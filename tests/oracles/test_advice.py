@@ -13,8 +13,8 @@ import pytest
 from ragtrial.comparison.comparing import skewed_claims
 from ragtrial.comparison.contest import Pair
 from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.verdicts import detectable_difference, queries_for
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import numpy as np
 from pydantic import SecretStr
 
+from qdrant_double import qdrant_double
 from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from ragtrial.components.collections.faiss import FaissCollectionOptions
+from ragtrial.components.collections.pgvector import PgvectorCollectionOptions
+from ragtrial.components.collections.qdrant import QdrantCollectionOptions
 from ragtrial.components.stores.base import Space
+from store_kinds import postgres_url
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
@@ -111,4 +116,63 @@ def faiss(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fille
     )
 
 
-FILLERS: Mapping[str, Filler] = {"chroma": chroma, "faiss": faiss}
+@contextmanager
+def pgvector(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
+    import psycopg
+
+    url, name = postgres_url(), f"docs_{uuid4().hex[:8]}"
+    with psycopg.connect(url, autocommit=True) as database:
+        dimension = len(items[0].vector)
+        columns = "id text PRIMARY KEY, body text, embedding vector(%d), lang text, year int, score float8, draft bool"
+        database.execute(f'CREATE TABLE "{name}" ({columns % dimension})'.encode())
+        for one in items:
+            row = [one.id, one.text, str(list(one.vector)), *(one.metadata.get(key) for key in _METADATA)]
+            database.execute(f'INSERT INTO "{name}" VALUES (%s, %s, %s, %s, %s, %s, %s)'.encode(), row)
+
+    def state() -> object:
+        with psycopg.connect(url) as database:
+            return database.execute(f'SELECT * FROM "{name}" ORDER BY id'.encode()).fetchall()
+
+    options = PgvectorCollectionOptions(
+        kind="pgvector", url=url, name=name, text="body", vector="embedding", space=space
+    )
+    away = "postgresql://postgres@127.0.0.1:9/postgres"
+    secret = options.model_copy(update={"url": away, "password": SecretStr(SECRET)})
+    yield Filled(options, state, options.model_copy(update={"name": f"{name}s"}), secret)
+
+
+_METADATA = ("lang", "year", "score", "draft")
+
+
+@contextmanager
+def qdrant(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
+    from qdrant_client import QdrantClient, models
+
+    distances = {"cosine": models.Distance.COSINE, "ip": models.Distance.DOT, "l2": models.Distance.EUCLID}
+
+    def state() -> object:
+        """The local mode of the client, which is behind the double, rounds lengths anew with each search."""
+        points = client.scroll("docs", limit=1_000, with_vectors=True)[0]
+        return {one.id: (one.payload, np.round(cast("list[float]", one.vector), 2).tolist()) for one in points}
+
+    with qdrant_double() as url:
+        client = QdrantClient(url=url, check_compatibility=False)
+        params = models.VectorParams(size=len(items[0].vector), distance=distances[space])
+        client.create_collection("docs", vectors_config=params)
+        ids: list[Any] = list(range(len(items)))
+        payloads = [
+            {"key": one.id, **one.metadata, **({} if one.text is None else {"text": one.text})} for one in items
+        ]
+        client.upsert("docs", models.Batch(ids=ids, vectors=[list(one.vector) for one in items], payloads=payloads))
+        options = QdrantCollectionOptions(kind="qdrant", url=url, name="docs", id="key")
+        secret = options.model_copy(update={"url": "http://127.0.0.1:9", "api_key": SecretStr(SECRET)})
+        yield Filled(
+            options,
+            state,
+            options.model_copy(update={"name": "dosc"}),
+            secret,
+        )
+        client.close()
+
+
+FILLERS: Mapping[str, Filler] = {"chroma": chroma, "faiss": faiss, "pgvector": pgvector, "qdrant": qdrant}

@@ -30,7 +30,8 @@ class _Double:
             ("GET", ""): lambda name, _: self.local.get_collection(name),
             ("PUT", "/points"): self._upsert,
             ("POST", "/points/count"): lambda name, _: self.local.count(name, exact=True),
-            ("POST", "/points"): lambda name, body: self.local.retrieve(name, body["ids"], with_vectors=True),
+            ("POST", "/points"): self._retrieve,
+            ("POST", "/points/scroll"): self._scroll,
             ("POST", "/points/query/batch"): self._query,
         }
 
@@ -38,6 +39,8 @@ class _Double:
         """Raises LookupError for a collection that there is not."""
         if path == "/":
             return None
+        if path == "/collections":
+            return self.local.get_collections()
         name = path.split("/")[2]
         action = (method, path.removeprefix(f"/collections/{name}"))
         if action[1] not in ("", "/exists") and not self.local.collection_exists(name):
@@ -57,6 +60,18 @@ class _Double:
         from qdrant_client import models
 
         return self.local.upsert(name, points=models.PointsBatch(**body).batch)
+
+    def _retrieve(self, name: str, body: dict[str, Any]) -> Any:
+        return self.local.retrieve(name, body["ids"], with_vectors=body.get("with_vector") or False)
+
+    def _scroll(self, name: str, body: dict[str, Any]) -> Any:
+        from qdrant_client import models
+
+        asked = models.ScrollRequest(**body)
+        points, offset = self.local.scroll(
+            name, asked.filter, asked.limit or 10, offset=asked.offset, with_vectors=asked.with_vector or False
+        )
+        return {"points": [_plain(one) for one in points], "next_page_offset": offset}
 
     def _query(self, name: str, body: dict[str, Any]) -> Any:
         from qdrant_client import models

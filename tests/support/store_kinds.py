@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -53,19 +57,28 @@ def _qdrant(_folder: Path) -> Iterator[dict[str, Any]]:
         yield {"url": url}
 
 
-@contextmanager
-def _postgres(folder: Path) -> Iterator[dict[str, Any]]:
-    """PostgreSQL with pgvector as a package brings it, on a socket in the folder."""
+@cache
+def postgres_url() -> str:
+    """PostgreSQL with pgvector as a package brings it, on a socket in a folder of its own, until this process ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a runtime folder that this machine may lack
         from pgserver.postgres_server import get_server
 
+        folder = tempfile.mkdtemp(prefix="postgres-")
         server = get_server(folder)
-    try:
-        server.psql("CREATE EXTENSION IF NOT EXISTS vector;")
-        yield {"url": server.get_uri()}
-    finally:
+
+    def end() -> None:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    server.psql("CREATE EXTENSION IF NOT EXISTS vector;")
+    return str(server.get_uri())
+
+
+@contextmanager
+def _postgres(_folder: Path) -> Iterator[dict[str, Any]]:
+    yield {"url": postgres_url()}
 
 
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}

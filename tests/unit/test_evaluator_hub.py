@@ -353,4 +353,5 @@ def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Ex
     evaluator = RetrievalEvaluator(experiment.config())
     evaluator.retrieve()
     assert experiment.embedded()
-    assert [evaluator.corpus.resources.embedder(setting.embedder)._encode for setting in evaluator.settings] == [None]
+    embedders = [evaluator.corpus.resources.embedder(setting.embedder) for setting in evaluator.settings]
+    assert [one.is_loaded for one in embedders] == [False]

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
-from ragtrial.rankings import Floats
 
 MAPPED_ABOVE = 64 * 1024
 """Bytes. An array of no more is read."""
@@ -39,13 +38,15 @@ def read_arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
             yield np.frombuffer(_exactly(file, _bytes_of(shape, dtype)), dtype).reshape(shape)
 
 
-def write_rows(path: Path, blocks: Iterable[Floats], shape: tuple[int, int]) -> None:
-    """Write float32 ``blocks`` of rows, one below another, as one .npy array of ``shape``.
+def write_rows(
+    path: Path, blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, int], dtype: npt.DTypeLike = np.float32
+) -> None:
+    """Write ``blocks`` of rows of type ``dtype``, one below another, as one .npy array of ``shape``.
 
     An ordinary write, not one through a mapped file: on a full disk that would end the process by a signal.
     """
     with path.open("wb") as file:
-        _header(file, np.dtype(np.float32), shape)
+        _header(file, np.dtype(dtype), shape)
         for block in blocks:
             if block.size:
                 file.write(np.ascontiguousarray(block).data.cast("B"))

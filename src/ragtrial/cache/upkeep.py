@@ -24,7 +24,7 @@ _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 
-_CACHES = {"vectors": "vectors", "pairs": "scores of pairs"}
+_CACHES = {"vectors": "vectors", "pairs": "scores of pairs", "tokens": "token vectors"}
 """The folders of files that grow, each a VectorCache, and what is in them."""
 
 _UNFINISHED = "unfinished"
@@ -169,7 +169,7 @@ class Upkeep:
                 yield path, kind, _cache_in_words(path, _CACHES[kind])
             elif kind == _ANSWERS and path.suffix == ".jsonl":
                 count = path.read_bytes().count(b"\n")
-                yield path, kind, f"{count:,} answers of custom retrievers"
+                yield path, kind, f"{count:,} answers of custom retrievers and chat models"
             elif _STAGE.fullmatch(path.name) and path.is_dir():
                 yield path, kind, _stage_in_words(path)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -131,16 +131,24 @@ class VectorCache:
 
     def read(self, keys: Keys) -> Floats:
         """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing or damaged."""
-        parts: list[bytes] = []
-        for _, block in _blocks(keys):
-            found = self._whole(block)
-            parts += map(found.__getitem__, block)
+        parts = self.read_each(keys)
         if not parts:
             return np.empty((0, 0), dtype=np.float32)
         return np.frombuffer(b"".join(parts), dtype=np.float32).reshape(len(keys), -1)
 
-    def write(self, keys: Keys, vectors: Floats) -> None:
-        """Keep ``vectors``, float32 (keys, dimension), under ``keys``: all of them, or none if the process dies."""
+    def read_each(self, keys: Keys) -> list[bytes]:
+        """The bytes under each of ``keys``, which may be of several lengths. KeyError as ``read``."""
+        parts: list[bytes] = []
+        for _, block in _blocks(keys):
+            found = self._whole(block)
+            parts += map(found.__getitem__, block)
+        return parts
+
+    def write(self, keys: Keys, vectors: Floats | Sequence[npt.NDArray[Any]]) -> None:
+        """Keep ``vectors``, float32 (keys, dimension), under ``keys``: all of them, or none if the process dies.
+
+        They may be arrays of several lengths, whose bytes are kept.
+        """
         rows = [(key.tobytes(), row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
         self._change("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((*row, _crc(*row)) for row in rows))
 

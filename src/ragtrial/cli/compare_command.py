@@ -46,6 +46,8 @@ class _WithViews(click.Command):
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the permutations."
 )
+@click.option("--judge", type=click.Path(), metavar="FILE",
+              help="Judgments of a model (ragtrial judge), which narrow the intervals around people's.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
 @gate_options
 @common_options
@@ -58,6 +60,7 @@ def command(
     procedure: str,
     flips: int,
     seed: int,
+    judge: str | None,
     *,
     all_pairs: bool,
     full: bool,
@@ -68,7 +71,9 @@ def command(
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """
     from ragtrial.cli import gating
+    from ragtrial.comparison.comparing import with_judge
     from ragtrial.evaluation.metrics.spelling import spellings
+    from ragtrial.options import expand_user
     from ragtrial.views.analysis import analyse
     from ragtrial.views.comparison_tables import comparison_blocks
     from ragtrial.views.report_tables import usual_metrics
@@ -81,11 +86,16 @@ def command(
     if alone and len(views) > 1 and not terminal.as_json:
         raise click.UsageError(f"--{alone[0].name} shows {alone[0].alone} alone; add --json, or leave the others out.")
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
-    contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
+    contest = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
+    if judge is not None and metrics is None:
+        contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
+    aim = compared.aim(contest, procedure=procedure, flips=flips, seed=seed)
+    if judge is not None:
+        aim = with_judge(contest, aim, expand_user(judge))
+        contest = contest if aim.judge is None else aim.judge.contest
     checks = gating.checks_of_contest(asked, contest, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
-    aim = compared.aim(contest, procedure=procedure, flips=flips, seed=seed)
     made = analyse(contest, aim, **options)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
     if not alone:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import counted
+
+if TYPE_CHECKING:
+    from ragtrial.config.search_options import SearchOptions
+    from ragtrial.evaluator import RetrievalEvaluator
 
 
 @click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
@@ -39,7 +45,20 @@ def command(
     terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
     for line in [*plan_lines(plan, terminal.width, verbose=terminal.verbose), "", *total_lines(plan)]:
         terminal.say(line)
+    if experiment.search:
+        terminal.tell(f"\n{_search_line(experiment.search, evaluator)}")
     warnings = evaluator.setting_warnings
     terminal.warn(warnings)
     terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
     return 0
+
+
+def _search_line(options: SearchOptions, evaluator: RetrievalEvaluator) -> str:
+    """What a search adds to the settings of the config, and which difference it can show."""
+    from ragtrial.search.power import power_sentence
+    from ragtrial.search.split import split_queries
+
+    labels, seed = evaluator.resolved.labels.queries, evaluator.config.seed
+    split = split_queries(labels, options, seed, evaluator.dataset.labels_file)
+    more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
+    return f"{more} {power_sentence(split, options)}"

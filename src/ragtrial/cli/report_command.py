@@ -31,6 +31,9 @@ class _PlotOption(click.Option):
 
 @click.command("report", short_help="Write one HTML page about one or more reports.")
 @contest_options
+@click.option(
+    "--judge", type=click.Path(), metavar="FILE", help="Judgments of a model, as `ragtrial compare` takes them."
+)
 @click.option("--plot", cls=_PlotOption, metavar="NAME")
 @click.option(
     "--setting",
@@ -46,6 +49,7 @@ class _PlotOption(click.Option):
 def command(
     terminal: Terminal,
     compared: ComparisonInputs,
+    judge: str | None,
     plot: str | None,
     setting: str | None,
     output: str | None,
@@ -55,6 +59,8 @@ def command(
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
     from ragtrial.cache.atomic import write_bytes
+    from ragtrial.comparison.comparing import with_judge
+    from ragtrial.options import expand_user
     from ragtrial.views.page import page
     from ragtrial.views.plots.drawing import check_plot
 
@@ -69,8 +75,11 @@ def command(
         raise PlotError("--setting goes with --plot; on the page one chooses.")
     if plot is None and Path(target).suffix.lower() not in (".html", ".htm"):
         raise InputError(Fault(target, message="a page is written as .html; with --plot NAME, a plot as .svg or .png."))
-    contest = compared.contest(may_be_one=plot is None)
+    contest = compared.contest(may_be_one=plot is None, may_be_unlabelled=judge is not None)
     aim = compared.aim(contest)
+    if judge is not None:
+        aim = with_judge(contest, aim, expand_user(judge))
+        contest = contest if aim.judge is None else aim.judge.contest
     content = page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
     try:
         write_bytes(Path(target), content)

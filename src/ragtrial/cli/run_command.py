@@ -12,13 +12,14 @@ import click
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
-from ragtrial.errors import ComparisonError, Fault, ReportError, RunError, counted
+from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 
 if TYPE_CHECKING:
     from ragtrial.cli.run_gates import RunBaseline
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
+    from ragtrial.search.parts import SearchResult
 
 
 _OPEN_FILES = 65_536
@@ -63,9 +64,15 @@ def command(
     from ragtrial.cli.run_gates import prepared
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
+    from ragtrial.search.searched import load_result
 
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
+    if experiment.search and (baseline is not None or asked != GateOptions()):
+        raise InputError(
+            "gates and --baseline are for settings that are chosen before a run; this config has a search. Say its "
+            "baseline in search.baseline, or run the winner's config with gates."
+        )
     checks = prepared(experiment, asked, baseline, limit, terminal)
     report = run_experiment(
         experiment,
@@ -77,15 +84,18 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
+        notice=terminal.note,
     )
+    found = load_result(report)
     findings = checks.findings(report) if checks else None
-    comparison = _compared(report)
+    comparison = None if found else _compared(report)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
-    _say(terminal, report, findings, comparison)
+    _say(terminal, report, findings, comparison, found)
     terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    terminal.say_json({**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})})
+    told = {**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})}
+    terminal.say_json({**told, **({"search": found.model_dump(mode="json")} if found else {})})
     return _exit_code(report, findings)
 
 
@@ -142,10 +152,31 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
+def _say_search(terminal: Terminal, report: Report, found: SearchResult) -> None:
+    from ragtrial.search.searched import WINNER
+    from ragtrial.views.sections.search_view import SEARCH
+
+    terminal.show(SEARCH.blocks(found, terminal.width, everything=False))
+    if found.winner:
+        terminal.say(f"\nwinner: {_from_here(report.folder) / WINNER}")
+
+
+def _say(
+    terminal: Terminal,
+    report: Report,
+    findings: Findings | None,
+    comparison: Comparison | None,
+    found: SearchResult | None,
+) -> None:
     from ragtrial.views import report_tables as tables
 
     terminal.say(tables.header_line(report) + "\n")
+    if found:
+        _say_search(terminal, report, found)
+        terminal.warn(report.warnings)
+        _say_failures(report)
+        terminal.say(f"\nreport: {report.folder / 'report.json'}")
+        return
     if comparison:
         terminal.show([*comparison.conclusion.sentences, ""])
     terminal.table(tables.score_table(report, terminal.width))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,9 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
+from ragtrial.comparison.judge.judge_part import JudgePart, judge_part, people_needed
+from ragtrial.comparison.judge.judgments import read_judgments
+from ragtrial.comparison.judge.side import JudgeSide, judge_side
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
@@ -22,7 +25,8 @@ from ragtrial.comparison.statistics.samples import (
     Procedure,
     queries_for_skewness,
 )
-from ragtrial.comparison.statistics.selection import select_winner
+from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
+from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
 from ragtrial.errors import ComparisonError, counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -50,6 +54,8 @@ class ComparisonOptions:
     procedure: Procedure = field(default_factory=Procedure)
     procedure_name: str = DEFAULT
     """One of PROCEDURES."""
+    judge: JudgeSide | None = None
+    """A judge that has judged queries beside people; the contest is then ``judge.contest``."""
 
 
 def options_of(
@@ -91,6 +97,7 @@ def compare(
     flips: int = 10_000,
     seed: int = 0,
     directory: str | Path = "results",
+    judge: str | Path | None = None,
 ) -> Comparison:
     """Which settings of one or more reports are better, by how much, and how sure one can be.
 
@@ -100,7 +107,8 @@ def compare(
     unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
     first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
     of docs/statistics.md; by that which is usual all intervals of a metric hold simultaneously with the probability
-    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports.
+    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports. ``judge``
+    is a file of a model's judgments, which narrow the intervals around what people judged.
 
     Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
     """
@@ -113,15 +121,28 @@ def compare(
         all_pairs=all_pairs,
         common=common,
         directory=directory,
+        may_be_unlabelled=judge is not None,
     )
     options = options_of(contest, margin=margin, confidence=confidence, procedure=procedure, flips=flips, seed=seed)
-    return compare_settings(contest, options)
+    if judge is not None:
+        options = with_judge(contest, options, judge)
+    return compare_settings(contest if options.judge is None else options.judge.contest, options)
+
+
+def with_judge(contest: ComparisonSet, aim: ComparisonOptions, file: str | Path) -> ComparisonOptions:
+    """How ``contest`` is compared with the judgments of ``file``: by the contest of ``judge`` in what is returned.
+
+    Raises InputError for judgments that cannot be read, or not be used with these labels.
+    """
+    if aim.procedure_name != DEFAULT:
+        raise ComparisonError(f"a judge goes with its own procedure; leave out --procedure {aim.procedure_name}.")
+    return replace(aim, judge=judge_side(contest, read_judgments(file)))
 
 
 def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
     scored = [contest.scores(metric) for metric in contest.metrics]
-    all_pairs = _best_first(contest.pairs(), scored[0])
+    all_pairs = _best_first(contest.pairs(), _means(scored[0], aim))
     pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
     inferred = of_all = _inferred(scored, pairs, aim)
     best_by = scored
@@ -140,11 +161,12 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     }
     procedure = _procedure_part(contest, aim, parts)
     by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
-    selection = None if by_name else select_winner(contest, seed=aim.procedure.seed)
+    selection = None if by_name else _selection(contest, scored[0], aim)
     decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
         conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
         selection=selection,
+        judge=_judge(scored[0], pairs, aim),
         comparisons=parts,
         not_worse_than_best=not_worse,
         procedure=procedure,
@@ -152,7 +174,10 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         metrics=list(contest.metrics),
         settings=list(contest.names),
         queries=len(contest.queries),
-        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in [*contest.warnings, *skewed]],
+        warnings=[
+            WarningPart(code=warning.code, message=warning.message)
+            for warning in [*contest.warnings, *_of_judge(aim), *skewed]
+        ],
     )
 
 
@@ -176,16 +201,24 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
     return [part for part in rows if part.baseline == best]
 
 
-def _best_first(pairs: Sequence[Pair], scores: PairedScores) -> tuple[Pair, ...]:
-    """The pairs with the higher mean as the baseline: how much is lost with the other."""
+def _means(scores: PairedScores, aim: ComparisonOptions) -> Scores:
+    """The mean of each setting over the queries that count for it, 0 over none; with a judge as both estimate it."""
+    if aim.judge is not None:
+        return np.nan_to_num(aim.judge.means(scores))
     counted = ~np.isnan(scores.values)
     sums = np.where(counted, scores.values, 0.0).sum(axis=1)
-    means = sums / np.maximum(counted.sum(axis=1), 1)
+    return np.asarray(sums / np.maximum(counted.sum(axis=1), 1))
+
+
+def _best_first(pairs: Sequence[Pair], means: Scores) -> tuple[Pair, ...]:
+    """The pairs with the higher mean as the baseline: how much is lost with the other."""
     turned = [means[pair.setting] > means[pair.baseline] for pair in pairs]
     return tuple(Pair(one.setting, one.baseline) if turn else one for one, turn in zip(pairs, turned, strict=True))
 
 
 def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], aim: ComparisonOptions) -> list[Inference]:
+    if aim.judge is not None:
+        return [one.inference for one in _two_phase(scored, pairs, aim.judge, aim)]
     families = []
     for scores in scored:
         weights = np.zeros((len(pairs), len(scores.values)))
@@ -193,6 +226,42 @@ def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], aim: Compar
             weights[row, pair.baseline], weights[row, pair.setting] = -1.0, 1.0
         families.append(Family(scores.values, weights))
     return infer_by(aim.procedure_name, families, aim.procedure)
+
+
+def _two_phase(
+    scored: Sequence[PairedScores], pairs: Sequence[Pair], side: JudgeSide, aim: ComparisonOptions
+) -> list[TwoPhaseInference]:
+    return infer_two_phase([side.sample(scores, pairs) for scores in scored], aim.procedure)
+
+
+def _judge(scores: PairedScores, pairs: Sequence[Pair], aim: ComparisonOptions) -> JudgePart | None:
+    if aim.judge is None:
+        return None
+    (two,) = _two_phase([scores], pairs, aim.judge, aim)
+    return judge_part(aim.judge, scores, pairs, two, aim.margin, aim.procedure.level)
+
+
+def _of_judge(aim: ComparisonOptions) -> Sequence[ReportWarning]:
+    return () if aim.judge is None else aim.judge.warnings
+
+
+def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOptions) -> SelectionPart:
+    if aim.judge is None:
+        return select_winner(contest, seed=aim.procedure.seed)
+    means = aim.judge.means(scores)
+    known = bool(np.isfinite(means).any())
+    best = int(np.nanargmax(means)) if known else 0
+    said = "no question was judged by people: nothing to choose by"
+    if known:
+        said = f"{contest.names[best]} has {means[best]:.4f}, estimated from people's labels and the judge's"
+    return SelectionPart(
+        metric=contest.primary,
+        setting=contest.names[best] if known else None,
+        mean=float(means[best]) if known else None,
+        corrected=None, ci=None, optimism=None, chosen={}, n=len(contest.people or ()), draws=0,
+        seed=aim.procedure.seed,
+        sentence=said,
+    )  # fmt: skip
 
 
 def _parts(
@@ -203,6 +272,12 @@ def _parts(
     wins, losses = (differences > 0).sum(axis=1), (differences < 0).sum(axis=1)
     judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
     evidences = evidence_of(inference, aim.margin)
+    estimated = None
+    if aim.judge is not None:
+        estimated = aim.judge.means(scores)
+        if kind == "primary":
+            needed = people_needed(_two_phase([scores], pairs, aim.judge, aim)[0], aim.margin)
+            evidences = [replace(one, queries_needed=n) for one, n in zip(evidences, needed, strict=True)]
     for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
         verdict = verdict_of(evidence, aim.margin)
         both = ~np.isnan(differences[row])
@@ -213,8 +288,10 @@ def _parts(
             family=kind,
             baseline=contest.contenders[pair.baseline].name,
             setting=contest.contenders[pair.setting].name,
-            mean_baseline=_mean(scores.values[pair.baseline][both]),
-            mean=_mean(scores.values[pair.setting][both]),
+            mean_baseline=_mean(scores.values[pair.baseline][both])
+            if estimated is None
+            else _number(estimated[pair.baseline]),
+            mean=_mean(scores.values[pair.setting][both]) if estimated is None else _number(estimated[pair.setting]),
             difference=difference,
             ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
             p=_number(inference.p[row]),
@@ -284,6 +361,15 @@ def _procedure_part(contest: ComparisonSet, aim: ComparisonOptions, parts: Seque
 
 def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) -> str:
     card, procedure = PROCEDURES[aim.procedure_name], aim.procedure
+    if aim.judge is not None:
+        family = "" if comparisons == 1 else (
+            f", simultaneous for {counted(comparisons, 'comparison')} ({procedure.flips:,} draws, seed "
+            f"{procedure.seed})"
+        )  # fmt: skip
+        return (
+            f"Two-phase regression of people's differences on the judge's (Cochran 1977, chapter 12); "
+            f"{percent(1 - procedure.level)} t intervals{family}."
+        )
     if card.name != DEFAULT:
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
         return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"

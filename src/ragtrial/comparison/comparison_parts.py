@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from ragtrial.comparison.judge.judge_part import JudgePart
 from ragtrial.comparison.statistics.samples import queries_for_skewness
 from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
@@ -147,6 +148,9 @@ class Comparison(Part):
     warnings: list[WarningPart]
     selection: SelectionPart | None = Field(default=None, exclude=True)
     """How the best setting was chosen; None where reports are compared name by name."""
+
+    judge: JudgePart | None = Field(default=None, exclude=True)
+    """What a model's judgments are worth; None without them."""
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'query', 'queries')}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.comparability import agreement_of
+from ragtrial.comparison.comparability import Comparability, agreement_of
 from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Reference, read_entries
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
@@ -71,6 +71,8 @@ class ComparisonSet:
     metrics: tuple[str, ...]
     warnings: tuple[ReportWarning, ...] = ()
     baseline: str | None = None
+    people: frozenset[str] | None = None
+    """The queries whose labels count, where a judge has judged the others too; None for all."""
 
     @property
     def primary(self) -> str:
@@ -127,6 +129,12 @@ class ComparisonSet:
         kept = [name for name in self.metrics[1:] if name in metrics]
         return replace(self, metrics=(self.primary, *kept))
 
+    def over(self, queries: Collection[str]) -> ComparisonSet:
+        """The same over those of its queries alone that have these ids."""
+        chosen = tuple(query for query in self.queries if query.id in queries)
+        contenders = (replace(one, setting=over_queries(one.setting, queries)) for one in self.contenders)
+        return replace(self, contenders=tuple(contenders), queries=chosen)
+
     def with_hits(self) -> ComparisonSet:
         """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
         folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
@@ -140,11 +148,18 @@ class ComparisonSet:
         return replace(self, contenders=tuple(contenders))
 
     def scores(self, metric: str) -> PairedScores:
-        """The values of a metric for each contender and each of the queries."""
+        """The values of a metric for each contender and each of the queries.
+
+        Of queries that people judged beside a judge, those for which they found nothing relevant are ties, with 0.
+        """
         values = np.full((len(self.contenders), len(self.queries)), np.nan)
         for row, (contender, places) in enumerate(zip(self.contenders, self._places, strict=True)):
             own = [query.evaluations.get(metric) for query in contender.setting.queries]
             values[row, places[places >= 0]] = np.array(own, dtype=np.float64)[places >= 0]  # None becomes NaN
+        if self.people is not None:
+            is_people = np.array([query.id in self.people for query in self.queries])
+            values[:, ~is_people] = np.nan
+            values[:, is_people & np.isnan(values).all(axis=0)] = 0.0
         return PairedScores(metric, values)
 
     @cached_property
@@ -167,6 +182,7 @@ def contest_of(
     all_pairs: bool = False,
     common: bool = False,
     may_be_one: bool = False,
+    may_be_unlabelled: bool = False,
     directory: str | Path = "results",
 ) -> ComparisonSet:
     """The settings of reports, if they may be compared.
@@ -177,13 +193,14 @@ def contest_of(
     ``settings`` are those to compare, ``SETTING`` or ``REPORT:SETTING``, None means all. ``baseline`` is a setting or a
     whole report; one that is not among the references is read as well. Without it the first of several reports is, if
     another has settings of the same names, unless ``all_pairs`` are asked for. With ``common`` only those queries are
-    compared that are the same in all reports. One setting alone is refused, unless there ``may_be_one``.
+    compared that are the same in all reports. One setting alone is refused, unless there ``may_be_one``; so are reports
+    without a label that counts, unless they ``may_be_unlabelled``.
 
     Raises ReportError for reports that cannot be read; ComparisonError where reports differ in labels, queries or the
     meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
     """
     entries, meant = read_entries(references, settings, baseline, Path(directory))
-    agreement = agreement_of(entries, primary, metrics, common=common)
+    agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         (entry,) = entries
@@ -197,7 +214,7 @@ def contest_of(
     if not all_pairs:
         contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
-    if not known[contest.primary].any():
+    if not may_be_unlabelled and not known[contest.primary].any():
         counted = contenders[0].report.metrics[contest.primary].counted
         raise ComparisonError(
             f"{contest.primary} has no value for any query: it counts {counted}. Compare by another metric."
@@ -205,6 +222,25 @@ def contest_of(
     kept = [name for name in contest.metrics if metrics is not None or name == contest.primary or known[name].any()]
     warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(contest, known[contest.primary])]
     return replace(contest, metrics=tuple(kept), warnings=(*warnings, *_without_partner(contest)))
+
+
+def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comparability:
+    """The same without queries by whose scores a search chose settings of one of the reports: they void any test."""
+    warnings = list(agreement.warnings)
+    queries = agreement.queries
+    for entry in entries:
+        search = entry.report.search
+        if search is not None and search.is_adaptive:
+            held_out = set(search.held_out)
+            queries = tuple(query for query in queries if query.id in held_out)
+            message = (
+                f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
+                "chose these settings, so that no test on them is valid."
+            )
+            warnings.append(ReportWarning(WarningCode.HELD_OUT, message))
+    if not queries:
+        raise ComparisonError("no query is left that none of the searches has chosen settings by.")
+    return replace(agreement, queries=queries, warnings=tuple(warnings))
 
 
 def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[ComparedSetting]:

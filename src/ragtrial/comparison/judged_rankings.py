@@ -39,11 +39,13 @@ _THRESHOLD = re.compile(r"\(relevant: grade (-?\d+) and above\)")
 class JudgedRankings:
     """The rankings of a contest's settings, each read once, and the labels they are judged by.
 
-    Settings are given by their place in the contest.
+    Settings are given by their place in the contest. ``labels`` are those of each query of the contest, where it is not
+    those of its reports that count.
     """
 
-    def __init__(self, contest: ComparisonSet) -> None:
+    def __init__(self, contest: ComparisonSet, labels: Sequence[Query] | None = None) -> None:
         self._contest = contest
+        self._given = labels
         self._report = contest.contenders[0].report
         self.unit: Unit = self._report.unit
         scored = self._report.config.get("score")
@@ -107,12 +109,14 @@ class JudgedRankings:
         return made
 
     @cached_property
-    def _queries(self) -> list[Query]:
+    def _queries(self) -> Sequence[Query]:
+        if self._given is not None:
+            return self._given
         known = {query.id: query for query in labels_of_report(self._report).queries}
         return [known[query.id] for query in self._contest.queries]
 
     @cached_property
-    def _queries_with_spans(self) -> list[Query]:
+    def _queries_with_spans(self) -> Sequence[Query]:
         """The queries; under unit: span labels of whole documents have the characters of these."""
         if self.unit == "document":
             return self._queries

@@ -35,6 +35,9 @@ class TradeoffPart(Part):
     index: int | None
     """Bytes of its index."""
 
+    vector_bytes: int | None = None
+    """Bytes of a vector as it is searched."""
+
     undominated: dict[CostName, bool | None]
     """For each cost that any setting has: whether no setting is as good and as cheap, and better in one of the two.
     Null where the quality or the cost is not known."""
@@ -85,6 +88,7 @@ def weigh_costs(contest: ComparisonSet) -> TradeoffsPart:
             latency=_number(columns["latency"][place]),
             context=_number(columns["context"][place]),
             index=None if (size := _number(columns["index"][place])) is None else int(size),
+            vector_bytes=contender.setting.costs.vector_bytes if contender.setting.costs else None,
             undominated={name: _marked(fronts[name], place, means, columns[name]) for name in known},
             undominated_in_all=_marked(of_all, place, means, *(columns[name] for name in known)) if known else None,
         )

@@ -94,7 +94,7 @@ class Surroundings:
         ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is called for every chunk.
         """
         start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
-        for document, positions in _by_document(chunks):
+        for document, positions in by_document(chunks):
             page = _DocumentContext(chunks.library.text(document), chunks.library.titles[document], options)
             for position in positions:
                 span = chunks.span(position)
@@ -152,7 +152,7 @@ class _DocumentContext:
         return path[1:] if path[:1] == self._title else path
 
 
-def _by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
+def by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
     """Each document that has chunks, and their positions."""
     edges = [0, *(np.flatnonzero(np.diff(chunks.document)) + 1).tolist(), len(chunks)]
     for first, last in pairwise(edges):
@@ -188,7 +188,7 @@ class IndexedTexts:
         for position in range(len(self)) if positions is None else positions:
             document = int(self.chunks.document[position])
             if document != last:
-                last, text, title = document, self.chunks.library.text(document), self._title(document)
+                last, text, title = document, self.chunks.library.text(document), self.title_of(document)
             stretch = self._stretch(position)
             parts = (self._lead(position), text[stretch.start : stretch.end])
             yield title, " ".join(part for part in parts if part)
@@ -200,7 +200,8 @@ class IndexedTexts:
         after = len(indexed) - (stretch.end - span.end)
         return indexed[: after - (span.end - span.start)], indexed[after:]
 
-    def _title(self, document: int) -> str:
+    def title_of(self, document: int) -> str:
+        """The title that is indexed with every chunk of a document; empty where there is none."""
         return self.chunks.library.titles[document] if self._has_title else ""
 
     def _lead(self, position: int) -> str:

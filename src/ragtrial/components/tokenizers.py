@@ -11,12 +11,14 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Counts
 
 if TYPE_CHECKING:
     import tokenizers
 
 _WORD = re.compile(r"\S+")
+_SPACE_MARKS = "\u2581\u0120"
+"""What SentencePiece and byte-level tokenizers put for the space before a token."""
 
 
 class Tokenizer:
@@ -53,6 +55,28 @@ class Tokenizer:
             return [[start for start, _ in encoding.offsets] for encoding in encodings]
         pairs = zip(texts, encodings, strict=True)
         return [[_visible_start(text, *offset) for offset in encoding.offsets] for text, encoding in pairs]
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The token of each id as it is written, without the mark for a space before it; `#7` of an unknown id."""
+        named = [self._tokenizer.id_to_token(number) if number >= 0 else None for number in ids]
+        pairs = zip(ids, named, strict=True)
+        return [f"#{number}" if name is None else name.lstrip(_SPACE_MARKS) or name for number, name in pairs]
+
+    def is_special(self, number: int) -> bool:
+        """Whether a token is one that a model adds, such as [CLS], and no part of a text."""
+        found = self._tokenizer.get_added_tokens_decoder().get(number)
+        return found is not None and bool(found.special)
+
+    def placed(self, texts: Sequence[str]) -> list[tuple[Counts, Bools]]:
+        """For each text where its tokens start, in characters, and which are special ones that a model adds."""
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=True)
+        found = []
+        for text, encoding in zip(texts, encodings, strict=True):
+            starts = [start for start, _ in encoding.offsets]
+            if self._tokens_begin_with_space:
+                starts = [_visible_start(text, *offset) for offset in encoding.offsets]
+            found.append((np.array(starts, dtype=np.int64), np.array(encoding.special_tokens_mask, dtype=np.bool_)))
+        return found
 
     def alone(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text, read on its own, without special tokens."""

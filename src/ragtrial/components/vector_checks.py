@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,14 @@ from ragtrial.components.embedders.base import lengths_of
 from ragtrial.components.stores import Store
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning, WarningCode
+
+Nearness = tuple[float, float] | None
+
+SAMPLED = 32
+"""Texts of which vectors are compared with those in float32."""
+
+_NEAR = 0.99
+"""A mean cosine with vectors in float32 below which rankings differ a lot."""
 
 _EQUAL_LENGTHS = 1.001
 """The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
@@ -22,6 +31,8 @@ class VectorHealth:
     """What is known of a setting's vectors: how many, of how many different texts, and how long they are.
 
     ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
+    ``nearness`` is the cosine with vectors of torch in float32, for a sample of texts: mean and lowest; None where they
+    are made so.
     """
 
     vectors: int
@@ -30,6 +41,20 @@ class VectorHealth:
     zeros: int
     shortest: float
     longest: float
+    nearness: Nearness = None
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> VectorHealth:
+        """From a JSON object, which has lists for tuples."""
+        near = kept.get("nearness")
+        return cls(**{**kept, "nearness": tuple(near) if near else None})
+
+
+def nearness(vectors: Floats, reference: Floats) -> Nearness:
+    """The cosine of each row with that of ``reference``: mean and lowest; None without rows."""
+    lengths = np.maximum(lengths_of(vectors).astype(np.float64) * lengths_of(reference), np.finfo(np.float64).tiny)
+    cosines = np.einsum("ij,ij->i", vectors.astype(np.float64), reference.astype(np.float64)) / lengths
+    return (float(cosines.mean()), float(cosines.min())) if len(cosines) else None
 
 
 class NormStatistics:
@@ -68,6 +93,14 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
             WarningCode.DUPLICATE_TEXTS,
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; identical "
             "chunks compete for the same ranks.",
+        )
+    if health.nearness is not None and health.nearness[0] < _NEAR:
+        mean, lowest = health.nearness
+        yield ReportWarning(
+            WarningCode.REDUCED_PRECISION,
+            f"{name}: vectors in this precision are far from those in float32: their cosine is {mean:.3f} in the mean "
+            f"of {SAMPLED} texts, {lowest:.3f} at the lowest. Set embedder.precision: float32, or compare both in a "
+            "sweep.",
         )
     yield from _space_warnings(name, health, embedder, store)
 

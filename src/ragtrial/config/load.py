@@ -11,6 +11,8 @@ from typing import Any
 from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
+from ragtrial.config.search_checks import search_faults
+from ragtrial.config.space import invalid_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants
@@ -41,6 +43,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     return config
 
 
+def written_in(path: str | Path) -> dict[str, Any]:
+    """What a YAML file and those that it extends have, with variables unresolved; not checked. Raises ConfigError."""
+    written: dict[str, Any] = _read(Path(path), (), []).written
+    return {key: one for key, one in written.items() if key != "extends"}
+
+
 def config_as_written(
     written: Mapping[str, Any], folder: Path, overrides: Sequence[str] = (), place: str = "config"
 ) -> ExperimentConfig:
@@ -59,8 +67,10 @@ def config_as_written(
 
 def check(config: ExperimentConfig) -> None:
     """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
-    _raise_any(config, check_config(config))
+    _raise_any(config, [*check_config(config), *search_faults(config)])
     check_variants(config, check_config)
+    if wrong := list(dict.fromkeys(invalid_values(config, check_config) if config.search else ())):
+        raise ConfigError(*wrong)
     _raise_any(config, _unused_parts(config, all_configs(config)))
 
 
@@ -82,7 +92,8 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
         faults.append((("evaluators", "ties"), message))
     if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
-            "evaluators.budget counts tokens of the custom embedder, which has no tokenizer; give it a tokenizer_model."
+            f"evaluators.budget counts tokens of the {config.embedder.kind} embedder, which has no tokenizer; give it "
+            "a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
@@ -92,7 +103,7 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
             own = getattr(retriever, "chunker", None) is not None
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (
-                f"{dotted(where)} is tokens, but the custom embedder has no tokenizer to count them; "
+                f"{dotted(where)} is tokens, but the {embedder.kind} embedder has no tokenizer to count them; "
                 "set unit: characters or tokenizer: words, or give the embedder a tokenizer_model."
             )
             faults.append((where, message))
@@ -152,7 +163,17 @@ def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> 
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
         laid = merged(laid, _read(base, (*chain, resolved), renamed))
-    return merged(laid, content)
+    return _without_removed(merged(laid, content), laid)
+
+
+def _without_removed(content: YamlText, base: YamlText) -> YamlText:
+    """``content`` without the retrievers of ``base`` that it sets to null."""
+    before, now = base.value.get("retrievers"), content.value.get("retrievers")
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in [name for name, entry in now.items() if entry is None and name in before]:
+            for whole in (content.value, content.written):
+                whole["retrievers"] = {key: one for key, one in whole["retrievers"].items() if key != name}
+    return content
 
 
 def _renamed(content: YamlText, warnings: list[ReportWarning]) -> YamlText:

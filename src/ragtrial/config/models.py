@@ -16,6 +16,7 @@ from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.stores import AnyStore
 from ragtrial.components.stores.chroma import ChromaStore
+from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions
@@ -132,6 +133,9 @@ class ExperimentConfig(Options):
     sweep: SweepOptions | None = None
     """Many settings from this one config: every combination of values along axes."""
 
+    search: SearchOptions | None = None
+    """Look for the best setting along the axes of the sweep instead of running all combinations."""
+
     evaluators: EvaluatorOptions = EvaluatorOptions()
     """Unit, relevance and metrics."""
 
@@ -145,7 +149,8 @@ class ExperimentConfig(Options):
     """Measure how long single queries take, on at most 50 of them (default: in runs of at most ten settings)."""
 
     seed: int = 0
-    """The random seed, for a sweep's `sample` and for the queries whose latency is measured."""
+    """The random seed: for a sweep's `sample`, a search and its held-out queries, and the queries whose latency is
+    measured."""
 
     _file: str | None = PrivateAttr(default=None)
     _written: Mapping[str, Any] | None = PrivateAttr(default=None)

@@ -82,6 +82,8 @@ class Setting:
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
         reach = {name: _whole(getattr(self, name)) for name in sorted(self.reached_by)}
+        if "embedder" in reach and "embedder" not in self.retriever.reached_by:
+            reach["embedder"] = _whole(self.embedder.whole)
         own = [self.retriever.identity(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
@@ -117,7 +119,9 @@ class Setting:
         """Whether the option of the config with that dotted name changes what it returns."""
         head, _, rest = axis.partition(".")
         if head in REACHING:
-            mine = head in self.reached_by and getattr(self.retriever, head, None) is None
+            # A chunker that counts tokens has the model's tokenizer alone.
+            reached = self.retriever.reached_by if axis == "embedder.dimensions" else self.reached_by
+            mine = head in reached and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)
         entry, _, option = rest.partition(".")
         if head == "retrievers" and entry == self.entry:
@@ -182,11 +186,13 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
                 message = f"setting {name!r} is the same as {first.name!r}; {once}."
                 warnings[ReportWarning(WarningCode.EQUAL_SETTINGS, message)] = None
     made = list(settings.values())
+    if config.sweep and config.search:  # which tries the values of axes later
+        reaching |= {key for key in config.sweep.named_keys() if any(one.is_reached(key) for one in made)}
     if config.sweep and names:
         faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, names, made, reaching)]
         if faults:
             raise ConfigError(*faults)
-        warnings |= dict.fromkeys(_unreached(config.sweep, made))
+        warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, made))
     return made, list(warnings)
 
 
@@ -273,6 +279,8 @@ def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Que
 def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
     """Which refiners look at too few hits of their parts to have top_k of their own."""
     for setting in settings:
+        if isinstance(setting.retriever, Refiner) and setting.retriever.writer is not None:
+            continue  # who knows how many wordings there will be
         looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
         wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
         if 0 < looked_at * len(setting.parts) * wordings < top_k:
@@ -287,7 +295,14 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
     limit = setting.embedder.max_tokens()
     for what, count in too_long.items():
-        if count:
+        if count and what == "documents":
+            overlap = f"windows of so many that overlap by {getattr(setting.embedder, 'overlap', 0)}"
+            yield ReportWarning(
+                WarningCode.TOO_LONG,
+                f"{setting.name}: {count:,} documents are longer than the {limit} tokens that the model reads; they "
+                f"were read in {overlap}, so a chunk is seen in no more of its document than that.",
+            )
+        elif count:
             yield ReportWarning(
                 WarningCode.TOO_LONG,
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "

@@ -20,12 +20,12 @@ import random
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
+from ragtrial.config.axis_values import AxisValues, BetweenAxis, RangeAxis, ShareAxis, ShareOfKey
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.options import Options, dotted, shown
 
@@ -35,96 +35,15 @@ MOST_COMBINATIONS = 100_000
 PlacedFault = tuple[KeyPath, str]
 
 
-def _a_range(numbers: list[float]) -> list[float]:
-    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        raise ValueError("must be three finite numbers: start, stop (inclusive) and step.")
-    start, stop, step = numbers
-    if step == 0 or (stop - start) * step < 0:
-        raise ValueError(f"is empty: a step of {step:g} does not lead from {start:g} to {stop:g}.")
-    return numbers
-
-
-class RangeAxis(Options):
-    """Numbers at equal distances."""
-
-    range: Annotated[list[float], AfterValidator(_a_range)]
-    """[start, stop, step]: start, then steps up or down, as far as stop, which is among them if it is met."""
-
-    @property
-    def count(self) -> int:
-        start, stop, step = map(_exact, self.range)
-        return int((stop - start) // step) + 1
-
-    def at(self, position: int) -> int | float:
-        """The number at ``position``: whole if start and step are, else the nearest to the exact decimal."""
-        start, _, step = map(_exact, self.range)
-        value = start + position * step
-        return int(value) if start.denominator == step.denominator == 1 else float(value)
-
-
-class ShareAxis(Options):
-    """A whole number that follows another key's."""
-
-    share: Annotated[
-        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]],
-        BeforeValidator(lambda value: value if isinstance(value, list) else [value], float | list[float]),
-        Field(min_length=1),
-    ]
-    """The value as a share of the other key's, rounded to a whole number, halves up; a list of shares is tried one by
-    one."""
-
-    of: str
-    """The other key: an axis, or a whole number that the config has."""
-
-
-@dataclass(frozen=True)
-class ShareOfKey:
-    """A share of another key's value, which is not known before that is."""
-
-    share: float
-    of: str
-
-    def taken_of(self, whole: int) -> int:
-        """The nearest whole number, halves up, of the decimal that was written."""
-        return math.floor(_exact(self.share) * whole + Fraction(1, 2))
-
-
-@lru_cache(maxsize=1000)
-def _exact(number: float) -> Fraction:
-    """The decimal that was written."""
-    return Fraction(repr(number))
-
-
-def _shape_of(value: object) -> str | None:
-    if isinstance(value, list):
-        return "a list"
-    keys = set(value) if isinstance(value, Mapping) else set()
-    if isinstance(value, RangeAxis) or keys == {"range"}:
-        return "a range"
-    return "a share" if isinstance(value, ShareAxis) or (keys and keys <= {"share", "of"}) else None
-
-
-AxisValues = Annotated[
-    Annotated[list[Any], Field(min_length=1), Tag("a list")]
-    | Annotated[RangeAxis, Tag("a range")]
-    | Annotated[ShareAxis, Tag("a share")],
-    Discriminator(
-        _shape_of,
-        custom_error_type="axis",
-        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, or "
-        "{share: 0.2, of: chunker.size}",
-    ),
-]
-
-
 class SweepOptions(Options):
     """Many settings from one config: every combination of values along axes."""
 
     matrix: dict[str, AxisValues] = Field(default={})
-    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive) or
-    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's). Values may be whole mappings; those
-    of another kind replace what the config has, others are laid over it. Keys that move together are in one entry,
-    joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
+    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive),
+    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search,
+    `{between: [0.0, 1.0]}`. Values may be whole mappings; those of another kind replace what the config has, others are
+    laid over it. Keys that move together are in one entry, joined by commas, with a list of lists:
+    `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
     """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They are
@@ -177,16 +96,45 @@ class Axis:
 
     keys: tuple[str, ...]
     where: KeyPath
-    values: list[Any] | RangeAxis | ShareAxis
+    values: list[Any] | RangeAxis | BetweenAxis | ShareAxis
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether it has any value between two ends; its positions are shares of the way, from 0 to 1."""
+        return isinstance(self.values, BetweenAxis)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its positions have the order of its values, which are numbers."""
+        if not isinstance(self.values, list):
+            return True
+        numbers = [one for one in self.values if isinstance(one, int | float) and not isinstance(one, bool)]
+        return numbers == sorted(numbers) and len(numbers) == len(self.values)
 
     @property
     def count(self) -> int:
+        """How many values it has. Not asked of an axis that is continuous."""
+        if isinstance(self.values, BetweenAxis):
+            raise TypeError(f"{self.keys} has any value between two ends")
         if isinstance(self.values, RangeAxis):
             return self.values.count
         return len(self.values.share if isinstance(self.values, ShareAxis) else self.values)
 
-    def at(self, position: int) -> Iterator[tuple[str, Any, KeyPath]]:
+    def positions(self, most: int) -> Sequence[float]:
+        """All positions; of a continuous axis so many, the two ends among them."""
+        return [step / (most - 1) for step in range(most)] if self.is_continuous else range(self.count)
+
+    def combination(self, position: float) -> Combination:
+        """Its keys alone, with their values at ``position``."""
+        found = list(self.at(position))
+        return Combination({key: value for key, value, _ in found}, {key: where for key, _, where in found})
+
+    def at(self, position: float) -> Iterator[tuple[str, Any, KeyPath]]:
         """Each key with its value and the place of that value; a share of another key's is still to be taken."""
+        if isinstance(self.values, BetweenAxis):
+            yield self.keys[0], self.values.at(position), self.where
+            return
+        position = int(position)
         if isinstance(self.values, RangeAxis):
             yield self.keys[0], self.values.at(position), self.where
         elif isinstance(self.values, ShareAxis):
@@ -248,20 +196,27 @@ def combinations(
     faults: dict[PlacedFault, None] = {}
     where: KeyPath
     drawn = _drawn(size, sweep.sample if draws_first else None, seed)
-    kept = unique(_resolved(_of_matrix(axes, index), config, faults) for index in drawn)
+    kept = unique(resolved(_of_matrix(axes, index), config, faults) for index in drawn)
     for number, entry in enumerate(sweep.exclude):
-        if not any(_agrees(one, entry) for one in kept):
+        if not any(agrees(one, entry) for one in kept):
             where = ("sweep", "exclude", number)
             message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
             faults[where, message] = None
-    kept = [one for one in kept if not any(_agrees(one, entry) for entry in sweep.exclude)]
+    kept = [one for one in kept if not any(agrees(one, entry) for entry in sweep.exclude)]
     if not draws_first:
         kept = [kept[index] for index in _drawn(len(kept), sweep.sample, seed)]
-    found = unique([*kept, *(_resolved(one, config, faults) for one in _included(sweep))])
+    found = unique([*kept, *(resolved(one, config, faults) for one in _included(sweep))])
     if not found:
         faults[
             ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
         ] = None
+    return found, list(faults)
+
+
+def given_before(sweep: SweepOptions, config: Mapping[str, Any]) -> tuple[list[Combination], list[PlacedFault]]:
+    """What a search does not choose: the config as it is, and the combinations of ``include``; and what is wrong."""
+    faults: dict[PlacedFault, None] = {}
+    found = unique([Combination({}, {}), *(resolved(one, config, faults) for one in _included(sweep))])
     return found, list(faults)
 
 
@@ -302,7 +257,7 @@ def _included(sweep: SweepOptions) -> Iterator[Combination]:
         yield Combination(values, where)
 
 
-def _resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
+def resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
     """The combination with its shares taken; a share of what is no whole number is added to ``faults``."""
     values = dict(one.values)
     for key, share in one.values.items():
@@ -324,6 +279,6 @@ def _written_at(content: Any, dotted_key: str) -> Any:
     return content
 
 
-def _agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
+def agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
     """Whether ``one`` has every value that ``entry`` names."""
     return all(key in one.values and identity_of(one.values[key]) == identity_of(entry[key]) for key in entry)

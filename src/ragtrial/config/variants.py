@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -10,7 +11,16 @@ from typing import Any
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import template_faults
 from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, merged_values
-from ragtrial.config.sweep import Combination, PlacedFault, SweepOptions, combinations, identity_of
+from ragtrial.config.sweep import (
+    Axis,
+    Combination,
+    PlacedFault,
+    SweepOptions,
+    combinations,
+    given_before,
+    identity_of,
+    resolved,
+)
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, validate
 
@@ -27,19 +37,82 @@ class Variant:
 
 
 def variants_of(config: ExperimentConfig) -> tuple[Variant, ...]:
-    """The configs that ``config`` stands for, in the order of its sweep; itself, without one. Raises ConfigError."""
+    """The configs that ``config`` stands for, in the order of its sweep; itself, without one. Raises ConfigError.
+
+    With a search the config without its sweep, and what ``include`` adds: the others are chosen while it runs.
+    """
     if config.sweep is None:
         return (Variant({}, config),)
     made: tuple[Variant, ...] | None = config._variants  # noqa: SLF001 - a part of it that takes other parts to make
     if made is None:
-        content = config._content or YamlText(config.as_written, config.as_written)  # noqa: SLF001
-        made = config._variants = _made(config, config.sweep, content)  # noqa: SLF001
+        made = config._variants = _made(config, config.sweep, content_of(config))  # noqa: SLF001
     return made
 
 
+def content_of(config: ExperimentConfig) -> YamlText:
+    """The content of a config, with places where it was read from a file."""
+    return config._content or YamlText(config.as_written, config.as_written)  # noqa: SLF001 - see variants_of
+
+
+def variant_of(config: ExperimentConfig, combination: Combination) -> Variant:
+    """``config`` with the values of ``combination``, whose shares are taken, laid over it. Raises ConfigError."""
+    laid = with_values(content_of(config), combination)
+    one = validate(ExperimentConfig, laid.value, ConfigError, laid.fault_at)
+    one.remember(laid, config.file, None)
+    return Variant(combination.values, one)
+
+
+def probes_of(config: ExperimentConfig) -> list[Variant]:
+    """With a search, the config with one value of one axis each, of a continuous one with each end; valid ones alone.
+
+    What a search may use, such as models, is known by them before it begins.
+    """
+    made = []
+    for axis in config.sweep.axes() if config.sweep and config.search else ():
+        for position in axis.positions(2):
+            faults: dict[PlacedFault, None] = {}
+            with suppress(ConfigError):
+                one = resolved(axis.combination(position), content_of(config).value, faults)
+                made += [] if faults else [variant_of(config, one)]
+    return made
+
+
+def listed_config(config: ExperimentConfig, combinations: Sequence[Combination]) -> ExperimentConfig:
+    """``config`` with a sweep over ``combinations`` alone, and without a search."""
+    content, sweep = content_of(config), dict[str, Any]()
+    if config.sweep and config.sweep.name:
+        sweep["name"] = config.sweep.name
+    sweep["max_settings"] = max(len(combinations) * len(config.retrievers), 1)
+    value = {**sweep, "include": [dict(one.values) for one in combinations]}
+    written = {**sweep, "include": [_as_written(content, one) for one in combinations]}
+    wholes = (content.value, value), (content.written, written)
+    base = [{**{key: one for key, one in whole.items() if key != "search"}, "sweep": rows} for whole, rows in wholes]
+    places = {path: place for path, place in content.places.items() if path[:1] != ("sweep",)}
+    made = YamlText(base[0], base[1], places)
+    validated = validate(ExperimentConfig, made.value, ConfigError, made.fault_at)
+    validated.remember(made, config.file, None)
+    return validated
+
+
+def _as_written(content: YamlText, combination: Combination) -> dict[str, Any]:
+    """The values of a combination, with variables where they were written."""
+    return {key: _written_value(content, new, combination.where[key]) for key, new in combination.values.items()}
+
+
+def _written_value(content: YamlText, new: Any, origin: KeyPath) -> Any:
+    """What is written at ``origin`` for the value ``new``; itself where it was computed."""
+    is_literal = identity_of(_follow(content.value, origin)) == identity_of(new)
+    return _follow(content.written, origin) if is_literal else new
+
+
+def combinations_given(config: ExperimentConfig) -> list[Combination]:
+    """Those of the variants of a config with a search: the config as it is, and what ``include`` adds."""
+    return given_before(config.sweep, content_of(config).value)[0] if config.sweep else [Combination({}, {})]
+
+
 def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
-    """The config of every variant."""
-    return (variant.config for variant in variants_of(config))
+    """The config of every variant, and of what stands for those that a search may try."""
+    return (variant.config for variant in (*variants_of(config), *probes_of(config)))
 
 
 def check_variants(config: ExperimentConfig, check: Callable[[ExperimentConfig], list[PlacedFault]]) -> None:
@@ -54,19 +127,17 @@ def check_variants(config: ExperimentConfig, check: Callable[[ExperimentConfig],
 def _made(config: ExperimentConfig, sweep: SweepOptions, content: YamlText) -> tuple[Variant, ...]:
     combined: list[Combination] = []
     faults = [*sweep_faults(sweep, content.value)]
-    if not faults:
+    if not faults and config.search:
+        combined, faults = given_before(sweep, content.value)
+    elif not faults:
         combined, faults = combinations(sweep, config.seed, content.value)
     wrong = dict.fromkeys(content.fault_at(*fault) for fault in faults)
     made = []
     for combination in combined if not wrong else ():
-        laid = with_values(content, combination)
         try:
-            one = validate(ExperimentConfig, laid.value, ConfigError, laid.fault_at)
+            made.append(variant_of(config, combination))
         except ConfigError as error:
             wrong |= dict.fromkeys(error.faults)
-            continue
-        one.remember(laid, config.file, None)
-        made.append(Variant(combination.values, one))
     wrong |= dict.fromkeys(content.fault_at(*fault) for fault in template_faults(sweep))
     if wrong:
         raise ConfigError(*wrong)
@@ -89,11 +160,17 @@ def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[Pla
                 if any(f"{one}.".startswith(f"{two}.") for one, two in permutations((key, other))):
                     yield where, f"{dotted(where)}: {key} and {other} set the same option; leave one of them out."
     for axis in sweep.axes():
-        rows = axis.values if isinstance(axis.values, list) else [None]
-        for position, row in enumerate(rows if len(axis.keys) > 1 else ()):
-            if not isinstance(row, list) or len(row) != len(axis.keys):
-                place: KeyPath = (*axis.where, position)
-                yield place, f"{dotted(place)} must be a list of {len(axis.keys)} values: [{', '.join(axis.keys)}]."
+        yield from _axis_faults(axis, is_searched=bool(config.get("search")))
+
+
+def _axis_faults(axis: Axis, *, is_searched: bool) -> Iterator[PlacedFault]:
+    if axis.is_continuous and not is_searched:
+        yield axis.where, f"{dotted(axis.where)} is any value between two; that takes a search, or list the values."
+    rows = axis.values if isinstance(axis.values, list) else [None]
+    for position, row in enumerate(rows if len(axis.keys) > 1 else ()):
+        if not isinstance(row, list) or len(row) != len(axis.keys):
+            place: KeyPath = (*axis.where, position)
+            yield place, f"{dotted(place)} must be a list of {len(axis.keys)} values: [{', '.join(axis.keys)}]."
 
 
 def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
@@ -112,7 +189,7 @@ def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
 
 
 def with_values(content: YamlText, values: Combination) -> YamlText:
-    """The config with ``values`` laid over it, and without its sweep.
+    """The config with ``values`` laid over it, and without its sweep and its search.
 
     Mappings are merged, those of another ``kind`` replaced, as --set does. The places of values, and of the sections
     that they reach into, are their places in the sweep: a fault of validation is reported where the value stands.
@@ -122,15 +199,17 @@ def with_values(content: YamlText, values: Combination) -> YamlText:
     places: dict[KeyPath, Fault] = {}
     for key, new in values.values.items():
         path, origin = tuple(key.split(".")), values.where[key]
-        is_literal = identity_of(_follow(content.value, origin)) == identity_of(new)
         value = merged_values(value, _nested(path, new))
-        written = merged_values(written, _nested(path, _follow(content.written, origin) if is_literal else new))
+        written = merged_values(written, _nested(path, _written_value(content, new, origin)))
         sections = (path[:length] for length in range(1, len(path) + 1) if path[:length] != ("retrievers",))
         places.update(dict.fromkeys(sections, content.fault_at(origin, "")))
         if isinstance(new, dict | list):
             below = {place: fault for place, fault in content.places.items() if place[: len(origin)] == origin}
             places.update({(*path, *place[len(origin) :]): fault for place, fault in below.items()})
-    base = [{key: one for key, one in whole.items() if key != "sweep"} for whole in (content.value, content.written)]
+    base = [
+        {key: one for key, one in whole.items() if key not in ("sweep", "search")}
+        for whole in (content.value, content.written)
+    ]
     return merged(YamlText(base[0], base[1], content.places), YamlText(value, written, places))
 
 

@@ -64,7 +64,15 @@ class RemovedQuery:
     id: str
 
 
-Change = Grade | NewQuery | RemovedQuery
+@dataclass(frozen=True, slots=True)
+class TaggedQuery:
+    """A question that gets a tag more."""
+
+    id: str
+    tag: str
+
+
+Change = Grade | NewQuery | RemovedQuery | TaggedQuery
 
 
 def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -87,7 +95,9 @@ class Done:
 
     @property
     def action(self) -> str:
-        """``add``, ``change`` or ``remove`` a judgment, add a ``query``, or ``remove query``."""
+        """``add``, ``change`` or ``remove`` a judgment, add a ``query``, ``remove query``, or ``tag`` one."""
+        if isinstance(self.change, TaggedQuery):
+            return "tag"
         if not isinstance(self.change, Grade):
             return "query" if self.before is None else "remove query"
         return "add" if self.before is None else "remove" if self.after is None else "change"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, RemovedQuery
+from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, RemovedQuery, TaggedQuery
 
 EMPTY = '{"queries": []}'
 """Labels without any query, to which the first can be added."""
@@ -24,6 +24,9 @@ def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
     for change in changes:
         if isinstance(change, Grade):
             done += _graded(queries[change.query]["relevant_docs"], change)
+            continue
+        if isinstance(change, TaggedQuery):
+            done += _tagged(queries[change.id], change)
             continue
         if isinstance(change, RemovedQuery):
             gone = queries.pop(change.id)
@@ -46,6 +49,14 @@ def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
 def _new_row(change: NewQuery) -> dict[str, Any]:
     tags = {"tags": list(change.tags)} if change.tags else {}
     return {"id": change.id, "text": change.text, "relevant_docs": [], **tags, **change.more}
+
+
+def _tagged(row: dict[str, Any], change: TaggedQuery) -> list[Done]:
+    before = list(row.get("tags", ()))
+    if change.tag in before:
+        return []
+    row["tags"] = [*before, change.tag]
+    return [Done(change, before, row["tags"])]
 
 
 def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:

@@ -16,7 +16,7 @@ from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, note, place_of, query_of
+from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, TaggedQuery, note, place_of, query_of
 from ragtrial.labelling.label_edits import EMPTY, edited
 from ragtrial.records import PromptQueries
 
@@ -148,7 +148,7 @@ def _refuse_conflicts(base: LabelsT, now: LabelsT, changes: Sequence[Change]) ->
     for query in dict.fromkeys(map(query_of, changes)) if base.content != now.content else ():
         was, stands = base.of_query(query), now.of_query(query)
         if was != stands:
-            ours = [change for change in changes if query_of(change) == query]
+            ours = [one for one in changes if query_of(one) == query and not isinstance(one, TaggedQuery)]
             faults.append(Fault(str(base.file), message=_conflict(query, _theirs(was, stands), ours)))
     if faults:
         message = "was changed by somebody else since it was read; nothing was written."
@@ -201,6 +201,8 @@ def _own(change: Change) -> str:
         return f"a new query, {short(change.text, _MOST_TEXT)!r}"
     if isinstance(change, RemovedQuery):
         return "the query is removed"
+    if isinstance(change, TaggedQuery):
+        return f"the tag {change.tag}"
     return f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
 
 

@@ -17,7 +17,7 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.stores import Index, IndexUse, Store, Vectors
-from ragtrial.components.stores.exact import ExactStore
+from ragtrial.components.stores.exact import ExactIndex
 from ragtrial.config.settings import Setting
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
@@ -135,7 +135,7 @@ class AuditStage(Stage[Audited]):
     def build(self, folder: Path, vectors: Vectors, ranked: Ranked, *_read: object) -> None:
         embedder = self.resources.embedder(self.setting.embedder)
         queries = embedder.embed_queries([question.text for question in self.ranking.questions])
-        exact = ExactStore(space=self.setting.store.space).open(vectors, folder)
+        exact = ExactIndex(vectors, self.setting.store.space)
         write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
 
     def load(self, folder: Path, reach: Reach, exact: Ranked, *_index: object) -> Audited:
@@ -193,7 +193,7 @@ def audit_warnings(
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
         message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
         yield ReportWarning(WarningCode.INDEX_LOSS, message)
-    if part.used is False and isinstance(searched, Store):
+    if part.used is False:
         message = f"searches do not use the index: {part.use} What is measured is exact search"
         yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {searched.advice_for_unused}")
     if part.short_queries:

@@ -17,12 +17,12 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.resources import Resources
+from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
 from ragtrial.rankings import Counts, Floats
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
-BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
+BYTES_PER_TOKEN = CHARACTERS_PER_TOKEN
 _BYTES_PER_CHUNK = 800  # of chunkers that are given no size
 
 
@@ -55,7 +55,7 @@ class ChunkStage(Stage[Chunks]):
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
             found[f"{owner} tokenizer"] = fingerprint([tokenizer.fingerprint, tokenizer.special_tokens])
         if chunker.needs_embedder:
-            found |= embedder_inputs(self.resources.embedder(self.setting.embedder))
+            found |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
         return found
 
     def names(self) -> Inputs:
@@ -68,7 +68,7 @@ class ChunkStage(Stage[Chunks]):
         total, unit = (size, "bytes") if chunker.needs_embedder else (len(library), "documents")
 
         def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
-            return self.resources.embedder(self.setting.embedder).embed_documents(texts, advance)
+            return self.resources.embedder(self.setting.embedder.whole).embed_documents(texts, advance)
 
         with self.resources.working("chunks", total, unit, self._rate, size) as progress:
             has_titles = self.setting.context.title
@@ -100,6 +100,8 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
     """What changes the vectors of texts, but the texts."""
     found = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
+    if embedder.embedder.cut_to is not None:
+        found["embedder.dimensions"] = embedder.embedder.cut_to
     return found | {"embedder.document_prefix": embedder.document_prefix}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.atomic import write_text
 from ragtrial.components.collections import opened
+from ragtrial.components.stores import IndexUse
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.audit_stage import Audited
 from ragtrial.pipeline.open_setting import OpenSetting, open_setting
@@ -66,7 +69,7 @@ class CollectionAuditStage(Stage[Audited]):
         return opened(collection).count if collection is not None else 0
 
     def inputs(self) -> Inputs:
-        return {"top_k": self._depth.units}
+        return {"top_k": self._depth.units, "format": 2}
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[OpenSetting]]:
@@ -98,10 +101,14 @@ class CollectionAuditStage(Stage[Audited]):
             for one, other, length in zip(found, wanted, lengths.tolist(), strict=True)
         ]
         write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
+        collection = self.setting.retriever.searched_collection
+        use = opened(collection).use() if collection is not None else IndexUse(is_used=None, evidence="")
+        write_text(folder / "use.json", json.dumps(asdict(use)))
 
     def load(self, folder: Path, exact: Ranked) -> Audited:
         cut, shares = exact.cut(self._depth), read_array(folder / "shares.npy")
-        return AuditedCollection(cut, cut.rankings.scores, None, shares)
+        use = IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
+        return AuditedCollection(cut, cut.rankings.scores, None, shares, use=use)
 
     def amount(self, known: Known) -> Amount:
         return Amount(self.count, "vectors", self.count, seconds=self.resources.rates.seconds(_RATE, self.count))

@@ -11,10 +11,11 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
+from ragtrial.errors import ConfigError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
 from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage
+from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage, TruncationStage, VectorStage
 from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.pipeline.open_setting import SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
@@ -47,12 +48,18 @@ class Corpus:
             lengths = embeddings = index = None
             if texts is not None and setting.has_index:
                 lengths = self.once(LengthStage(self.resources, texts, setting))
-                embeddings = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
+                embeddings = self._vector_stage(texts, lengths, setting)
                 index = self.once(IndexStage(self.resources, texts, embeddings, setting))
             parts = tuple(self.stages(part) for part in setting.parts)
             made = SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
             self._settings[setting] = made
         return self._settings[setting]
+
+    def _vector_stage(self, texts: ContextStage, lengths: LengthStage, setting: Setting) -> VectorStage:
+        whole, dimensions = self.once(EmbeddingStage(self.resources, texts, lengths, setting)), setting.embedder.cut_to
+        if dimensions is None:
+            return whole
+        return self.once(TruncationStage(self.resources, whole, setting, dimensions))
 
     def chunk_stage(self, setting: Setting) -> ChunkStage:
         """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
@@ -89,9 +96,14 @@ class Corpus:
             setting.chunker.check()
             self.resources.unit_tokenizer(setting)
         if "embedder" in setting.reached_by:
-            self.resources.embedder(setting.embedder)
+            self.resources.embedder(setting.embedder).check()
         if setting.has_index:
             setting.store.check()
+        if setting.has_index and setting.embedder.reads_documents and not setting.context.is_bare:
+            raise ConfigError(
+                f"{setting.name}: late chunking reads documents as they are; remove headings, sentences and prefixes "
+                "from context, or use kind: sentence-transformer."
+            )
         list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:

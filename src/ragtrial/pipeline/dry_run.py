@@ -6,13 +6,14 @@ Only the documents are read. What takes moments is left out: scoring, and counti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ragtrial.cache.seals import Seal
 from ragtrial.cache.workspace import DAMAGE
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
+from ragtrial.pipeline.embedding_stage import EmbeddingStage
 from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
@@ -21,7 +22,12 @@ from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
 
 T = TypeVar("T")
 
-KINDS = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
+_LONG = 60
+"""Seconds of embedding that are worth advice, or about as many texts where it is not known how long they take."""
+
+_MANY_TEXTS = 2_000
+
+KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "rankings", "latency", "audit")
 """The order of work."""
 
 
@@ -53,6 +59,8 @@ class DryRun:
     settings: tuple[str, ...]
     stages: tuple[PlannedStage, ...]
     workspace: str
+    advice: tuple[str, ...] = ()
+    """What would make it much faster."""
 
     @property
     def to_do(self) -> list[PlannedStage]:
@@ -64,16 +72,27 @@ class DryRun:
         return sum(stage.amount.seconds or 0.0 for stage in self.stages)
 
     @property
+    def cost(self) -> float | None:
+        """About what endpoints are paid for all, as far as prices are known; None without any."""
+        known = [stage.amount.cost for stage in self.stages if stage.amount.cost is not None]
+        return sum(known) if known else None
+
+    @property
     def unknown(self) -> int:
         """Of how many stages nobody knows how long they take."""
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
-def dry_run(experiment: str, graph: Graph, *, audit: bool = False) -> DryRun:
-    """What a run of ``graph`` would do; ``audit`` compares indexes of many vectors with exact search, too."""
+def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
+    """What a run of ``graph`` would do, and ``before`` it; ``audit`` compares all indexes with exact search.
+
+    Without it those of fewer than 100,000 vectors.
+    """
     settings = tuple(setting.name for setting in graph.settings)
-    stages = tuple(_Walk(graph, audit=audit).stages())
-    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root))
+    walk = _Walk(graph, audit=audit)
+    found = [*walk.stages(), *before]
+    stages = tuple(stage for kind in KINDS for stage in found if stage.kind == kind)
+    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), walk.advice())
 
 
 class _Walk:
@@ -96,13 +115,26 @@ class _Walk:
         found = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
         everyone = tuple(setting.name for setting in self._graph.settings)
         yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
-        yield from (stage for kind in KINDS for stage in found if stage.kind == kind)
+        yield from found
+
+    def advice(self) -> tuple[str, ...]:
+        """What would embed faster, where that takes long enough to matter."""
+        found = dict[str, None]()
+        for stage in self._settings:
+            if isinstance(stage, EmbeddingStage) and self._lacking(stage):
+                amount, faster = stage.amount(self), stage.setting.embedder.faster()
+                is_long = amount.to_do >= _MANY_TEXTS if amount.seconds is None else amount.seconds >= _LONG
+                if faster and is_long:
+                    found[f"{stage.label}: {faster}."] = None
+        return tuple(found)
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
         """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
-            yield from (stage for stage in (one.chunks, texts, one.embeddings, one.index) if stage)
+            is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
+            whole = one.embeddings.whole if one.embeddings and is_cut and self._own_missing(one.embeddings) else None
+            yield from (stage for stage in (one.chunks, texts, whole, one.embeddings, one.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield from self._with_parts(run.latency)
@@ -118,7 +150,7 @@ class _Walk:
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
         kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
         if not lacking:
-            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0))
+            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0, cost=None))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
         why = next((f"damaged: {one}" for one in damage if one), "")

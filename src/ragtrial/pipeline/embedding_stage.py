@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.vector_checks import NormStatistics, VectorHealth
+from ragtrial.components.embedders.base import truncated
+from ragtrial.components.embedders.cached import Embedded
+from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
+from ragtrial.components.token_vectors.late_chunks import DocumentWindows, PooledChunks, pooled_chunks, token_encoder
+from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.context_stage import ContextStage
@@ -18,6 +26,8 @@ from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
 
+_BLOCK = 2**20  # numbers that are cut at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
@@ -25,6 +35,8 @@ class Embeddings:
 
     matrix: Floats
     health: VectorHealth
+    in_windows: int | None = None
+    """How many documents were read in windows, because they are longer than the model reads; None without any read."""
 
 
 @dataclass(eq=False)
@@ -58,13 +70,28 @@ class LengthStage(Stage[Counts]):
         return read_array(folder / "lengths.npy")
 
 
-@dataclass(eq=False)
-class EmbeddingStage(Stage[Embeddings]):
-    """The vectors of all chunks; of these the cache of the model's vectors has some, perhaps, from other stages."""
+class VectorStage(Stage[Embeddings]):
+    """Vectors of all chunks, as they are searched."""
 
-    kind = "embeddings"
     shown_as = "embeddings"
     is_searched = True
+
+    resources: Resources
+    setting: Setting
+    whole: EmbeddingStage
+    """That of the model's own vectors: itself, unless they are cut."""
+
+    def load(self, folder: Path) -> Embeddings:
+        self.resources.mark_vectors(self.setting.embedder)
+        health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
+        return Embeddings(read_array(folder / "vectors.npy"), health)
+
+
+@dataclass(eq=False)
+class EmbeddingStage(VectorStage):
+    """The vectors that the model makes; the cache has some of them, perhaps, from other stages."""
+
+    kind = "embeddings"
 
     resources: Resources
     texts: ContextStage
@@ -72,11 +99,13 @@ class EmbeddingStage(Stage[Embeddings]):
     setting: Setting
 
     def __post_init__(self) -> None:
+        self.whole = self
         self.needs = (self.texts, self.lengths)
-        self._embedder = self.resources.embedder(self.setting.embedder)
+        self._embedder = self.resources.embedder(self.setting.embedder.whole)
         self.rate = f"embedding {self._embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
-        options, summary = self.setting.embedder.model_dump(mode="json"), self.setting.embedder.summary()
+        embedder = self.setting.embedder.whole
+        options, summary = embedder.model_dump(mode="json"), embedder.summary()
         self.title = f"embeddings ({summary})"
         self.label = str(options.get("model") or options.get("function") or summary).rpartition("/")[2]
 
@@ -87,24 +116,109 @@ class EmbeddingStage(Stage[Embeddings]):
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
-        embedder = self._embedder
-        with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
-            made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
-            seen = NormStatistics()
-            write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(texts), made.dimension))
-        health = seen.health(len(texts), made.distinct, made.dimension)
-        write_text(folder / "health.json", json.dumps(asdict(health)))
+        late = self._embedder.embedder
+        windows = DocumentWindows(texts, late) if isinstance(late, LateChunkingEmbedder) else None
+        total, unit = (len(texts), "chunks") if windows is None else (len(windows), "windows")
+        with stage(self.resources.progress, "embeddings", total, unit) as progress:
+            made = self._embedded(texts, windows, lengths, progress.advance)
+            near = self._nearness(texts)
+            _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct, near)
+        if windows is not None:
+            write_text(folder / "windows.json", json.dumps({"documents": windows.documents_in_windows}))
         self.resources.rates.note(self.rate, made.amount, made.seconds)
+        if isinstance(made, Embedded):
+            self.resources.note_tokens(self.setting.embedder, made.amount, made.billed)
 
     def load(self, folder: Path) -> Embeddings:
-        self.resources.mark_vectors(self.setting.embedder)
-        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
-        return Embeddings(read_array(folder / "vectors.npy"), health)
+        made = super().load(folder)
+        if not isinstance(late := self._embedder.embedder, LateChunkingEmbedder):
+            return made
+        self.resources.workspace.mark("tokens", self._tokens(late).stem)
+        in_windows = int(json.loads((folder / "windows.json").read_text(encoding="utf-8"))["documents"])
+        return replace(made, in_windows=in_windows)
+
+    def _embedded(
+        self, texts: IndexedTexts, windows: DocumentWindows | None, lengths: Counts, advance: Callable[[int], None]
+    ) -> Embedded | PooledChunks:
+        late = self._embedder.embedder
+        if windows is None or not isinstance(late, LateChunkingEmbedder):
+            return self._embedder.embed(texts, self._embedder.document_prefix, lengths, advance)
+        return pooled_chunks(windows, late, self._tokens(late), self._embedder.lengths(windows, ""), advance)
+
+    def _tokens(self, late: LateChunkingEmbedder) -> Path:
+        """The file of the vectors of tokens."""
+        name = fingerprint(["tokens", "late chunking", late.token_parts(self.resources.digest)])
+        return self.resources.workspace.path("tokens", f"{name}.sqlite")
+
+    def _nearness(self, texts: IndexedTexts) -> Nearness:
+        """How near vectors of some texts are to those of the embedder's reference, if it has one."""
+        reference = self._embedder.embedder.reference
+        if reference is None:
+            return None
+        positions = np.unique(np.linspace(0, len(texts) - 1, SAMPLED, dtype=np.int64)) if len(texts) else ()
+        sample = list(texts.indexed_texts([int(position) for position in positions]))
+        exact = self.resources.embedder(reference).embed_documents(sample)
+        self.resources.release(reference)
+        return nearness(self._embedder.embed_documents(sample), exact) if sample else None
 
     def amount(self, known: Known) -> Amount:
         texts, chunks = known(self.needs[0]), self.needs[0].amount(known)
+        late = self._embedder.embedder
+        if texts is not None and isinstance(late, LateChunkingEmbedder):
+            return self._amount_of_windows(texts, late)
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
         units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
-        seconds = self.resources.rates.seconds(self.rate, units * to_do / max(1, chunks.count))
-        return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds)
+        length = units * to_do / max(1, chunks.count)
+        seconds, cost = self.resources.rates.seconds(self.rate, length), self.cost(length)
+        return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
+
+    def cost(self, length: float) -> float | None:
+        """What it costs to embed texts of so much length."""
+        return self.resources.embedding_cost(self.setting.embedder, length)
+
+    def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
+        windows = DocumentWindows(texts, late)
+        to_do = token_encoder(late, self._tokens(late)).missing(windows, "document")
+        tokens = int(self._embedder.lengths(windows, "")[to_do].sum())
+        seconds = self.resources.rates.seconds(self.rate, tokens)
+        return Amount(len(windows), "windows", len(to_do), seconds=seconds)
+
+
+@dataclass(eq=False)
+class TruncationStage(VectorStage):
+    """The first numbers of the vectors of another stage: no text is embedded for it."""
+
+    kind = "truncated"
+
+    resources: Resources
+    whole: EmbeddingStage
+    setting: Setting
+    dimensions: int
+
+    def __post_init__(self) -> None:
+        self.needs = (self.whole,)
+        self.title = f"embeddings ({self.setting.embedder.summary()})"
+        self.label = f"{self.whole.label}, {self.dimensions} dimensions"
+
+    def inputs(self) -> Inputs:
+        return {"embedder.dimensions": self.dimensions}
+
+    def build(self, folder: Path, embeddings: Embeddings) -> None:
+        matrix, rows = embeddings.matrix, max(1, _BLOCK // max(1, embeddings.matrix.shape[1]))
+        normalize, dimension = self.setting.embedder.normalize, min(self.dimensions, matrix.shape[1])
+        starts = range(0, len(matrix), rows)
+        blocks = (truncated(matrix[at : at + rows], self.dimensions, normalize=normalize) for at in starts)
+        health = embeddings.health
+        _write(folder, blocks, (len(matrix), dimension), health.distinct_texts, health.nearness)
+
+    def amount(self, known: Known) -> Amount:
+        return replace(self.whole.amount(known), unit="vectors", seconds=0.0)
+
+
+def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:
+    """Write vectors of so many ``distinct`` texts, and what they are like."""
+    seen = NormStatistics()
+    write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
+    health = replace(seen.health(shape[0], distinct, shape[1]), nearness=near)
+    write_text(folder / "health.json", json.dumps(asdict(health)))

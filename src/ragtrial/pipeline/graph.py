@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.refiners import Refiner
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.audit_stage import AuditStage
@@ -17,6 +19,8 @@ from ragtrial.pipeline.open_setting import SettingStages
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import Depth
 from ragtrial.records import Question, Unit
+
+_NONE: Mapping[str, Exception] = MappingProxyType({})
 
 Search = tuple[str, int | None]
 """The key of a ranking, and how widely is searched for it, where that changes what is found."""
@@ -41,7 +45,8 @@ class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
 
     ``unit`` is what rankings are of: documents, or, for passages in them, chunks. ``latency`` measures single queries,
-    drawn with ``seed``.
+    drawn with ``seed``. Rankings are as deep as the settings ``later``, which are not run, will need them, too.
+    ``failures`` are of what writes wordings, by its key: no setting that needs it can run.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class Graph:
         *,
         latency: bool = False,
         seed: int = 0,
+        later: Sequence[Setting] = (),
+        failures: Mapping[str, Exception] = _NONE,
     ) -> None:
         self.corpus = corpus
         self.settings = settings
@@ -60,6 +67,8 @@ class Graph:
         self.unit: Unit = unit
         self._latency = latency
         self._seed = seed
+        self._later = later
+        self._failures = failures
         self._runs: dict[Setting, SettingRun] = {}
 
     @cached_property
@@ -77,13 +86,17 @@ class Graph:
             for part in setting.parts:
                 want(part, Depth(candidates=setting.depth_of_parts))
 
-        for setting in self.settings:
+        for setting in (*self.settings, *self._later):
             for one in filter(None, (setting, exact_twin(setting))):
                 want(one, Depth(units=setting.retriever.top_k))
         return found
 
     def run_of(self, setting: Setting) -> SettingRun:
-        """The last stages of one of the settings."""
+        """The last stages of one of the settings. Raises what failed before any question could be asked."""
+        for one in setting.tree():
+            writer = one.retriever.writer if isinstance(one.retriever, Refiner) else None
+            if writer is not None and writer.key in self._failures:
+                raise self._failures[writer.key]
         if setting not in self._runs:
             corpus, stages, depth = self.corpus, self.corpus.stages(setting), Depth(units=setting.retriever.top_k)
             ranking = self.ranking(setting, self.questions, depth)

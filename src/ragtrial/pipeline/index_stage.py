@@ -19,7 +19,7 @@ from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
 from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.pipeline.context_stage import ContextStage
-from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
+from ragtrial.pipeline.embedding_stage import Embeddings, VectorStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
 
@@ -37,7 +37,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     resources: Resources
     texts: ContextStage
-    embeddings: EmbeddingStage
+    embeddings: VectorStage
     setting: Setting
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class IndexStage(Stage[dict[str, Any]]):
     def build_identity(self) -> str:
         """What tells this build of the index from others, however it is searched. Raises NotBuiltError."""
         key = self.key()
-        if self.store.is_exact:
+        if self.store.is_repeatable:
             return key
         build = self.resources.workspace.build_id(self.kind, key)
         if not build:

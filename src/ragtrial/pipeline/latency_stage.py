@@ -153,7 +153,19 @@ class LatencyStage(Stage[Latency | None]):
 
     def amount(self, known: Known) -> Amount:
         count = self._count
-        return Amount(count, "questions", count, seconds=self.resources.rates.seconds(self._rate, count))
+        seconds = self.resources.rates.seconds(self._rate, count)
+        asked = count + min(count, _WARM_UP) if count else 0  # caches are passed over, so all of it is paid for again
+        costs = [one.expected_cost(known, asked) for one in (self.ranking, *self._asked_with_it())]
+        paid = [cost for cost in costs if cost is not None]
+        return Amount(count, "questions", count, seconds=seconds, cost=sum(paid) if paid else None)
+
+    def _asked_with_it(self) -> Iterator[RankingStage]:
+        """The rankings of its parts, where these are not measured by themselves."""
+        pending = [] if self.parts else list(self.ranking.parts)
+        while pending:
+            part = pending.pop()
+            yield part
+            pending += part.parts
 
 
 def measure_latency(search: Callable[[Question], object], questions: Sequence[Question], seed: int) -> Latency | None:

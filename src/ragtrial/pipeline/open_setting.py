@@ -20,7 +20,7 @@ from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage
+from ragtrial.pipeline.embedding_stage import LengthStage, VectorStage
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
@@ -40,7 +40,7 @@ class SettingStages:
     chunks: ChunkStage | None = None
     texts: ContextStage | None = None
     lengths: LengthStage | None = None
-    embeddings: EmbeddingStage | None = None
+    embeddings: VectorStage | None = None
     index: IndexStage | None = None
     parts: tuple[SettingStages, ...] = ()
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
+from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.retrievers.base import Texts
 from ragtrial.config.settings import failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.chunk_stage import embedder_inputs, embedder_names
+from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, skipped_in, stages_kept
@@ -141,4 +143,22 @@ class RankingStage(Stage[Ranked]):
         name = self.kept_key(self.resources.workspace) if known(self) is not None else None
         count = len(self.questions)
         to_do = (skipped_in(self.resources.workspace.path(self.kind, name)) if name else 0) or count
-        return Amount(count, "questions", to_do, seconds=self.resources.rates.seconds(self._rate, to_do))
+        seconds = self.resources.rates.seconds(self._rate, to_do)
+        return Amount(count, "questions", to_do, seconds=seconds, cost=self.expected_cost(known, to_do))
+
+    def expected_cost(self, known: Known, count: int) -> float | None:
+        """About what endpoints are paid for ``count`` of its questions; None where no price is known."""
+        chunks = next((one.chunks.amount(known).count for one in self.stages.tree() if one.chunks), 0)
+        size = float(known.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
+        own = self.setting.retriever.expected_cost(self.questions, Texts(chunks, size))
+        parts = [one for one in (self.query_cost(), own) if one is not None]
+        return sum(parts) * count / max(1, len(self.questions)) if parts else None
+
+    def query_cost(self) -> float | None:
+        """What it costs to embed all of its questions; None where nothing is paid for that."""
+        if not self._has_embedder:
+            return None
+        embedder = self.resources.embedder(self.setting.embedder)
+        texts = TextList([question.text for question in self.questions])
+        length = int(embedder.lengths(texts, embedder.query_prefix).sum())
+        return self.resources.embedding_cost(self.setting.embedder, length)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.retrievers.base import REACHING
+from ragtrial.components.retrievers.base import QueryMatches
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
@@ -27,6 +27,7 @@ from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics
 from ragtrial.pipeline.scores import Scored, means
+from ragtrial.pipeline.setting_parameters import setting_parameters
 from ragtrial.rankings import PADDING, Bools, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
@@ -52,7 +53,7 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
-    settings = [_setting_part(one) for one in scored]
+    settings = [setting_part(one) for one in scored]
     told += latency_warnings({one.name: one.latency for one in settings})
     told += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
     told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
@@ -193,34 +194,6 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
         )
 
 
-def setting_parameters(setting: Setting) -> dict[str, Any]:
-    """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written.
-
-    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``,
-    with the ``entry`` of the config that they are of.
-    """
-    written = setting.config.as_written
-    own = (written.get("retrievers") or {}).get(setting.entry) or {}
-    made = {"retriever": _as_written(setting.retriever.model_dump(mode="json", exclude={*REACHING, "score"}), own)}
-    for what in REACHING:
-        if what in setting.reached_by:
-            options = getattr(setting, what).model_dump(mode="json")
-            made[what] = _as_written(options, own.get(what) or written.get(what))
-    if setting.parts:
-        made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
-    if setting.values:
-        made["values"] = dict(setting.values)
-    if setting.name != setting.entry:
-        made["entry"] = setting.entry
-    return made
-
-
-def _as_written(value: Any, written: Any) -> Any:
-    if isinstance(value, dict) and isinstance(written, dict):
-        return {key: _as_written(one, written.get(key)) for key, one in value.items()}
-    return str(written) if isinstance(written, str) else value
-
-
 def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str, Any]]:
     """One row per query with all its hits, or the first ``depth``, best first, as columns."""
     chunks, ranked = scored.result.chunks, scored.result.ranked
@@ -234,7 +207,21 @@ def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str,
             "starts": chunks.start[units].tolist(),
             "ends": chunks.end[units].tolist(),
             "scores": [None if math.isnan(score) else score for score in scores],
+            **_matches_row(scored.result.matches, index),
+            **({"wordings": list(asked)} if (asked := scored.result.wordings[index]) else {}),
         }
+
+
+def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
+    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not tell."""
+    if matches is None:
+        return {}
+    found = matches[index]
+    return {
+        "query_terms": found.terms,
+        "matches": [hit.matches for hit in found.hits],
+        "terms": [hit.terms for hit in found.hits],
+    }
 
 
 def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:
@@ -289,7 +276,8 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _setting_part(scored: Scored) -> schema.SettingPart:
+def setting_part(scored: Scored) -> schema.SettingPart:
+    """What the report has of a setting."""
     result, lengths = scored.result, scored.graded.lengths
     ranked, setting, health = result.ranked, result.setting, result.diagnostics.health
     skipped, top_k = ranked.candidates.skipped, setting.retriever.top_k

@@ -20,6 +20,8 @@ from ragtrial.errors import ModelNotFoundError
 from ragtrial.options import expand_user
 from ragtrial.progress import Progress, stage
 
+CHARACTERS_PER_TOKEN = 4  # of English text, by the usual rule of thumb
+
 
 class Resources:
     """The workspace of a run, its embedders and tokenizers, and whom to tell of progress. Loads no model by itself."""
@@ -36,14 +38,32 @@ class Resources:
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The one for all settings with this embedder. Raises ModelNotFoundError."""
         with self._lock:
+            whole = embedder.whole
+            if whole not in self._embedders:
+                self._embedders[whole] = CachedEmbedder(whole, self.workspace.root / "vectors", self.digest)
             if embedder not in self._embedders:
-                self._embedders[embedder] = CachedEmbedder(embedder, self.workspace.root / "vectors", self.digest)
+                self._embedders[embedder] = self._embedders[whole].cut(embedder)
             return self._embedders[embedder]
 
     def release(self, embedder: Embedder) -> None:
-        """Let go of the model of ``embedder``: no later setting needs it."""
+        """Let go of the model of ``embedder``: no later setting needs it, cut to whatever dimensions."""
         if embedder in self._embedders:
             self._embedders[embedder].release()
+
+    def note_tokens(self, embedder: Embedder, length: float, tokens: int | None) -> None:
+        """So many tokens were billed for texts of so much length (see ``CachedEmbedder.lengths``)."""
+        if tokens is not None:
+            self.rates.note(self._billed(embedder), length, tokens)
+
+    def embedding_cost(self, embedder: Embedder, length: float) -> float | None:
+        """What it costs to embed texts of so much length, as it was billed so far; None where nothing is paid."""
+        tokens = self.rates.seconds(self._billed(embedder), length)
+        if tokens is None:
+            tokens = length if self.embedder(embedder).tokenizer else length / CHARACTERS_PER_TOKEN
+        return embedder.cost(tokens)
+
+    def _billed(self, embedder: Embedder) -> str:
+        return f"billed tokens {self.embedder(embedder).fingerprint}"
 
     def mark_vectors(self, embedder: Embedder) -> None:
         """Note that the cached vectors of ``embedder`` are used."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
+from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
+from ragtrial.components.retrievers.base import QueryMatches
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
@@ -32,6 +36,7 @@ from ragtrial.pipeline.stage import Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Counts
 from ragtrial.records import Question
+from ragtrial.report.model import HITS_SHOWN
 from ragtrial.report.schema import CostsPart
 
 
@@ -69,7 +74,7 @@ class SettingResult:
     ``chunks`` are what it ranks: all that a chunker made, if ``are_all``, else such as were found. ``index`` describes
     its own index, empty without one. ``timings`` are seconds per stage, of this run; ``latency`` is of the run that
     retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts, and theirs, of which the
-    report has something to keep or to say.
+    report has something to keep or to say. ``wordings`` are what is asked beside each question itself.
     """
 
     setting: Setting
@@ -85,6 +90,9 @@ class SettingResult:
     audited: Audited | None
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
+    matches: Sequence[QueryMatches] | None = None
+    """Why the first hits of each query have their scores; None where the retriever does not tell."""
+    wordings: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +149,10 @@ class Results:
             timings=timings,
             latency=latency,
             audited=audited,
-            costs=self._costs(stages, run.ranking.mark_used()),
+            costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
+            matches=self._matches(run, ranked),
+            wordings=[_wordings(setting, question) for question in run.ranking.questions],
         )
 
     def _audited_vectors(self, run: SettingRun) -> int:
@@ -164,6 +174,8 @@ class Results:
         if key not in self._queries_too_long:
             self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
         chunks = embedder.count_too_long(self.graph.corpus.runner.artefact(stages.lengths))
+        if stages.setting.embedder.reads_documents:
+            chunks = 0
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
@@ -182,8 +194,11 @@ class Results:
         )
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
-        health = self.graph.corpus.runner.artefact(stages.embeddings).health if stages.embeddings else None
-        return Diagnostics(facts, health, self.too_long(stages, questions))
+        embeddings = self.graph.corpus.runner.artefact(stages.embeddings) if stages.embeddings else None
+        too_long = self.too_long(stages, questions)
+        if embeddings and embeddings.in_windows is not None:
+            too_long = {"documents": embeddings.in_windows, "queries": too_long["queries"]}
+        return Diagnostics(facts, embeddings.health if embeddings else None, too_long)
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
@@ -205,20 +220,48 @@ class Results:
         known.keep(found, counts)
         return counts
 
-    def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]]) -> CostsPart:
+    def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
+        """Why the first hits of each question have their scores."""
+        setting, resources = run.stages.setting, self.graph.corpus.resources
+        if not setting.retriever.tells_matches:
+            return None
+        questions, codes = run.ranking.questions, ranked.units[:, :HITS_SHOWN]
+        units = ranked.candidates.units
+        found = [list(codes.shape), array_digest(codes), units.name]
+        asked = fingerprint([question.text for question in questions])
+        name = fingerprint(["matches", found, asked, run.ranking.whatever_is_asked])
+
+        def build(folder: Path) -> None:
+            context = self.graph.corpus.context(setting)
+            made = setting.retriever.matches(context, questions, units, codes)
+            write_text(folder / "matches.json", json.dumps([asdict(one) for one in made]))
+
+        def read(folder: Path) -> list[QueryMatches]:
+            return [QueryMatches.of(one) for one in json.loads((folder / "matches.json").read_text(encoding="utf-8"))]
+
+        return resources.workspace.load("matches", name, f"matches of what {setting.name} finds", build, read)
+
+    def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None) -> CostsPart:
         """What a setting and its parts take together, each embedding and each index counted once.
 
         ``used`` are the stages, by kind and name, that its retrievers keep for themselves: they count as indexes. An
         exact index is its vectors.
         """
         embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
+        searched_bytes = dict[str, int]()
+        paid = dict[str, float]()
         for one in stages.tree():
             if one.index is not None and one.embeddings is not None and one.lengths is not None:
                 tokens = int(self.graph.corpus.runner.artefact(one.lengths).sum())
-                embedding[one.embeddings.spec] = self.graph.corpus.resources.rates.seconds(one.embeddings.rate, tokens)
+                whole = one.embeddings.whole
+                embedding[whole.spec] = self.graph.corpus.resources.rates.seconds(whole.rate, tokens)
+                cost = whole.cost(tokens)
+                paid |= {} if cost is None else {whole.spec: cost}
                 searched = one.embeddings if one.index.store.is_exact else one.index
                 sizes[searched.spec] = self._size_and_seconds(searched.kind, searched.key())[0]
                 indexing[one.index.spec] = self._size_and_seconds(one.index.kind, one.index.key())[1]
+                dimension = self.graph.corpus.runner.artefact(one.embeddings).health.dimension
+                searched_bytes[one.index.spec] = one.index.store.vector_bytes(dimension)
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
@@ -227,7 +270,25 @@ class Results:
             embedding_seconds=_sum(embedding.values()),
             indexing_seconds=_sum(indexing.values()),
             index_bytes=None if size is None else int(size),
+            vector_bytes=sum(searched_bytes.values()) or None,
+            embedding_cost=_sum(paid.values()),
+            query_cost=query_cost,
         )
+
+    def _query_cost(self, ranking: RankingStage) -> float | None:
+        """What a thousand queries cost: at prices that are known, of what these questions took."""
+        stages, pending = dict[str, RankingStage](), [ranking]
+        while pending:
+            one = pending.pop()
+            stages[one.spec] = one
+            pending += one.parts
+        costs = [one.query_cost() for one in stages.values()]
+        for one in stages.values():
+            if one is ranking or one.kept_key(self.graph.corpus.resources.workspace) is not None:
+                facts = self.graph.corpus.runner.artefact(one).candidates.facts
+                costs.append(one.setting.retriever.cost(facts))
+        paid = [cost for cost in costs if cost is not None]
+        return 1000 * sum(paid) / max(1, len(ranking.questions)) if paid else None
 
     def _size_and_seconds(self, kind: str, name: str) -> tuple[int | None, float | None]:
         """The bytes of a stage, and the seconds that it took to make."""
@@ -257,6 +318,13 @@ class Results:
                 cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
+
+
+def _wordings(setting: Setting, question: Question) -> list[str]:
+    """What the parts of ``setting``, and theirs, are asked instead of ``question`` or beside it, each text once."""
+    refiners = [one.retriever for one in setting.tree() if isinstance(one.retriever, Refiner)]
+    texts = (wording.text for refiner in refiners for wording in refiner.wordings(question))
+    return [text for text in dict.fromkeys(texts) if text != question.text]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

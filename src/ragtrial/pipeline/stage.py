@@ -36,6 +36,7 @@ class Amount:
     """How many there are of a ``unit``, and how many of these are to do; estimated where they cannot be counted yet.
 
     ``seconds`` is about how long that takes at the rates measured on this machine; None if none was measured yet.
+    ``cost`` is about what endpoints are paid for it; None where no price is known.
     """
 
     count: int
@@ -43,6 +44,7 @@ class Amount:
     to_do: int
     is_estimate: bool = False
     seconds: float | None = None
+    cost: float | None = None
 
 
 class Artefacts(Protocol):

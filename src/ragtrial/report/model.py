@@ -22,7 +22,16 @@ from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, co
 from ragtrial.records import Unit
 from ragtrial.report.find import find_report
 from ragtrial.report.notebooks import Row, data_frame, html_table
-from ragtrial.report.schema import DatasetPart, FailurePart, MetricPart, Part, QueryPart, SettingPart, WarningPart
+from ragtrial.report.schema import (
+    DatasetPart,
+    FailurePart,
+    MetricPart,
+    Part,
+    QueryPart,
+    SearchedPart,
+    SettingPart,
+    WarningPart,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,6 +72,9 @@ class Report(Part):
 
     span_coverage: float | None = None
     """The share of a passage's characters that must be found, under unit: span; null for documents."""
+
+    search: SearchedPart | None = None
+    """Null where all settings were in the config."""
 
     primary_metric: str
     metrics: dict[str, MetricPart]
@@ -204,18 +216,19 @@ def write_report(
     rankings: Mapping[str, Iterable[dict[str, Any]]],
     texts: Iterable[dict[str, Any]],
     config_text: str,
+    beside: Mapping[str, str] | None = None,
 ) -> Report:
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
     ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
-    retrieved chunk. Returns the report, which now knows its folder. What killed runs left half-made beside it goes.
-    Raises RunError if it cannot be written.
+    retrieved chunk; ``beside`` has the texts of other files by their names. Returns the report, which now knows its
+    folder. What killed runs left half-made beside it goes. Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(folder.parent):
-            placed = write_folder(report, folder, rankings, texts, config_text)
+            placed = write_folder(report, folder, rankings, texts, config_text, beside)
             write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
         raise RunError(
@@ -231,10 +244,12 @@ def write_folder(
     rankings: Mapping[str, Iterable[dict[str, Any]]],
     texts: Iterable[dict[str, Any]],
     config_text: str,
+    beside: Mapping[str, str] | None = None,
 ) -> Report:
     """Write what ``write_report`` writes as ``folder``, which is new. Raises OSError."""
     with new_folder(folder) as new:
-        (new / "config.yaml").write_text(config_text, encoding="utf-8")
+        for name, content in {"config.yaml": config_text, **(beside or {})}.items():
+            (new / name).write_text(content, encoding="utf-8")
         (new / "rankings").mkdir()
         for name, rows in rankings.items():
             path = new / "rankings" / f"{name}.jsonl.gz"

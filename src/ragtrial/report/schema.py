@@ -194,6 +194,10 @@ class HealthPart(Part):
     longest: float
     """The length of the longest vector."""
 
+    nearness: tuple[float, float] | None = None
+    """The cosine with vectors of the model in float32, for a sample of texts: mean and lowest; null where they are made
+    so."""
+
 
 class ContextPart(Part):
     """How much text the first k hits are, mean over queries."""
@@ -218,6 +222,14 @@ class CostsPart(Part):
 
     index_bytes: int | None
     """What its index takes on the disk; exact search has the vectors themselves."""
+
+    vector_bytes: int | None = None
+    """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
+    embedding_cost: float | None = None
+    """What endpoints are paid for embedding all of its texts, cached or not, at the prices of the config."""
+
+    query_cost: float | None = None
+    """What endpoints are paid for a thousand queries: to embed, expand and rerank them."""
 
 
 class BudgetPart(Part):
@@ -311,3 +323,18 @@ class DatasetPart(Part):
     labels_fingerprint: str
     judged_whole: dict[str, SpanPart] = Field(default={})
     """Under unit: span, the documents that are judged without a quote, and where the text of each begins and ends."""
+
+
+class SearchedPart(Part):
+    """How the settings of the report were chosen; search.json beside it says what came of that."""
+
+    method: str
+    is_adaptive: bool
+    """Whether settings were chosen by scores on the queries that are not held out: those void any test."""
+
+    baseline: str
+    winner: str | None
+    """Null where no setting meets what the search was limited to."""
+
+    held_out: list[str]
+    """The ids of queries that no choice has looked at; without any, all queries count for the choice."""

@@ -23,12 +23,19 @@ class QueryRanking:
     passages: tuple[PassagePart, ...] | None = None
     """What became of the passage of each label of the query, under unit: span."""
 
+    query_terms: tuple[tuple[str, float], ...] = ()
+    """The terms that weigh most in the query, for a sparse model."""
+    wordings: tuple[str, ...] = ()
+    """What was asked beside the query itself, or instead of it."""
+
     def as_json(self) -> dict[str, Any]:
         return {
             "setting": self.setting.name,
             "query": self.query.model_dump(mode="json"),
             "evaluations": self.evaluations,
             "hits": [asdict(hit) for hit in self.hits],
+            **({"query_terms": self.query_terms} if self.query_terms else {}),
+            **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
 
@@ -59,7 +66,9 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             scores = next(one for one in setting.queries if one.id == name)
             hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
             passages = None if scores.passages is None else tuple(scores.passages)
-            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
+            terms = _pairs(rows[setting.name].get("query_terms"))
+            wordings = tuple(map(str, rows[setting.name].get("wordings", ())))
+            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, terms, wordings))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
@@ -80,14 +89,19 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
 
 def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> Iterator[FoundText]:
     grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
-    docs = row["docs"]
+    docs, why = row["docs"], [row.get(name) or [] for name in ("matches", "terms")]
     columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores"))
     for rank, (doc, chunk, start, end, score) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
         grade = grades.get(doc) if unit == "document" else grade_of_chunk(query, doc, start, end)
-        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages)
+        matches, terms = (_pairs(column[rank - 1]) if rank <= len(column) else () for column in why)
+        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, matches, terms)
+
+
+def _pairs(rows: Sequence[Any] | None) -> tuple[tuple[str, float], ...]:
+    return tuple((str(term), float(worth)) for term, worth in rows or ())
 
 
 def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:

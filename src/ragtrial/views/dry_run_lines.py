@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage
+from ragtrial.views.table import money
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
 _WHAT = 32  # columns at most for what it is
@@ -35,12 +36,13 @@ def total_lines(plan: DryRun) -> list[str]:
         return [f"Nothing to do: all {cached:,} stages are cached."]
     least = "at least" if plan.unknown else "about"
     time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {_time(plan.seconds)}"
-    said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}."]
+    cost = "" if plan.cost is None else f" Cost: about {money(plan.cost)}, at the prices of the config."
+    said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}.{cost}"]
     if any(stage.amount.is_estimate for stage in plan.stages):
         said.append("~ estimated from the size of the documents")
     if plan.unknown:
         said.append("? not known yet: the first run measures it")
-    return said
+    return [*said, *plan.advice]
 
 
 def plan_json(plan: DryRun) -> dict[str, Any]:
@@ -64,7 +66,9 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
         "cached": len(plan.stages) - len(plan.to_do),
         "to_do": len(plan.to_do),
         "seconds": plan.seconds,
+        "cost": plan.cost,
         "stages_of_unknown_time": plan.unknown,
+        "advice": list(plan.advice),
     }
 
 
@@ -76,6 +80,8 @@ def _row(stage: PlannedStage) -> tuple[str, str, str, str, str]:
         count = f"{about}{amount.to_do:,} of {count}"
     what = stage.what if len(stage.what) <= _WHAT else stage.what[: _WHAT - 2] + ".."
     time = "" if stage.is_cached else "?" if amount.seconds is None else _time(amount.seconds)
+    if amount.cost is not None:
+        time += f", cost {money(amount.cost)}"
     return "cached" if stage.is_cached else "to do", stage.kind, what, count, time
 
 

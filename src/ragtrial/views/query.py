@@ -24,6 +24,10 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
+        lines += _weighed("the query's terms", ranking.query_terms, width, indent=2)
+        for wording in ranking.wordings:
+            body = " ".join(wording.split())
+            lines += textwrap.wrap(f"asked: {body}", max(40, width - 2), initial_indent="  ", subsequent_indent=" " * 9)
         lines += [hit_text(hit, width) for hit in ranking.hits]
         if ranking.passages is not None:
             pairs = zip(query.relevant_docs, ranking.passages, strict=True)
@@ -78,8 +82,19 @@ def hit_text(hit: FoundText, width: int) -> str:
         return head
     head += f" [{hit.start}:{hit.end}]{_pages_text(hit)}"
     body = textwrap.shorten(" ".join(hit.text.split()), max(60, 3 * (width - 7)), placeholder=" ...")
-    return "\n".join(
-        [head, *textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)]
+    lines = textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
+    why = [*_weighed("matches", hit.matches, width), *_weighed("terms", hit.terms, width)]
+    return "\n".join([head, *lines, *why])
+
+
+def _weighed(what: str, terms: Sequence[tuple[str, float]], width: int, indent: int = 7) -> list[str]:
+    """``matches: battery 2.41, hub ~ hubs 1.90``, on as many lines as it takes; nothing without any."""
+    text = ", ".join(f"{term} {worth:.2f}" for term, worth in terms)
+    margin = " " * indent
+    return (
+        textwrap.wrap(f"{what}: {text}", max(40, width), initial_indent=margin, subsequent_indent=f"{margin}  ")
+        if text
+        else []
     )
 
 

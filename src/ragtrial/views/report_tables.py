@@ -11,7 +11,7 @@ from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.plain_text import plain
-from ragtrial.views.table import Table, mean_row, mean_table, mean_text, number
+from ragtrial.views.table import Table, cells_if_different, mean_row, mean_table, mean_text, money, number
 
 _FEWEST_FOR_P99 = 100
 """Of fewer queries the 99th percentile is the slowest."""
@@ -84,17 +84,25 @@ def context_table(settings: Sequence[SettingPart]) -> Table:
     return Table.of([f"context in {unit}", *(f"@{k}" for k in cutoffs)], rows)
 
 
+_PAID = {"embedding_cost": "embed cost", "query_cost": "1,000 q"}
+
+
 def cost_table(settings: Sequence[SettingPart]) -> Table:
     """One row per setting: what it takes beside its quality; no row where nothing was measured.
 
     Milliseconds per query, with a ~ if other programs slowed them; seconds to embed its texts and to build its index,
-    megabytes of that, and the mean size of its whole ranking in tokens, or in characters where these are not known.
+    megabytes of that, bytes per vector where they differ, and the mean size of its whole ranking in tokens, or in
+    characters where these are not known. Where endpoints are paid, what embedding its texts costs, and a thousand
+    queries.
     """
     unit = _context_unit(settings)
     timed = [setting.latency.n for setting in settings if setting.latency]
     last = "slowest" if max(timed, default=0) < _FEWEST_FOR_P99 else "p99"
+    paid = [name for name in _PAID if any(getattr(one.costs, name, None) is not None for one in settings)]
     rows = []
-    for setting in settings if any(one.costs or one.latency for one in settings) else ():
+    vectors = cells_if_different([one.costs.vector_bytes if one.costs else None for one in settings])
+    known = list(zip(settings, vectors, strict=True)) if any(one.costs or one.latency for one in settings) else []
+    for setting, vector in known:
         latency, costs = setting.latency, setting.costs
         times = [latency.p50, latency.p95, latency.p99] if latency else [None] * 3
         made = [costs.embedding_seconds, costs.indexing_seconds] if costs else [None] * 2
@@ -103,8 +111,14 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         read = None if whole is None else getattr(whole, unit)
         mark = "~" if latency and latency.is_loaded else ""
         shown = [number(None if time is None else time * 1000, 1) + mark for time in times]
-        rows.append([setting.name, *shown, *(number(value, 1) for value in (*made, size)), number(read, 0)])
-    return Table.of(["costs", "ms p50", "p95", last, "embed s", "index s", "index MB", unit], rows)
+        own = [money(getattr(costs, name, None)) for name in paid]
+        sizes = [*(number(value, 1) for value in (*made, size)), *vector, number(read, 0)]
+        rows.append([setting.name, *shown, *sizes, *own])
+    per_vector = ["B/vector"] if any(vectors) else []
+    titles = [_PAID[name] for name in paid]
+    return Table.of(
+        ["costs", "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, unit, *titles], rows
+    )
 
 
 def _context_unit(settings: Sequence[SettingPart]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -143,6 +144,19 @@ class AnyMean(Protocol):
 def number(value: float | None, digits: int = 4) -> str:
     """``0.6631``; a dash where there is none."""
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def cells_if_different(values: Sequence[int | None]) -> list[list[str]]:
+    """One cell for each row; none where all values are the same, so that the column would say nothing."""
+    is_shown = len(set(values)) > 1
+    return [[number(value, 0)] if is_shown else [] for value in values]
+
+
+def money(value: float | None) -> str:
+    """``12.50``; of less than 1 the first two digits that are not 0, like ``0.0013``; a dash where there is none."""
+    if value is None or not 0 < value < 1:
+        return number(value, 2)
+    return f"{value:.{1 - math.floor(math.log10(value))}f}"
 
 
 def mean_text(mean: AnyMean, n: int) -> str:

@@ -11,8 +11,8 @@ from ragtrial.comparison.comparison_parts import ComparisonPart, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.statistics.selection import SelectionPart
 
-BEST = SelectionPart(metric="ndcg@10", setting="base", mean=0.6, corrected=0.58, optimism=0.02, chosen={}, n=26,
-                     draws=1, seed=0, sentence="")  # fmt: skip
+BEST = SelectionPart(metric="ndcg@10", setting="base", mean=0.6, corrected=0.58, ci=(0.5, 0.66), optimism=0.02,
+                     chosen={}, n=26, draws=1, seed=0, sentence="")  # fmt: skip
 
 
 def pair(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,13 @@ from ragtrial.components.secrets import EnvironmentSecret
 from ragtrial.components.stores.pgvector import HnswIndex, IvfflatIndex, PgvectorStore
 from ragtrial.errors import InputError
 from ragtrial.options import LocatedText
-from store_kinds import KINDS, found_by, nothing, opened, recall
+from store_kinds import found_by, nothing, opened, postgres_url, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = KINDS["pgvector"].server
-    assert server is not None
-    with server(tmp_path_factory.mktemp("postgres")) as reached:
-        yield reached["url"]
+def url() -> str:
+    return postgres_url()
 
 
 def test_a_scan_of_a_small_table_is_named_and_so_is_the_index_where_it_is_used(url: str, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def with_(old: str, new: str) -> str:
 
 KINDS = ", ".join
 TOP_LEVEL = (
-    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, "
+    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, search, evaluators, output, workspace, "
     "latency, seed"
 )
 EVALUATORS = (
@@ -194,7 +194,10 @@ WRONG = [
      "5:30: unknown key 'ef_serach' in store.hnsw. Did you mean 'ef_search'? "
      "Allowed here: ef_construction, max_neighbors, ef_search."),
     ("a key of another kind", with_("{kind: exact}", "{kind: exact, hnsw: {}}"),
-     "5:22: unknown key 'hnsw' in store. Allowed here: kind, space."),
+     "5:22: unknown key 'hnsw' in store. That is an option of kind: chroma. Allowed here: kind, space, quantize, "
+     "rescore."),
+    ("a quantization that a store has not", with_("{kind: exact}", "{kind: chroma, quantize: int8}"),
+     "5:23: unknown key 'quantize' in store. That is an option of kind: exact. Allowed here: kind, space, hnsw."),
     ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it is required."),
     ("missing key of a kind", with_(', function: "hashing:embed"', ""),
      "4:1: embedder.function is missing; it is required."),
@@ -599,7 +602,9 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
      ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
      ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
      ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
-     ("chunker.size=9", "unknown key 'size' in chunker. Allowed here: kind."),
+     ("chunker.size=9", "unknown key 'size' in chunker. "
+            "That is an option of kind: recursive, cluster, code, fixed, markdown, semantic, "
+            "sentence. Allowed here: kind."),
      ("evaluators.graded.k=[1, 9]",
       "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
       "raise every retriever's top_k.")],

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from ragtrial.config.axis_values import RangeAxis, ShareOfKey
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import setting_of
@@ -18,8 +19,6 @@ from ragtrial.config.strict_yaml import merged_values, parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
     Combination,
-    RangeAxis,
-    ShareOfKey,
     SweepOptions,
     combinations,
     identity_of,

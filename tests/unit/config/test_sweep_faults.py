@@ -9,7 +9,10 @@ import pytest
 
 from sweeps import BASE, combined, faults_of, read, written
 
-SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
+SHAPES = (
+    "an axis is a list of values, {range: [start, stop, step]}, {between: [lowest, highest]}, or "
+    "{share: 0.2, of: chunker.size}"
+)
 SIZE_200 = {"chunker.size": 200}
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 CHUNKER = "kind, unit, tokenizer, measure, size, overlap, separators, keep, preset"
@@ -112,7 +115,9 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
                           "Allowed here: title, headings, sentences, prefixes."),
         ("chunker..size", f"unknown key '' in chunker. Allowed here: {CHUNKER}."),
         ("chunker.size.x", "chunker.size is a mapping; it must be a whole number."),
-        ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. Allowed here: kind."),
+        ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. "
+            "That is an option of kind: recursive, cluster, code, fixed, markdown, semantic, "
+            "sentence. Allowed here: kind."),
         ("store.space", "store.kind is missing; it must be one of: chroma, exact."),
     ],
 )  # fmt: skip

@@ -319,7 +319,9 @@ def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Sessi
         again.grade(2)
         assert len(again.save()) == 2
     rows = [json.loads(line) for line in (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()]
-    assert [(row["who"], row["after"]["doc"]) for row in rows] == [("ada", "warranty.md"), ("bob", "shipping.txt")]
+    grades = [row for row in rows if row["action"] != "tag"]
+    assert [(row["who"], row["after"]["doc"]) for row in grades] == [("ada", "warranty.md"), ("bob", "shipping.txt")]
+    assert [(row["query"], row["after"]) for row in rows if row["action"] == "tag"] == [("q1", ["chosen-by-stakes"])]
 
 
 def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:

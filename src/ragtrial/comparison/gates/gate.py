@@ -11,7 +11,10 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import FailurePart, Part, SettingPart
 
-COSTS = ("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes")
+COSTS = (
+    *("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"),
+    *("embedding_cost", "query_cost"),
+)
 """What a setting takes, by the name that it has in the report."""
 
 TOLERANCE = 0.001

@@ -133,8 +133,16 @@ def side_by_side(contest: ComparisonSet, pair: Pair, query: str) -> SideBySide:
         not_found=list(_not_found(asked, rankings, passages)),
         passages=passages,
         why_no_shares=shares if isinstance(shares, str) else None,
-        notes=list(dict.fromkeys(note for one in kept for note in one.notes)),
+        notes=[
+            *dict.fromkeys(note for one in kept for note in one.notes),
+            *(_asked(ranking) for ranking in rankings if ranking.wordings),
+        ],
     )
+
+
+def _asked(ranking: QueryRanking) -> str:
+    texts = "; ".join(repr(" ".join(text.split())[:TEXT_SHOWN]) for text in ranking.wordings)
+    return f"{ranking.setting.name}: asked beside the query: {texts}"
 
 
 def _ranked_hit(hit: FoundText) -> RankedHit:

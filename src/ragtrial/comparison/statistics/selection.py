@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.statistics.means import interval_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
 DRAWS = 1000
+LEVEL = 0.05
 LEAST_QUERIES = 10
 """Of fewer queries nothing is known of how much chance does."""
 
@@ -32,6 +36,9 @@ class SelectionPart(Part):
 
     corrected: float | None
     """Expected of it on other queries; null for fewer than two settings or ten queries."""
+
+    ci: tuple[float, float] | None
+    """95% interval of the mean that it would have on all such queries; null as ``corrected`` is."""
 
     optimism: float | None
     """``mean`` less ``corrected``: what the winner owes to having been chosen on the queries that score it."""
@@ -61,7 +68,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
-    made: dict[str, Any] = {"metric": contest.primary, "setting": None, "mean": None, "corrected": None,
+    made: dict[str, Any] = {"metric": contest.primary, "setting": None, "mean": None, "corrected": None, "ci": None,
                             "optimism": None, "chosen": {}, "n": n, "draws": 0, "seed": seed}  # fmt: skip
     if not settings or not n:
         return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
@@ -73,9 +80,11 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     if n < LEAST_QUERIES:
         few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck is not known"
         return SelectionPart(**made, sentence=few)
-    optimism, shares = expected_gain(values, winner, draws, seed)
+    gain = expected_gain(values, winner, draws, seed)
+    optimism, shares = gain.mean, gain.chosen
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     made |= {"corrected": mean - optimism, "optimism": optimism, "draws": draws}
+    made |= {"ci": (mean - gain.high, mean - gain.low)}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
@@ -85,21 +94,43 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     return SelectionPart(**made, sentence=said)
 
 
-def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> tuple[float, Scores]:
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """What the mean of a winner owes to chance: ``mean`` is what the choice adds, at least 0; from ``low`` to ``high``
+    lies with probability 95% by how much the mean is too high. ``chosen`` are shares of draws, shape (settings,).
+    """
+
+    mean: float
+    low: float
+    high: float
+    chosen: Scores
+
+
+def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
     """What choosing ``winner`` by ``values``, shape (settings, queries), adds to its mean; how often each is chosen.
 
-    The first is the mean over draws, at least 0; the others are shares of the draws, shape (settings,). The noise of
-    ``winner`` in a draw, which is 0 on average, is subtracted: where it is always chosen, nothing is added.
+    The noise of ``winner`` in a draw, which is 0 on average, is subtracted: where it is always chosen, nothing is
+    added. The interval has Hall's form (``mean_interval``), with variance and skewness of the settings that draws
+    choose. Its squared standard error is half-way between that of such a setting by itself and that of what is chosen,
+    which the choice makes smaller, by how much is only estimated.
     """
     n = values.shape[1]
     means, likely_means = values.mean(axis=1), _less_spread(values)
-    gained, chosen = 0.0, np.zeros(len(values))
+    gained, chosen, often, errors = 0.0, np.zeros(len(values)), np.zeros(len(values)), []
     for counts in _draws(n, draws, seed):
         drawn = counts @ values.T / n
         noise = drawn - means
-        gained += float((_best(likely_means + noise) * (noise - noise[:, [winner]])).sum())
+        best = _best(likely_means + noise)
+        gained += float((best * (noise - noise[:, [winner]])).sum())
         chosen += _best(drawn).sum(axis=0)
-    return max(0.0, gained / draws), chosen / draws
+        often += best.sum(axis=0)
+        errors.append((best * noise).sum(axis=1))
+    gain, about = max(0.0, gained / draws), values - means[:, None]
+    variance, third = ((often / draws) @ (about**power).mean(axis=1) for power in (2, 3))
+    error = math.sqrt((variance + n * np.concatenate(errors).var()) / 2 / (n - 1))
+    skewness = float(third) / float(variance) ** 1.5 if variance > 0 else 0.0
+    low, high = interval_of(-gain, error, skewness, n, LEVEL)
+    return Gain(gain, -high, -low, chosen / draws)
 
 
 def _draws(n: int, draws: int, seed: int) -> Iterator[Scores]:

@@ -23,7 +23,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from ragtrial.components.collections.conditions import ALL, Conditions, TypeName, comparisons, parsed, type_of
-from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.base import IndexUse, Space
 from ragtrial.errors import InputError, did_you_mean, listed
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
@@ -59,6 +59,9 @@ class CollectionOptions(Options, ABC):
 
     advice_for_few_hits: ClassVar[str] = ""
     """The next step where searches return fewer hits than they are asked for; that for low recall where empty."""
+
+    advice_for_unused: ClassVar[str] = "What is measured is exact search"
+    """The next step where the engine does not use its index."""
 
     advice_for_low_recall: ClassVar[str] = ""
     """The next step where searches miss what is nearest."""
@@ -238,6 +241,10 @@ class Collection(ABC):
     def facts(self) -> Mapping[str, Fact]:
         """What the report says of it, beside what it says of every kind: a server's version, the kind of index."""
         return {}
+
+    def use(self) -> IndexUse:
+        """Whether searches go through an index, as the engine shows it itself."""
+        return IndexUse(is_used=None, evidence="")
 
     def ask_for(self, conditions: Conditions) -> None:
         """Ask the engine under the conditions. Raises ValueError, with its words, if it does not understand them."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,16 @@ Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts."""
 
 
+class MeteredEncode(ABC):
+    """An Encode that is billed by tokens; ``tokens`` are those of all calls so far, None where nobody says."""
+
+    tokens: int | None
+
+    @abstractmethod
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        """The vectors of ``texts``."""
+
+
 class Embedder(Options):
     """A model, and how it is called."""
 
@@ -29,11 +39,57 @@ class Embedder(Options):
     normalize: bool = True
     """Scale every vector to length 1."""
 
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    """Use only the first so many numbers of every vector, scaled again where `normalize` is true; all values share one
+    embedding pass (default: the whole vectors)."""
+
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model gets at once; affects speed and memory, not results."""
 
+    reads_documents: ClassVar[bool] = False
+    """Whether the vectors of chunks are made from whole documents; those of other texts are not."""
+
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+
+    @property
+    def cut_to(self) -> int | None:
+        """How many numbers are used of every vector of the cache; None for all."""
+        return self.dimensions
+
+    @property
+    def whole(self) -> Self:
+        """The embedder of the vectors in the cache, which are not cut."""
+        if self.cut_to is None:
+            return self
+        whole = self.model_copy(update={"dimensions": None})
+        whole.model_fields_set.discard("dimensions")  # it names nothing that was chosen
+        return whole
+
+    def check(self) -> None:
+        """Raise InputError if it can be seen now that the model will not load."""
+
+    @property
+    def reference(self) -> Self | None:
+        """The embedder whose vectors these only come near to, as by a smaller number format; None if there is none."""
+        return None
+
+    def faster(self) -> str | None:
+        """What would embed much faster on this machine, None if nothing is known to."""
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many batches the model works on at once."""
+        return 1
+
+    @property
+    def batch_length(self) -> int | None:
+        """The length of all texts of a batch together, at most; None for no limit. See ``CachedEmbedder.lengths``."""
+        return None
+
+    def cost(self, tokens: float) -> float | None:
+        """What so many tokens cost, None if nothing is known to be paid."""
+        return None
 
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
@@ -108,6 +164,25 @@ def normalized(vectors: Floats) -> Floats:
     """Every row scaled to length 1; a row of zeros stays one."""
     lengths = lengths_of(vectors)[:, np.newaxis]
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
+    """The first ``dimensions`` numbers of every row, with ``normalize`` scaled to length 1 again.
+
+    For models trained so that these suffice (Matryoshka representation learning, Kusupati et al. 2022); as
+    sentence-transformers does for ``truncate_dim``. Raises EmbedderError if there are fewer.
+    """
+    if dimensions > vectors.shape[1] > 0:
+        raise EmbedderError(too_many(dimensions, vectors.shape[1]))
+    if dimensions == vectors.shape[1]:
+        return vectors
+    first = np.ascontiguousarray(vectors[:, :dimensions])
+    return normalized(first) if normalize else first
+
+
+def too_many(dimensions: int, dimension: int) -> str:
+    """What is wrong with ``dimensions`` of vectors that have only ``dimension`` numbers."""
+    return f"embedder.dimensions is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
 
 
 def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +16,17 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.base import Embedder, Encode, checked, normalized
-from ragtrial.errors import EmbedderError
+from ragtrial.components.embedders.base import (
+    Embedder,
+    Encode,
+    MeteredEncode,
+    checked,
+    normalized,
+    too_many,
+    truncated,
+)
+from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
 _MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
@@ -24,6 +35,10 @@ _MOST_TEXTS = 1_024
 _READ_BYTES = 4_000_000
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
+
+
+Batch = tuple[Counts, list[str]]
+"""Positions of texts in their source, and the texts."""
 
 
 class TextSource(Protocol):
@@ -51,7 +66,8 @@ class TextList:
 class Embedded:
     """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
 
-    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them.
+    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them, ``billed`` the
+    tokens that an endpoint counted (None: it does not say).
     """
 
     path: Path
@@ -59,6 +75,7 @@ class Embedded:
     dimension: int
     amount: int
     seconds: float
+    billed: int | None = None
 
     def blocks(self) -> Iterator[Floats]:
         """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
@@ -73,8 +90,35 @@ class Embedded:
         return len(_first_of_each(self.keys))
 
 
+class _Model:
+    """The model of an embedder, loaded when it is first needed."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.encode: Encode | None = None
+        self.lock = Lock()
+        self.is_known = False
+        """Whether it is the one whose vectors are in the cache."""
+
+    def loaded(self) -> Encode:
+        with self.lock:
+            if self.encode is None:
+                self.encode = self._embedder.load()
+            return self.encode
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.encode is not None
+
+    def release(self) -> None:
+        self.encode = None
+        self.is_known = False
+
+
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
+
+    The vectors that it gives are cut to ``embedder.dimensions``; those that it keeps, and all of ``embed``, are whole.
 
     ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
     hashes the model's files. Raises ModelNotFoundError.
@@ -87,30 +131,47 @@ class CachedEmbedder:
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
-        self._lock = Lock()
         self._filling = Lock()
-        self._encode: Encode | None = None
+        self._model = _Model(embedder)
         self._dimension: int | None = None
-        self._is_known = False
+
+    def cut(self, embedder: Embedder) -> CachedEmbedder:
+        """The same model and cache for ``embedder``, which differs in ``dimensions``."""
+        other = copy(self)
+        other.embedder = embedder
+        return other
+
+    def check(self) -> None:
+        """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
+        self.embedder.check()
+        wanted, known = self.embedder.cut_to, self._whole_dimension()
+        if wanted is not None and known is not None and wanted > known:
+            raise InputError(too_many(wanted, known))
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
-        encode = self._loaded()
-        with self._lock:  # of threads: a model works on one batch at a time
+        return self._cut(self._made(texts))
+
+    def _made(self, texts: Sequence[str]) -> Floats:
+        encode = self._model.loaded()
+        at_once = self.embedder.calls_at_once > 1
+        with nullcontext() if at_once else self._model.lock:  # of threads: a model in memory works on one batch
             vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
 
-    def _loaded(self) -> Encode:
-        with self._lock:
-            if self._encode is None:
-                self._encode = self.embedder.load()
-            return self._encode
+    def _cut(self, vectors: Floats) -> Floats:
+        dimensions = self.embedder.cut_to
+        return vectors if dimensions is None else truncated(vectors, dimensions, normalize=self.embedder.normalize)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model takes memory now."""
+        return self._model.is_loaded
 
     def release(self) -> None:
         """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
-        self._encode = None
-        self._is_known = False
+        self._model.release()
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
@@ -127,9 +188,9 @@ class CachedEmbedder:
         held = self._held(text_keys(prefix + text for text in texts))
         if held is not None:
             advance(len(texts))
-            return held
+            return self._cut(held)
         embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
-        return np.concatenate(list(embedded.blocks()))
+        return self._cut(np.concatenate(list(embedded.blocks())))
 
     def _held(self, keys: Keys) -> Floats | None:
         """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
@@ -159,21 +220,36 @@ class CachedEmbedder:
             order = first[np.lexsort((first, -lengths[first]))]
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
-            seconds = 0.0
+            seconds, billed = 0.0, self._billed()
             if len(order):
                 self._refuse_another_model(cache)
-                self._loaded()
-            for positions, texts in self._batches_of(source, order, lengths):
-                prefixed = [prefix + text for text in texts]
-                start = time.perf_counter()
-                vectors = self.embed_now(prefixed)
+                self._model.loaded()
+            start = time.perf_counter()
+            for (positions, texts), vectors in self._in_batches(self._batches_of(source, order, lengths), prefix):
                 seconds += time.perf_counter() - start
                 cache.write(keys[positions], vectors)
                 if positions[0] == order[0]:
-                    shortest = min(range(len(prefixed)), key=lambda row: len(prefixed[row]))
-                    cache.keep_probe(prefixed[shortest], vectors[shortest])
+                    shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
+                    cache.keep_probe(prefix + texts[shortest], vectors[shortest])
                 advance(len(positions))
-        return Embedded(self.path, keys, self._dimension or 0, int(lengths[order].sum()), seconds)
+                start = time.perf_counter()
+        amount, now = int(lengths[order].sum()), self._billed()
+        tokens = None if now is None else now - (billed or 0)
+        return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
+
+    def _in_batches(self, batches: Iterator[Batch], prefix: str) -> Iterator[tuple[Batch, Floats]]:
+        """Each batch with its vectors, in the order in which they are done."""
+
+        def embed(batch: Batch) -> Floats:
+            return self._made([prefix + text for text in batch[1]])
+
+        if self.embedder.calls_at_once == 1:
+            return ((batch, embed(batch)) for batch in batches)
+        return as_they_come(embed, batches, self.embedder.calls_at_once)
+
+    def _billed(self) -> int | None:
+        encode = self._model.encode
+        return encode.tokens if isinstance(encode, MeteredEncode) else None
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
@@ -187,6 +263,9 @@ class CachedEmbedder:
 
     def dimension(self) -> int | None:
         """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        return self.embedder.cut_to or self._whole_dimension()
+
+    def _whole_dimension(self) -> int | None:
         if self._dimension is None and self.path.exists():
             with VectorCache(self.path) as cache:
                 self._dimension = cache.dimension()
@@ -212,7 +291,7 @@ class CachedEmbedder:
         """Whether it is known which texts are longer than the model reads."""
         return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
-    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[tuple[Counts, list[str]]]:
+    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[Batch]:
         """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
         size, start = self.embedder.batch_size, 0
         while start < len(order):
@@ -221,9 +300,16 @@ class CachedEmbedder:
             start += len(wanted)
             ascending = np.argsort(wanted)
             texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
-            for first in range(0, len(wanted), size):
-                positions = wanted[first : first + size]
+            first = 0
+            while first < len(wanted):
+                positions = wanted[first : first + self._fitting(lengths[wanted[first : first + size]])]
                 yield positions, [texts[place] for place in range(first, first + len(positions))]
+                first += len(positions)
+
+    def _fitting(self, lengths: Counts) -> int:
+        """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
+        most = self.embedder.batch_length
+        return len(lengths) if most is None else max(1, int(np.searchsorted(np.cumsum(lengths), most, side="right")))
 
     def _refuse_another_model(self, cache: VectorCache) -> None:
         """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
@@ -232,18 +318,18 @@ class CachedEmbedder:
         cannot tell, as of a function that asks a service.
         """
         probe = cache.probe()
-        if self._is_known or probe is None or not self.embedder.may_change:
-            self._is_known = True
+        if self._model.is_known or probe is None or not self.embedder.may_change:
+            self._model.is_known = True
             return
         text, kept = probe
-        (made,) = self.embed_now([text])
+        (made,) = self._made([text])
         lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
         if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
             raise EmbedderError(
                 f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
             )
-        self._is_known = True
+        self._model.is_known = True
 
 
 def _keys(source: TextSource, prefix: str) -> Keys:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,10 +11,10 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, checked
-from ragtrial.components.embedders.model_files import find_model
+from ragtrial.components.embedders.model_files import named_tokenizer
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.user_functions import FunctionName, import_function, version_parts
-from ragtrial.errors import EmbedderError, ModelNotFoundError
+from ragtrial.errors import EmbedderError
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
 
@@ -59,14 +58,7 @@ class CustomEmbedder(Embedder):
         return self.tokenizer_model is not None
 
     def tokenizer(self) -> Tokenizer | None:
-        if self.tokenizer_model is None:
-            return None
-        path = Path(self.tokenizer_model)
-        if path.suffix != ".json":
-            path = find_model(self.tokenizer_model) / "tokenizer.json"
-        if not path.is_file():
-            raise ModelNotFoundError(f"there is no tokenizer file {path}; `tokenizer_model` names it or its folder.")
-        return Tokenizer(path)
+        return None if self.tokenizer_model is None else named_tokenizer(self.tokenizer_model)
 
     def max_tokens(self) -> int | None:
         return self.max_length

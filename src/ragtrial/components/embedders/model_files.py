@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import Digest, file_digest, files_digest
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ModelNotFoundError
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ def model_fingerprint(folder: Path, digest: Digest = file_digest) -> str:
 
 def _matters(path: Path) -> bool:
     hidden = any(part.startswith(".") or part in ("onnx", "openvino") for part in path.parts)
-    return not hidden and path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model", ".py"}
+    return not hidden and path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model", ".py", ".metadata"}
 
 
 @cache
@@ -74,6 +75,16 @@ def find_model(name: str, revision: str | None = None) -> Path:
         "or give `model:` the path of a local folder." + _package_hint(hub_name),
         may_be_fetched=is_offline,
     )
+
+
+def named_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of a model, by hub name or folder, or of a tokenizer.json. Raises ModelNotFoundError."""
+    path = Path(name)
+    if path.suffix != ".json":
+        path = find_model(name) / "tokenizer.json"
+    if not path.is_file():
+        raise ModelNotFoundError(f"there is no tokenizer file {path}; `tokenizer_model` names it or its folder.")
+    return Tokenizer(path)
 
 
 def disable_downloads() -> None:

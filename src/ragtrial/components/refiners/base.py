@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
+from ragtrial.components.refiners.wording_writer import WordingWriter
 from ragtrial.components.retrievers.base import Candidates, Ranker, RetrieverContext
 from ragtrial.records import Question
 from ragtrial.registry import Registry
@@ -43,6 +44,11 @@ class Refiner(Ranker):
     def wordings(self, question: Question) -> Sequence[Question]:
         """What its parts are asked instead of ``question``: the question itself, unless it says otherwise."""
         return [question]
+
+    @property
+    def writer(self) -> WordingWriter | None:
+        """What writes wordings that its parts are asked, None where nothing does."""
+        return None
 
     @abstractmethod
     def open(self, context: RetrieverContext) -> OpenRefiner:

@@ -9,21 +9,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from ragtrial.components.endpoints.chat import ChatOptions
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.fusion import FusingRefiner, Order
+from ragtrial.components.refiners.wording_writer import PLACE, PROMPTS, WordingWriter
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext, place_order
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import listed
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Question, ReportWarning, WarningCode
 
-_PLACE = "{query}"
-
 
 def _with_query(template: str) -> str:
-    if _PLACE not in template:
-        raise ValueError(
-            f"has no {_PLACE}, the place of the question's text; write it, like 'A passage about {_PLACE}'."
-        )
+    if PLACE not in template:
+        raise ValueError(f"has no {PLACE}, the place of the question's text; write it, like 'A passage about {PLACE}'.")
     return template
 
 
@@ -48,30 +47,74 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     phrasings: bool = True
     """Ask what the labels have under a query's `phrasings`, too."""
 
+    endpoint: ChatOptions | None = None
+    """A chat model behind an endpoint in OpenAI's form that writes more wordings of each query; every reply is kept."""
+
+    prompt: str = "rewrites"
+    """The request to the chat model: rewrites (three other wordings), answer (a passage that answers the query: HyDE),
+    or a text of your own with {query} where the text of the query goes."""
+
+    lines: bool | None = None
+    """Whether each line of a reply is a wording of its own, or all of it is one (default: lines, but for answer)."""
+
     question: bool = True
     """Ask the query as it is, too; without it, where there is no other wording, the query is asked all the same."""
 
     @model_validator(mode="after")
     def _has_wordings(self) -> Self:
-        if self.phrasings or any(template.strip() != _PLACE for template in self.templates):
+        if self.endpoint is not None and self.prompt not in PROMPTS and PLACE not in self.prompt:
+            known = ", ".join(PROMPTS)
+            raise ValueError(
+                f"prompt is {self.prompt[:40]!r}; it must be one of: {known}; or a text with {PLACE} in it."
+            )
+        if self.endpoint is None and (without := self.model_fields_set & {"prompt", "lines"}):
+            raise ValueError(
+                f"has no endpoint that {listed(sorted(without))} could be for; give one: `endpoint: {{model: ...}}`."
+            )
+        if self.endpoint is not None or self.phrasings or any(template.strip() != PLACE for template in self.templates):
             return self
         raise ValueError(
             "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true."
         )
 
+    @property
+    def writer(self) -> WordingWriter | None:
+        if self.endpoint is None:
+            return None
+        by_line = self.prompt != "answer" if self.lines is None else self.lines
+        return WordingWriter(self.endpoint, self.prompt, by_line)
+
+    @property
+    def has_latency(self) -> bool:
+        """With a chat model it is not measured: each question would be paid for once more."""
+        return self.endpoint is None
+
+    def identity(self) -> dict[str, Any]:
+        """Without how the chat model is asked; what it has written is in what is ``asked``."""
+        written = ("endpoint", "prompt", "lines")
+        found = {name: value for name, value in super().identity().items() if name not in written}
+        return found if self.writer is None else found | {"writer": [self.writer.key, self.writer.by_line]}
+
+    def cost(self, facts: Facts) -> float | None:
+        read, written = facts.get("input_tokens"), facts.get("output_tokens")
+        if self.endpoint is None or read is None or written is None:
+            return None
+        return self.endpoint.cost_of(float(read), float(written))
+
     def wordings(self, question: Question) -> Sequence[Question]:
-        """The wordings to ask: the question, those of the labels, then the templates, equal ones once.
+        """The wordings to ask: the question, those of the labels, the templates, then a chat model's; equal ones once.
 
         Only the question's own text goes by its id: what was found for that elsewhere, was not found for another text.
         """
         texts = [question.text] if self.question else []
         texts += question.phrasings if self.phrasings else ()
-        texts += [template.replace(_PLACE, question.text) for template in self.templates]
+        texts += [template.replace(PLACE, question.text) for template in self.templates]
+        texts += self.writer.texts(question) if self.writer else ()
         distinct: dict[str, str] = {}
         for text in texts or [question.text]:
             distinct.setdefault(text.strip(), text)
         return [
-            replace(question, text=text, phrasings=(), id=question.id if text == question.text else "")
+            replace(question, text=text, phrasings=(), written=(), id=question.id if text == question.text else "")
             for text in distinct.values()
         ]
 
@@ -82,7 +125,14 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         return _OpenExpand(self)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        if self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
+        if self.writer is not None:
+            if facts.get("without_reply"):
+                yield ReportWarning(
+                    WarningCode.NO_REPLY,
+                    f"{setting}: for {facts['without_reply']:,} of {facts['queries']:,} queries the chat model wrote "
+                    "nothing; only the other wordings were asked.",
+                )
+        elif self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
             yield ReportWarning(
                 WarningCode.NO_PHRASINGS,
                 f"{setting}: no query has `phrasings` in the labels, so nothing but the query"
@@ -116,6 +166,21 @@ class _OpenExpand:
             "queries": len(questions),
             "mean_wordings": float(counts.mean()) if len(counts) else None,
             "without_phrasings": sum(not question.phrasings for question in questions),
+            **self._written(questions),
+        }
+
+    def _written(self, questions: Sequence[Question]) -> Facts:
+        writer = self.options.writer
+        if writer is None:
+            return {}
+        replies = [reply for question in questions for reply in writer.replies(question)]
+        tokens = [(reply.input_tokens, reply.output_tokens) for reply in replies]
+        known = [(read, written) for read, written in tokens if read is not None and written is not None]
+        is_known = len(known) == len(replies)
+        return {
+            "without_reply": sum(not writer.texts(question) for question in questions),
+            "input_tokens": sum(read for read, _ in known) if is_known else None,
+            "output_tokens": sum(written for _, written in known) if is_known else None,
         }
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
+from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
 from ragtrial.components.refiners.pair_scores import (
     PairScores,
     Precision,
@@ -24,13 +25,21 @@ from ragtrial.components.refiners.pair_scores import (
     most_length,
     wrong_kind,
 )
-from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
+from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import ConfigError, RunError
+from ragtrial.errors import ConfigError, RunError, listed
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Counts, Floats, unfilled
 from ragtrial.records import Question, ReportWarning, WarningCode
+
+_LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
+"""The options of a model of one's own."""
+
+_CHARACTERS_PER_TOKEN = 4
+
+_TEXTS_PER_SEARCH = 100
+"""As Cohere counts them."""
 
 
 @REFINERS.register("rerank")
@@ -74,16 +83,53 @@ class Rerank(SingleInputRefiner):
     title: bool = True
     """Whether the model reads a document's title before the text."""
 
+    endpoint: RerankEndpoint | None = None
+    """A reranker behind an endpoint instead of a cross-encoder of your own."""
+
+    @model_validator(mode="after")
+    def _has_one_model(self) -> Self:
+        if self.endpoint is None:
+            return self
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        chosen = {name: getattr(self, name) for name in _LOCAL}
+        local = [name for name, value in chosen.items() if value not in (defaults[name], self.endpoint.model)]
+        if local:
+            raise ValueError(
+                f"has an endpoint, and {listed(local)}, which {'is' if len(local) == 1 else 'are'} of a model of your "
+                "own; take one of the two out."
+            )
+        self.__dict__["model"] = self.endpoint.model  # for all that shows which model it is
+        return self
+
     def identity(self) -> dict[str, Any]:
-        """Without what changes no score but in its last bits."""
-        return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
+        """Without what changes no score but in its last bits, and what is of the other way to a score."""
+        out = _LOCAL if self.endpoint is not None else ("device", "batch_size", "endpoint")
+        found = {name: value for name, value in super().identity().items() if name not in out}
+        return found if self.endpoint is None else found | {"endpoint": self.endpoint.answered_by()}
+
+    def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
+        if self.endpoint is None:
+            return None
+        looked_at = min(self.candidates, texts.count or self.candidates)
+        asked = sum(len(question.text) for question in questions) / _CHARACTERS_PER_TOKEN
+        tokens = looked_at * (asked + len(questions) * texts.tokens)
+        return self.endpoint.cost_of(tokens, len(questions) * -(-looked_at // _TEXTS_PER_SEARCH))
+
+    def cost(self, facts: Facts) -> float | None:
+        if self.endpoint is None:
+            return None
+        return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
 
     def inputs(self, digest: Digest) -> Any:
         """All that changes the score of a pair, but its texts."""
+        if self.endpoint is not None:
+            return {"endpoint": self.endpoint.answered_by()}
         files = model_fingerprint(self._folder, digest)
         return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
+        if self.endpoint is not None:
+            return
         folder = self._folder
         if (why := wrong_kind(folder)) is not None:
             raise ConfigError(
@@ -124,19 +170,25 @@ class Rerank(SingleInputRefiner):
     @property
     def length(self) -> int | None:
         """How many tokens of a pair are read, None if it is not known."""
+        if self.endpoint is not None:
+            return None
         return self.max_length if self.max_length is not None else declared_length(self._folder)
 
-    def scorer(self, context: RetrieverContext) -> PairScores:
+    def scorer(self, context: RetrieverContext) -> PairScores | EndpointScores:
         """The model, and the scores that are kept of it."""
         path: Path | None = None
         if not context.is_fresh:
             name = fingerprint(["pairs", self.inputs(context.digest)])
             path = context.growing("pairs", name).with_suffix(".sqlite")
+        if self.endpoint is not None:
+            return EndpointScores(self.endpoint, path, f"{self.kind} model={self.endpoint.model}")
         ready = partial(load, self._folder, self.device, self.precision, self.length)
         return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
+        if self.endpoint is not None:
+            return None
         path = self._folder / "tokenizer.json"
         return Tokenizer(path) if path.exists() else None
 
@@ -147,7 +199,7 @@ class _OpenRerank:
     context: RetrieverContext
 
     @cached_property
-    def _scorer(self) -> PairScores:
+    def _scorer(self) -> PairScores | EndpointScores:
         return self.options.scorer(self.context)
 
     @cached_property
@@ -173,18 +225,26 @@ class _OpenRerank:
         np.minimum.at(least, rows[has_text], scores)
         spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
         spread[has_text] = scores
-        facts: Facts = {
+        facts: dict[str, Fact] = {
             "pairs": len(scores),
             "pairs_truncated": truncated,
             "pairs_without_text": int((~has_text).sum()),
             "max_length": self.options.length,
         }
+        if self.options.endpoint is not None:
+            facts |= self._billed(rows[has_text])
         place = part.units.library.id_order[part.units.document[codes]]
         order = np.lexsort((part.units.end[codes], part.units.start[codes], place, -spread, ~has_text, rows))
         made = unfilled(len(questions), part.rankings.depth)
         filled = np.arange(made.depth) < part.rankings.lengths[:, np.newaxis]
         made.codes[filled], made.scores[filled] = codes[order], spread[order]
         return Candidates(part.units, made, part.skipped, facts)
+
+    def _billed(self, question: Counts) -> dict[str, Fact]:
+        """The tokens of all pairs as billed (None: not known), and the searches, by the question of each pair."""
+        tokens = self._scorer.tokens if isinstance(self._scorer, EndpointScores) else np.nan
+        searches = -(-np.unique_counts(question).counts // _TEXTS_PER_SEARCH)
+        return {"tokens": None if np.isnan(tokens) else round(tokens), "searches": int(searches.sum())}
 
     def _scores(
         self, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts

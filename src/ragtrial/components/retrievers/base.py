@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -22,7 +22,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.options import Options
 from ragtrial.progress import Progress
-from ragtrial.rankings import Bools, Counts, Floats, Rankings
+from ragtrial.rankings import Bools, Codes, Counts, Floats, Rankings
 from ragtrial.records import Question, ReportWarning
 from ragtrial.registry import Registry
 
@@ -105,6 +105,14 @@ _MOST_KEPT = 100_000
 """Rankings are kept with a place for each of top_k: beyond this they fill the memory."""
 
 
+@dataclass(frozen=True)
+class Texts:
+    """How many texts are ranked, and how many tokens one of them has, about."""
+
+    count: int
+    tokens: float
+
+
 def _held(top_k: int) -> int:
     if top_k > _MOST_KEPT:
         raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
@@ -116,6 +124,36 @@ def place_order(units: Chunks) -> Counts:
     order = np.empty(len(units), dtype=np.int64)
     order[np.lexsort((units.end, units.start, units.library.id_order[units.document]))] = np.arange(len(units))
     return order
+
+
+Weighted = tuple[str, float]
+"""A term, or two that match, and what it is worth."""
+
+
+@dataclass(frozen=True)
+class HitMatches:
+    """Why a hit has its score: the parts of it that are largest; and the terms that weigh most in its text."""
+
+    matches: tuple[Weighted, ...]
+    terms: tuple[Weighted, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryMatches:
+    """The terms that weigh most in a query, and the matches of its hits, in their order."""
+
+    terms: tuple[Weighted, ...]
+    hits: tuple[HitMatches, ...]
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """What JSON has for one."""
+        hits = [HitMatches(_pairs(hit["matches"]), _pairs(hit["terms"])) for hit in value["hits"]]
+        return cls(_pairs(value["terms"]), tuple(hits))
+
+
+def _pairs(rows: Sequence[Any]) -> tuple[Weighted, ...]:
+    return tuple((str(term), float(worth)) for term, worth in rows)
 
 
 class OpenRetriever(Protocol):
@@ -135,8 +173,8 @@ class Ranker(Options):
     inputs_are: ClassVar[str] = "files"
     """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
 
-    has_latency: ClassVar[bool] = True
-    """Whether it answers a question on its own, so that this can be measured."""
+    tells_matches: ClassVar[bool] = False
+    """Whether ``matches`` says why hits have their scores."""
 
     kind: str
 
@@ -145,6 +183,11 @@ class Ranker(Options):
 
     score: bool = True
     """Whether it is scored as a setting, or only an input of others."""
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether it answers a question on its own, so that this can be measured."""
+        return True
 
     @property
     def reached_by(self) -> frozenset[str]:
@@ -189,12 +232,26 @@ class Ranker(Options):
         """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
         return question.text
 
+    def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
+        """About what it will cost to answer ``questions``, embedding them left aside; None if nothing is paid."""
+        return None
+
+    def cost(self, facts: Facts) -> float | None:
+        """What was paid, or would be, for the rankings that ``facts`` are of; None if nothing is known to be paid."""
+        return None
+
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Look for everything that it needs, before any work is done. Raises InputError."""
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         """What should be known of what ``setting`` found, by its facts."""
         yield from ()
+
+    def matches(
+        self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
+    ) -> list[QueryMatches]:
+        """Why the hits of each question have their scores; ``codes`` of ``units``, shape (questions, hits)."""
+        raise TypeError(f"{self.kind} tells no matches")
 
 
 class Retriever(Ranker):

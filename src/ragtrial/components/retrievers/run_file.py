@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 class RunFileRetriever(Retriever):
     """Rankings made elsewhere, read from a file."""
 
-    has_latency: ClassVar[bool] = False
+    @property
+    def has_latency(self) -> bool:
+        return False
 
     kind: Literal["run_file"] = "run_file"
     """Rankings made elsewhere, read from a file."""

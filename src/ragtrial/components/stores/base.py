@@ -102,7 +102,16 @@ class Store(Options):
     @property
     def is_exclusive(self) -> bool:
         """Whether only one process may have the index open."""
-        return not self.is_exact
+        return not self.is_repeatable
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether two builds of the same vectors find the same."""
+        return self.is_exact
+
+    def vector_bytes(self, dimension: int) -> int:
+        """How many bytes of each vector are searched."""
+        return 4 * dimension
 
     def width(self, depth: int) -> int | None:
         """How widely a search for ``depth`` hits looks; None where that changes nothing, as in exact search.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.components.stores.base import STORES, IndexUse, Space, Store, Vectors
+from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vectors
+from ragtrial.components.stores.quantization import QuantizedIndex, QuantizedStore, Quantizer, read_codes
 from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
 
 _QUERY_BLOCK = 512
@@ -19,6 +20,7 @@ _PAIRS = 2**19  # candidates kept from one tile to the next, about
 _SPARE = 256  # candidates per query that cost less than raising the floor to be rid of them
 _ROWS = 1_024  # vectors at a time in float64
 _COLUMNS = 4_096  # of rows of more than 8,192 numbers, einsum's order of adding depends on the rows before
+_HAMMING_ROWS = 16  # queries of bits at a time: with few enough units for the processor's cache
 _ROUNDINGS = 8  # of a score besides those of its sum: of the query, the lengths, the floor, its final float32
 _FLOAT32 = np.finfo(np.float32)
 
@@ -26,21 +28,42 @@ _Doubles = npt.NDArray[np.float64]
 
 
 @STORES.register("exact")
-class ExactStore(Store):
-    """Compares every query with every vector."""
+class ExactStore(QuantizedStore):
+    """Compares every query with every vector, or with every quantized one."""
+
+    search_options: ClassVar[frozenset[str]] = frozenset({"rescore"})
+    advice_for_low_recall: ClassVar[str] = "Set or raise store.rescore, or remove store.quantize."
 
     kind: Literal["exact"] = "exact"
     """Every query is compared with every vector: exact, and fast below about 50,000 vectors."""
 
     @property
     def is_exact(self) -> bool:
+        return self.quantize is None
+
+    @property
+    def is_repeatable(self) -> bool:
         return True
 
-    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        advance(len(vectors.matrix))  # the embeddings are all there is to it
+    def width(self, depth: int) -> int | None:
+        return None if self.rescore is None else depth * self.rescore
 
-    def open(self, vectors: Vectors, folder: Path) -> ExactIndex:
-        return ExactIndex(vectors, self.space)
+    def bytes_of(self, vectors: int, dimension: int) -> int:
+        return 0 if self.quantize is None else vectors * self.vector_bytes(dimension)
+
+    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        if self.quantize is None:
+            advance(len(vectors.matrix))  # the embeddings are all there is to it
+        else:
+            Quantizer.of(self.quantize, self.space, vectors.matrix).write(vectors.matrix, folder, advance)
+
+    def open(self, vectors: Vectors, folder: Path) -> Index:
+        if self.quantize is None:
+            return ExactIndex(vectors, self.space)
+        quantizer = Quantizer.read(self.quantize, self.space, vectors.matrix.shape[1], folder)
+        codes = Vectors(read_codes(folder), vectors.order)
+        inner = HammingIndex(codes) if self.quantize == "binary" else ExactIndex(codes, "ip")
+        return QuantizedIndex(inner, quantizer, codes, self.rescore)
 
 
 class ExactIndex:
@@ -173,6 +196,45 @@ class ExactIndex:
         if self._space == "cosine":
             values /= _divisors(self._lengths[codes] * _lengths(queries).repeat(np.diff(bounds)))
         return values.astype(np.float32)
+
+
+class HammingIndex(ExactIndex):
+    """Vectors of bits in bytes, uint8 (units, bytes), compared with queries of bits: scores are minus what differs."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        super().__init__(vectors, "ip")
+        width = self._matrix.shape[1]
+        self._words = np.dtype(next(word for word in ("u8", "u4", "u2", "u1") if width % np.dtype(word).itemsize == 0))
+        self._bits = np.ascontiguousarray(self._matrix).view(self._words) if self._matrix.size else self._matrix
+
+    def _near(self, queries: Floats, block: slice) -> Floats:
+        asked, units = self._asked(queries), np.ascontiguousarray(self._bits[block].T)
+        near = np.empty((len(queries), units.shape[1]), dtype=np.float32)
+        differing = np.empty((_HAMMING_ROWS, units.shape[1]), dtype=self._words)
+        counted = np.empty(differing.shape, dtype=np.uint8)
+        for start in range(0, len(asked), _HAMMING_ROWS):
+            rows = asked[start : start + _HAMMING_ROWS]
+            held, count = differing[: len(rows)], counted[: len(rows)]
+            total = np.zeros(held.shape, dtype=np.int32)
+            for column, word in zip(rows.T, units, strict=True):
+                np.bitwise_xor(column[:, np.newaxis], word, out=held)
+                total += np.bitwise_count(held, out=count)
+            near[start : start + _HAMMING_ROWS] = -total
+        return near
+
+    def _slack(self, lengths: _Doubles) -> _Doubles:
+        return np.zeros(len(lengths))  # they are counts
+
+    def _scores(self, queries: Floats, codes: Codes, bounds: list[int]) -> Floats:
+        asked = self._asked(queries).repeat(np.diff(bounds), axis=0)
+        values = np.empty(len(codes), dtype=np.float32)
+        for start in range(0, len(codes), _ROWS):
+            part = slice(start, start + _ROWS)
+            values[part] = -np.bitwise_count(self._bits[codes[part]] ^ asked[part]).sum(axis=1, dtype=np.int32)
+        return values
+
+    def _asked(self, queries: Floats) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(queries.astype(np.uint8)).view(self._words)
 
 
 class _CandidatePairs(NamedTuple):

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.components.stores.base import STORES, Index, IndexUse, Store, Vectors, count_unreachable
+from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.faiss_codes import FILE, FaissCodes, write_index_of_codes
+from ragtrial.components.stores.quantization import QuantizedIndex, QuantizedStore, Quantizer, read_codes
 from ragtrial.errors import InputError, StoreError
 from ragtrial.rankings import Floats, Rankings, unfilled
 
 if TYPE_CHECKING:
     import faiss
 
-_FILE = "index.faiss"
+_FILE = FILE
+_OF_CODES = re.compile(r"Flat|HNSW[0-9]+")
 _ADD_BATCH = 10_000
 _QUERY_BATCH = 256
 _TRIED_DIMENSION = 960
@@ -26,7 +29,7 @@ _TRIED_DIMENSION = 960
 
 
 @STORES.register("faiss")
-class FaissStore(Store):
+class FaissStore(QuantizedStore):
     """A FAISS index, described by its factory string, in this process."""
 
     search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "rescore"})
@@ -57,13 +60,22 @@ class FaissStore(Store):
     probes: Annotated[int, Field(ge=1)] | None = None
     """Inverted lists that a search looks into (`IVF` in the factory; FAISS's nprobe, default: 1)."""
 
-    rescore: Annotated[float, Field(ge=1)] | None = None
-    """How many times the hits asked for are scored again by the whole vectors (`RFlat` or `Refine` in the factory;
-    FAISS's k_factor, default: 1)."""
+    rescore: Annotated[int, Field(ge=1)] | None = None
+    """Find so many times the hits that are wanted, and rank these again: by the whole vectors (`RFlat` or `Refine` in
+    the factory; FAISS's k_factor), or by the float query and the codes of `quantize`."""
+
+    @model_validator(mode="after")
+    def _can_be_quantized(self) -> Self:
+        """``quantize`` makes the codes itself, so the factory has nothing to shorten, and rescore has two meanings."""
+        if self.quantize is not None and not _OF_CODES.fullmatch(self.factory):
+            raise ValueError(f"factory is {self.factory!r}; with quantize it must be Flat or HNSW and a number.")
+        return self.compares_by_products()
 
     @model_validator(mode="after")
     def _options_are_of_the_factory(self) -> Self:
-        needs = {"ef_construction": "HNSW", "ef_search": "HNSW", "probes": "IVF", "rescore": "RFlat|Refine"}
+        needs = {"ef_construction": "HNSW", "ef_search": "HNSW", "probes": "IVF"}
+        if self.quantize is None:
+            needs["rescore"] = "RFlat|Refine"
         ignored = {
             name: part
             for name, part in needs.items()
@@ -80,8 +92,8 @@ class FaissStore(Store):
 
     def width(self, depth: int) -> int | None:
         if "HNSW" in self.factory and "IVF" not in self.factory:
-            return max(self.ef_search or 16, depth)
-        return depth if "RFlat" in self.factory or "Refine" in self.factory else None
+            return max(self.ef_search or 16, depth * (self.rescore or 1))
+        return None if self.rescore is None else depth * self.rescore
 
     def check(self) -> None:
         if importlib.util.find_spec("faiss") is None:
@@ -96,6 +108,10 @@ class FaissStore(Store):
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         import faiss
 
+        if self.quantize is not None:
+            Quantizer.of(self.quantize, self.space, vectors.matrix).write(vectors.matrix, folder, advance)
+            write_index_of_codes(self.quantize, self.factory, self.ef_construction, folder, vectors.matrix.shape[1])
+            return
         dimension = vectors.matrix.shape[1]
         metric = faiss.METRIC_L2 if self.space == "l2" else faiss.METRIC_INNER_PRODUCT
         try:
@@ -119,6 +135,12 @@ class FaissStore(Store):
     def open(self, vectors: Vectors, folder: Path) -> Index:
         import faiss
 
+        if self.quantize is not None:
+            quantizer = Quantizer.read(self.quantize, self.space, vectors.matrix.shape[1], folder)
+            codes = Vectors(read_codes(folder), vectors.order)
+            return QuantizedIndex(
+                FaissCodes(self.quantize, self.ef_search, codes, folder), quantizer, codes, self.rescore
+            )
         path = folder / _FILE
         try:
             index = faiss.read_index(str(path))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _ADD_BATCH = 5_000
-_OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
+OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 _CLASSES = {"cosine": "cosine_ops", "ip": "ip_ops", "l2": "l2_ops"}
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 _HALF_SINCE, _ITERATIVE_SINCE = (0, 7), (0, 8)
 
 
-def _postgres_url(value: str) -> str:
+def postgres_url(value: str) -> str:
+    """``value`` if it names a database without a password. Raises ValueError."""
     parts = urlsplit(value)
     if parts.scheme not in ("postgresql", "postgres"):
         raise ValueError(f"is {value!r}; it must be like postgresql://user@localhost:5432/database.")
@@ -120,7 +121,7 @@ class PgvectorStore(ServerStore):
     kind: Literal["pgvector"] = "pgvector"
     """PostgreSQL with pgvector, on a server by `url`."""
 
-    url: Annotated[str, AfterValidator(_postgres_url)] | None = None
+    url: Annotated[str, AfterValidator(postgres_url)] | None = None
     """The database, like `postgresql://user@localhost:5432/database`, without a password."""
 
     password: Secret | None = None
@@ -150,7 +151,7 @@ class PgvectorStore(ServerStore):
 
     def check(self) -> None:
         super().check()
-        engine = PgvectorEngine(self)
+        engine = _PgvectorEngine(self)
         try:
             has = engine.extension()
         finally:
@@ -167,35 +168,68 @@ class PgvectorStore(ServerStore):
                 )
 
     def engine(self) -> Engine:
-        return PgvectorEngine(self)
+        return _PgvectorEngine(self)
 
 
-class PgvectorEngine:
-    """A database, connected. Also what existing tables are read with."""
+class Postgres:
+    """A database with pgvector, connected: at ``address``, for messages; each statement within ``timeout`` seconds."""
 
-    def __init__(self, store: PgvectorStore) -> None:
+    def __init__(self, url: str, password: SecretStr | None, timeout: float, address: str) -> None:
         import psycopg
 
-        self.store = store
-        secret = store.password.get_secret_value() if store.password else None
-        more: dict[str, Any] = {"password": secret} if secret else {}
-        with self._failing():
+        self.address = address
+        more: dict[str, Any] = {"password": password.get_secret_value()} if password else {}
+        with self.failing():
             self.connection: Connection[Any] = psycopg.connect(
-                str(store.url), autocommit=True, connect_timeout=max(2, int(min(store.timeout, 10))), **more
+                url, autocommit=True, connect_timeout=max(2, int(min(timeout, 10))), **more
             )
-            milliseconds = int(store.timeout * 1000)
-            self.connection.execute(f"SET statement_timeout = {milliseconds}".encode())
+        self.run(f"SET statement_timeout = {int(timeout * 1000)}")
 
     def extension(self) -> tuple[int, ...]:
         """The version of pgvector. Raises StoreServerError if it is not installed in the database."""
-        found = self.ask("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        found = self.ask("SELECT extversion FROM pg_extension WHERE extname = %s", "vector")
         if not found:
-            raise StoreServerError(f"{self.store.address} lacks the extension: run CREATE EXTENSION vector there.")
+            raise StoreServerError(f"{self.address} lacks the extension: run CREATE EXTENSION vector there.")
         return tuple(int(part) for part in str(found[0][0]).split("."))
 
     def version(self) -> str:
-        ((server,),) = self.ask("SHOW server_version")
+        ((server,),) = self.ask("SELECT current_setting(%s)", "server_version")
         return f"PostgreSQL {str(server).split()[0]}, pgvector {'.'.join(map(str, self.extension()))}"
+
+    def ping(self) -> None:
+        self.ask("SELECT %s", 1)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def run(self, statement: str) -> None:
+        with self.failing():
+            self.connection.execute(statement.encode())
+
+    def ask(self, query: str, *values: Any, prepare: bool | None = None) -> list[Any]:
+        """All rows. With ``values`` the server takes one statement alone, whatever text the query was made of."""
+        with self.failing():
+            return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Whatever PostgreSQL says, with the address."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            raise StoreServerError(f"{self.address}: {_said(error)}") from error
+        except psycopg.Error as error:
+            raise StoreError(f"{self.address}: {_said(error)}") from error
+
+
+class _PgvectorEngine(Postgres):
+    """The database of a store."""
+
+    def __init__(self, store: PgvectorStore) -> None:
+        super().__init__(str(store.url), store.password, store.timeout, store.address)
+        self.store = store
 
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
         store, dimension = self.store, vectors.matrix.shape[1]
@@ -203,7 +237,7 @@ class PgvectorEngine:
         for start in range(0, len(vectors), _ADD_BATCH):
             batch = np.asarray(vectors.matrix[start : start + _ADD_BATCH], dtype=np.float32)
             statement = f'COPY "{name}" (id, embedding) FROM STDIN (FORMAT BINARY)'.encode()
-            with self._failing(), self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            with self.failing(), self.connection.cursor() as cursor, cursor.copy(statement) as copy:
                 copy.write(_COPY_HEADER + _rows_of(batch, start) + _COPY_END)
             advance(len(batch))
         self.run("SET statement_timeout = 0")  # which bounds a build no more than its own limit does
@@ -256,41 +290,16 @@ class PgvectorEngine:
         if not self.store.enable_seqscan:
             self.run("SET enable_seqscan = off")
 
-    def ping(self) -> None:
-        self.ask("SELECT 1")
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def run(self, statement: str) -> None:
-        with self._failing():
-            self.connection.execute(statement.encode())
-
-    def ask(self, query: str, *values: Any, prepare: bool | None = None) -> list[Any]:
-        with self._failing():
-            return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        import psycopg
-
-        try:
-            yield
-        except psycopg.OperationalError as error:
-            raise StoreServerError(f"{self.store.address}: {_said(error)}") from error
-        except psycopg.Error as error:
-            raise StoreError(f"{self.store.address}: {_said(error)}") from error
-
 
 class _PgvectorIndex:
     """A table, open for search by one query after the other."""
 
-    def __init__(self, engine: PgvectorEngine, name: str, vectors: Vectors) -> None:
+    def __init__(self, engine: _PgvectorEngine, name: str, vectors: Vectors) -> None:
         self._engine = engine
         self._name = name
         self._vectors = vectors
         store = engine.store
-        near = f"embedding {_OPERATORS[store.space]} %s::{store.column}"
+        near = f"embedding {OPERATORS[store.space]} %s::{store.column}"
         self._query = f'SELECT id, {near} FROM "{name}" ORDER BY {near} LIMIT %s'  # noqa: S608 - as above
         engine.prepare()
 

@@ -18,9 +18,9 @@ from ragtrial.components.stores.qdrant_options import (
     QdrantOptions,
     ScalarQuantization,
     batches_of,
-    index_use,
     member_of,
     rankings_of,
+    use_of,
 )
 from ragtrial.components.stores.qdrant_server import QdrantServer
 from ragtrial.components.stores.server import Engine
@@ -152,7 +152,7 @@ class _EdgeIndex:
 
     def use(self) -> IndexUse:
         indexed = self._shard.info().indexed_vectors_count
-        return index_use(self._store.index, len(self._vectors), indexed, self._vectors.matrix.shape[1], None)
+        return use_of(self._store.index, len(self._vectors), indexed, self._vectors.matrix.shape[1], None)
 
     def close(self) -> None:
         self._shard.close()

@@ -19,6 +19,7 @@ DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
 
 _ADD_BATCH = 1_000
 _QUERY_BATCH = 64
+_USUAL_SCAN = 10_000
 _USUAL_EF = 100
 """Qdrant's own ef_construct, which is also its ef of searches."""
 
@@ -111,22 +112,25 @@ class QdrantOptions(ServerStore):
         return max(self.index.ef_search or self.index.ef_construction, depth)
 
 
-def index_use(
+def use_of(
     index: QdrantHnswIndex | QdrantFlatIndex, count: int, indexed: int, dimension: int, threshold: int | None
 ) -> IndexUse:
-    """Whether searches go through the graph, from what Qdrant counts as indexed and what it scans by its thresholds."""
+    """Whether searches of a collection that was built with ``index`` go through its graph."""
     if isinstance(index, QdrantFlatIndex):
         return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
+    return index_use(count, indexed, dimension, index.full_scan_threshold, threshold)
+
+
+def index_use(count: int, indexed: int, dimension: int, scan: int | None, threshold: int | None) -> IndexUse:
+    """Whether searches go through the graph, from what Qdrant counts as indexed and what it scans by its thresholds."""
     said = f"Qdrant counts {indexed:,} of {count:,} vectors as indexed"
     if indexed < count:
         why = f" (indexing_threshold: {threshold:,} kB)" if threshold else " (see indexing_threshold)"
         return IndexUse(is_used=False, evidence=f"{said}; it scans the others{why}.")
-    scan, kilobytes = index.full_scan_threshold or 10_000, count * dimension * 4 / 1024
-    if kilobytes < scan:
-        return IndexUse(
-            is_used=False,
-            evidence=f"{said}, but scans {kilobytes:,.0f} kB of vectors, less than full_scan_threshold ({scan:,} kB).",
-        )
+    scanned, kilobytes = scan or _USUAL_SCAN, count * dimension * 4 / 1024
+    if kilobytes < scanned:
+        below = f"less than full_scan_threshold ({scanned:,} kB)"
+        return IndexUse(is_used=False, evidence=f"{said}, but scans {kilobytes:,.0f} kB of vectors, {below}.")
     return IndexUse(is_used=True, evidence=f"{said}.")
 
 

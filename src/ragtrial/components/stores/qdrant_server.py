@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import SecretStr
 
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
 from ragtrial.components.stores.qdrant_options import (
@@ -19,9 +20,9 @@ from ragtrial.components.stores.qdrant_options import (
     QdrantOptions,
     ScalarQuantization,
     batches_of,
-    index_use,
     member_of,
     rankings_of,
+    use_of,
 )
 from ragtrial.components.stores.server import wait_for
 from ragtrial.errors import StoreError, StoreServerError
@@ -31,19 +32,39 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 
+def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient:
+    """A client of the server. Raises what the client raises."""
+    from qdrant_client import QdrantClient
+
+    key = api_key.get_secret_value() if api_key else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a key that goes over http, as on this machine
+        return QdrantClient(url=url, api_key=key, timeout=max(1, int(timeout)), check_compatibility=False)
+
+
+@contextmanager
+def client_errors(address: str) -> Iterator[None]:
+    """Whatever the client raises, with the address."""
+    from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+    try:
+        yield
+    except UnexpectedResponse as error:
+        kind = StoreError if error.status_code in (400, 404, 422) else StoreServerError
+        said = (error.content or b"").decode("utf-8", "replace")[:200]
+        raise kind(f"{address}: {error.status_code} {error.reason_phrase} {said}".rstrip()) from error
+    except (ApiException, ResponseHandlingException, OSError, ValueError) as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise StoreServerError(f"{address}: {said}. Is the server there, and the url right?") from error
+
+
 class QdrantServer:
     """A server, by its HTTP interface."""
 
     def __init__(self, store: QdrantOptions) -> None:
-        from qdrant_client import QdrantClient
-
         self.store = store
-        key = store.api_key.get_secret_value() if store.api_key else None
-        with self.failing(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a key that goes over http, as on this machine
-            self.client: QdrantClient = QdrantClient(
-                url=store.url, api_key=key, timeout=max(1, int(store.timeout)), check_compatibility=False
-            )
+        with self.failing():
+            self.client = connect(str(store.url), store.api_key, store.timeout)
 
     def version(self) -> str:
         with self.failing():
@@ -128,20 +149,8 @@ class QdrantServer:
     def close(self) -> None:
         self.client.close()
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Whatever the client raises, with the address."""
-        from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
-
-        try:
-            yield
-        except UnexpectedResponse as error:
-            kind = StoreError if error.status_code in (400, 404, 422) else StoreServerError
-            said = (error.content or b"").decode("utf-8", "replace")[:200]
-            raise kind(f"{self.store.address}: {error.status_code} {error.reason_phrase} {said}".rstrip()) from error
-        except (ApiException, ResponseHandlingException, OSError, ValueError) as error:
-            said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise StoreServerError(f"{self.store.address}: {said}. Is the server there, and the url right?") from error
+    def failing(self) -> AbstractContextManager[None]:
+        return client_errors(self.store.address)
 
 
 class _ServerIndex:
@@ -179,7 +188,7 @@ class _ServerIndex:
         threshold = info.config.optimizer_config.indexing_threshold
         dimension = self._vectors.matrix.shape[1]
         indexed = info.indexed_vectors_count or 0
-        return index_use(self._server.store.index, len(self._vectors), indexed, dimension, threshold)
+        return use_of(self._server.store.index, len(self._vectors), indexed, dimension, threshold)
 
     def close(self) -> None:
         self._server.close()

@@ -143,22 +143,27 @@ def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | N
     target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
-    items = _items(contest, pool.unit, [*new, *again], target, progress or Silent())
+    items = work_items(contest, pool.unit, [*new, *again], target, progress or Silent())
     refuse_others(target, items[: len(new)], report)
     rng.shuffle(items)
-    worklist = Worklist(
+    worklist = worklist_of(contest, target, items, options.seed)
+    return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
+
+
+def worklist_of(contest: ComparisonSet, target: LabelTarget, items: list[WorkItem], seed: int) -> Worklist:
+    """The worklist of ``items`` whose labels go to ``target``."""
+    return Worklist(
         ragtrial_worklist=1,
         labels=str(target.file),
         kind=target.kind,
         config=None if target.config is None else str(target.config),
         form=target.form,
-        report=str(report.folder.absolute()),
+        report=str(contest.contenders[0].report.folder.absolute()),
         metric=contest.primary,
         highest_grade=max((one.relevance for query in contest.queries for one in query.relevant_docs), default=0),
-        seed=options.seed,
+        seed=seed,
         items=items,
     )
-    return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
 def _nothing(pool: Pool, contest: ComparisonSet) -> str:
@@ -174,7 +179,7 @@ def _nothing(pool: Pool, contest: ComparisonSet) -> str:
     )
 
 
-def _items(
+def work_items(
     contest: ComparisonSet, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
 ) -> list[WorkItem]:
     """What is read: of a document that labels name as such all that was found; else the longest passage of it."""

@@ -72,6 +72,9 @@ class Worklist(Options):
     report: str | None = None
     """The report that it was made of, as ``labels``; null where that is not known."""
 
+    drawn: Literal["stakes", "random"] = "stakes"
+    """How queries and texts were chosen: by what a label could move, or queries at random with all of their texts."""
+
     metric: str
     """The metric whose verdict the labels would move."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
+
 FEWEST = 10
 """Kappa of fewer pairs says next to nothing."""
 
@@ -40,9 +42,6 @@ def agreement(pairs: Sequence[tuple[int, int]]) -> RaterAgreement:
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     n, alike = len(pairs), sum(one == other for one, other in pairs)
     is_weighted = len({*first, *second}) > 2
-    kappa = None
-    if n >= FEWEST and len(set(first)) > 1 and len(set(second)) > 1:
-        observed = sum((one - other) ** 2 for one, other in pairs) / n
-        expected = sum((one - other) ** 2 for one in first for other in second) / n**2
-        kappa = 1 - observed / expected
-    return RaterAgreement(n, alike, kappa, is_weighted)
+    grades = sorted({*first, *second})
+    kappa = weighted_kappa(confusion(pairs, grades), grades) if n >= FEWEST else None
+    return RaterAgreement(n, alike, None if kappa is None else kappa.value, is_weighted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Done, Grade, current_user
+from ragtrial.labelling.changes import Done, Grade, TaggedQuery, current_user
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
@@ -22,7 +22,7 @@ from ragtrial.labelling.session.rater_agreement import RaterAgreement, agreement
 from ragtrial.labelling.session.work_labels import WorkLabels
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import FoundText
+from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, FoundText
 
 T = TypeVar("T")
 
@@ -194,6 +194,8 @@ class Session:
             done += self._with_kept(partial(self._written, items, who))
             self._do("write", items=items)
         if judged_already := sorted(self.answers.given.keys() - self.answers.saved):
+            if self.worklist.drawn == "random":
+                self._with_kept(partial(self._labels.write, self._tags(judged_already), self.who))
             self._do("save", items=judged_already)
         if by_whom:
             self._earlier = self._labels.earlier(self._own())
@@ -239,7 +241,8 @@ class Session:
         new = [item for item in items if item not in self.answers.sent]
         self._do("send", items=items)
         try:
-            return self._labels.write([self._change(item) for item in items], who)
+            done = self._labels.write([*map(self._change, items), *self._tags(items)], who)
+            return [one for one in done if isinstance(one.change, Grade)]
         except LabelsConflictError:
             self._do("refuse", items=new)
             self._labels.read()
@@ -247,6 +250,13 @@ class Session:
             if overtaken := [item for item in items if item in self._earlier]:
                 self._do("overtake", items=overtaken)
             raise
+
+    def _tags(self, items: Sequence[int]) -> list[TaggedQuery]:
+        """How the queries of ``items`` came to be judged, as labels with tags say it."""
+        if self.worklist.kind == "overlay":
+            return []
+        tag = DRAWN_AT_RANDOM if self.worklist.drawn == "random" else CHOSEN_BY_STAKES
+        return [TaggedQuery(query, tag) for query in dict.fromkeys(self.worklist.items[item].query for item in items)]
 
     def _with_kept(self, attempt: Callable[[], T]) -> T:
         """What ``attempt`` returns; a LabelsError of it says that the answers are kept, and how to go on."""

@@ -14,7 +14,7 @@ from ragtrial.dataset.passages import short
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.changes import Done, Grade
+from ragtrial.labelling.changes import Change, Done, Grade
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
@@ -71,7 +71,7 @@ class WorkLabels:
                 found[number] = max(met)
         return found
 
-    def write(self, changes: Sequence[Grade], who: str) -> list[Done]:
+    def write(self, changes: Sequence[Change], who: str) -> list[Done]:
         """Make ``changes`` in the file; what was changed. What it says then is what is known from now on.
 
         Raises as ``write_back`` does, and nothing is written then.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.style import MOST_SERIES, NEUTRAL, PALE, Series, legend, new_figure, series_of
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
-from ragtrial.views.table import Table, number
+from ragtrial.views.table import Table, cells_if_different, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
     """One row per setting, best first; no row where no cost is known.
 
     A * behind a cost: none is as good and as cheap, and better in one of the two; in the last column: the same for all
-    costs together. What is not known is a dash.
+    costs together. What is not known is a dash. Bytes per vector are shown where they differ.
     """
     cutoff = "" if tradeoffs.k is None else f"@{tradeoffs.k}"
     titles: dict[CostName, str] = {
@@ -57,16 +57,19 @@ def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
         "index": "index MB",
     }
     marks = {True: "*", False: "", None: "-"}
+    vectors = cells_if_different([part.vector_bytes for part in tradeoffs.settings])
     rows = [
         [
             part.setting,
             number(part.mean),
+            *vector,
             *(_cost(part, cost) for cost in tradeoffs.costs),
             marks[part.undominated_in_all],
         ]
-        for part in tradeoffs.settings
+        for part, vector in zip(tradeoffs.settings, vectors, strict=True)
     ]
-    columns = ["quality and costs", tradeoffs.metric, *(titles[cost] for cost in tradeoffs.costs), "all"]
+    own = ["B/vector"] if any(vectors) else []
+    columns = ["quality and costs", tradeoffs.metric, *own, *(titles[cost] for cost in tradeoffs.costs), "all"]
     return Table.of(columns, rows if tradeoffs.costs else [])
 
 

@@ -1,0 +1,287 @@
+"""What a judge is worth beside people: agreement, the correlation of differences, its bias, and labels saved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.comparison.contest import Pair, PairedScores
+from ragtrial.comparison.figures import signed
+from ragtrial.comparison.judge.side import JudgeSide
+from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
+from ragtrial.comparison.statistics.power import detectable_difference, level_of
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
+from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference
+from ragtrial.errors import counted, listed
+from ragtrial.evaluation.grading import Scores
+from ragtrial.report.schema import Part
+
+_MOST_PEOPLE = 2**20
+_MOST_NAMED = 3
+
+_FALLBACK = {
+    Basis.NOT_JUDGED: "the judge has no more questions than people",
+    Basis.NO_SPREAD: "the judge sees hardly a difference on people's questions",
+    Basis.TOO_FEW_ERRORS: "on nearly all of people's questions the judge has the same difference, so how far it errs "
+    "elsewhere is not known",
+}
+
+
+class AgreementPart(Part):
+    """The texts that both people and the judge graded, on people's scale."""
+
+    n: int
+    alike: int
+    grades: list[int]
+    confusion: list[list[int]]
+    """How often people gave the grade of the row and the judge that of the column."""
+
+    kappa: float | None
+    """Cohen's, weighted by the square of the distance; null where one of the two gave everything the same grade."""
+
+    kappa_ci: tuple[float, float] | None
+    """95%."""
+
+
+class BiasPart(Part):
+    """The judge's mean score of a setting less people's, over the questions that both judged."""
+
+    setting: str
+    bias: float | None
+    ci: tuple[float, float] | None
+    """Of this setting by itself, with the confidence of the comparison."""
+
+
+class JudgedComparisonPart(Part):
+    """A comparison by the primary metric, and what the judge has to do with it."""
+
+    baseline: str
+    setting: str
+    basis: Basis
+    """`both`, or why people's labels count alone."""
+
+    people_difference: float | None
+    """Over the questions that both judged."""
+
+    judge_difference: float | None
+    """Over all questions that the judge judged."""
+
+    correlation: float | None
+    """Of the differences of a question, people's with the judge's."""
+
+    bias: float | None
+    """The judge's difference less people's, over the questions that both judged."""
+
+    bias_ci: tuple[float, float] | None
+    worth: float | None
+    """By how many questions judged by people more an interval from these alone would be as narrow; below 0, none."""
+
+    people_needed: int | None
+    """How many questions judged by people, with this judge, would find the margin 4 times out of 5."""
+
+
+class JudgePart(Part):
+    """What a judge's judgments are, and what they are worth."""
+
+    file: str
+    model: str
+    prompt: str
+    people: int
+    """Questions that people judged, and the judge as well."""
+
+    judged: int
+    """Questions that the judge judged."""
+
+    drawn_at_random: bool
+    """Whether labels say so of people's questions."""
+
+    judgments: int
+    unparsable: int
+    """Judgments without a grade; they count as not judged."""
+
+    cost: float | None
+    agreement: AgreementPart
+    comparisons: list[JudgedComparisonPart]
+    bias: list[BiasPart]
+    order_alike: float | None
+    """Kendall's tau of the order of the settings by people's questions and by the judge on the same ones."""
+
+    sentences: list[str]
+    """The same in words."""
+
+
+def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two: TwoPhaseInference, margin: float,
+               level: float) -> JudgePart:  # fmt: skip
+    """What ``side`` is worth in the comparisons ``pairs`` of the primary metric, by which people's ``scores`` are."""
+    names, judge = side.contest.names, side.scores(scores.metric)
+    needed = people_needed(two, margin)
+    n = two.inference.n
+    bias_ends = _ends(two.bias, two.bias_error, n, level)
+    of_people, of_judge = side.sample(scores, pairs).people, judge.differences(pairs)
+    comparisons = [
+        JudgedComparisonPart(
+            baseline=names[pair.baseline],
+            setting=names[pair.setting],
+            basis=two.basis[row],
+            people_difference=_mean(of_people[row][~np.isnan(of_judge[row])]),
+            judge_difference=_mean(of_judge[row]),
+            correlation=_number(two.correlation[row]),
+            bias=_number(two.bias[row]),
+            bias_ci=bias_ends[row],
+            worth=_number(two.worth[row]),
+            people_needed=needed[row],
+        )
+        for row, pair in enumerate(pairs)
+    ]
+    made = JudgePart(
+        file=str(side.judgments.file),
+        model=side.judgments.model,
+        prompt=side.judgments.prompt,
+        people=int(side.people.sum()),
+        judged=int(side.covered.sum()),
+        drawn_at_random=side.drawn,
+        judgments=len(side.judgments.rows),
+        unparsable=side.judgments.unparsable,
+        cost=side.judgments.cost,
+        agreement=_agreement(side),
+        comparisons=comparisons,
+        bias=_bias(side, scores, judge, level),
+        order_alike=_order(side, scores, judge),
+        sentences=[],
+    )
+    return made.model_copy(update={"sentences": list(_sentences(made, margin))})
+
+
+def people_needed(two: TwoPhaseInference, margin: float) -> list[int | None]:
+    """How many questions judged by people find ``margin`` 4 times out of 5 with this judge, and no more of its own.
+
+    None where that is not known, or no number does: then the judge has to judge more questions, too.
+    """
+    level = level_of(two.inference.criticals, two.inference.n)
+    rows = zip(two.residual.tolist(), two.fixed.tolist(), level.tolist(), strict=True)
+    return [_needed(margin, *row) for row in rows]
+
+
+def _needed(margin: float, residual: float, fixed: float, level: float) -> int | None:
+    from scipy.special import stdtrit
+
+    if not (margin > 0 and math.isfinite(level) and residual + fixed > 0):
+        return None
+
+    def is_enough(n: int) -> bool:
+        deviation = np.array([math.sqrt(residual + fixed * n)])
+        critical = np.array([-float(stdtrit(n - 2, level / 2))])
+        return bool(detectable_difference(deviation, np.array([n]), critical)[0] <= margin)
+
+    low, high = LEAST_DIFFERENCES - 1, LEAST_DIFFERENCES
+    while not is_enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_PEOPLE:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _agreement(side: JudgeSide) -> AgreementPart:
+    pairs = side.pairs_of_grades()
+    grades = sorted({grade for pair in pairs for grade in pair})
+    table = confusion(pairs, grades)
+    kappa = weighted_kappa(table, grades) if pairs else None
+    return AgreementPart(
+        n=len(pairs),
+        alike=int(table.trace()),
+        grades=grades,
+        confusion=table.tolist(),
+        kappa=None if kappa is None else kappa.value,
+        kappa_ci=None if kappa is None else (kappa.low, kappa.high),
+    )
+
+
+def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: float) -> list[BiasPart]:
+    apart = judge.values - scores.values
+    n = (~np.isnan(apart)).sum(axis=1)
+    means = np.array([_mean(row) if count else math.nan for row, count in zip(apart, n, strict=True)], dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = np.where(np.isnan(apart), 0.0, np.square(apart - means[:, None])).sum(axis=1)
+        error = np.sqrt(squares / (n - 1) / n)
+    ends = _ends(means, error, n, level)
+    rows = zip(side.contest.names, means, ends, strict=True)
+    return [BiasPart(setting=name, bias=_number(mean), ci=end) for name, mean, end in rows]
+
+
+def _order(side: JudgeSide, scores: PairedScores, judge: PairedScores) -> float | None:
+    from scipy.stats import kendalltau
+
+    both = side.people & side.covered
+    if both.sum() < 2 or len(scores.values) < 2:
+        return None
+    means = [np.nan_to_num(values[:, both]).mean(axis=1) for values in (scores.values, judge.values)]
+    if any(np.ptp(one) == 0 for one in means):
+        return None
+    return _number(kendalltau(*means).statistic)
+
+
+def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
+    how = "drawn at random" if made.drawn_at_random else "not for certain at random"
+    if not made.people:
+        yield f"By the judge alone, {made.model}: no verdict. It judged {counted(made.judged, 'question')}."
+        return
+    yield f"People judged {counted(made.people, 'question')} ({how}), the judge {made.model} {made.judged:,}."
+    used = [one for one in made.comparisons if one.basis is Basis.BOTH and one.worth is not None]
+    if used:
+        worth = median(one.worth or 0.0 for one in used)
+        more = f"{made.judged - made.people:,} that it judged beside are"
+        middle = "" if len(used) == 1 else ", in the middle of the comparisons"
+        said = f"worth {worth:,.0f} people's{middle}" if worth >= 1 else "worth none of people's"
+        correlation = median(one.correlation or 0.0 for one in used)
+        yield f"The {more} {said}: its differences correlate with people's by {correlation:.2f}."
+    for basis, why in _FALLBACK.items():
+        alone = [f"{one.setting} against {one.baseline}" for one in made.comparisons if one.basis is basis]
+        if alone:
+            all_of_them = len(alone) == len(made.comparisons)
+            what = "all comparisons" if all_of_them else listed(alone, _MOST_NAMED)
+            yield f"By people's labels alone: {what}; {why}."
+    yield from _of_agreement(made)
+    favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
+    if favoured.bias is not None and favoured.ci is not None:
+        ends = f"{signed(favoured.ci[0])} to {signed(favoured.ci[1])}"
+        yield f"It scores {favoured.setting} highest against people: {signed(favoured.bias)} ({ends})."
+    open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
+    if open_:
+        least, most = min(one for one in open_ if one), max(one for one in open_ if one)
+        number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        yield f"With this judge, {number} questions judged by people would find a difference of {margin:g}."
+
+
+def _of_agreement(made: JudgePart) -> Iterator[str]:
+    one = made.agreement
+    kappa = ""
+    if one.kappa is not None and one.kappa_ci is not None:
+        kappa = f", weighted kappa {one.kappa:.2f} ({one.kappa_ci[0]:.2f} to {one.kappa_ci[1]:.2f})"
+    unparsable = f"; {made.unparsable:,} of its {made.judgments:,} replies name no grade" if made.unparsable else ""
+    if one.n:
+        yield f"Both graded {counted(one.n, 'text')}: {one.alike:,} alike{kappa}{unparsable}."
+
+
+def _ends(mean: Scores, error: Scores, n: npt.NDArray[np.int64], level: float) -> list[tuple[float, float] | None]:
+    """Student's intervals, each by itself."""
+    from scipy.special import stdtrit
+
+    width = -stdtrit(np.maximum(n - 1, 1), level / 2) * error
+    return [(float(low), float(high)) if math.isfinite(low) else None
+            for low, high in zip(mean - width, mean + width, strict=True)]  # fmt: skip
+
+
+def _mean(values: Scores) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

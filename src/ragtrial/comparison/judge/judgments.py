@@ -1,0 +1,171 @@
+"""The judgments of a model: JSON lines apart from people's labels, each with what was asked, answered and paid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from ragtrial.comparison.judged_rankings import Found
+from ragtrial.dataset.texts import read_text
+from ragtrial.errors import Fault, InputError, counted, listed
+from ragtrial.options import Options, validate
+
+HIGHEST = 3
+"""The highest grade of the scale: 0 nothing to do with it, 1 related, 2 an answer in part, 3 the answer itself."""
+
+_ON_SCALE = {1: (0, 0, 1, 1), 2: (0, 0, 1, 2)}
+"""What the grades become where people's highest is 1 or 2: only what answers counts."""
+
+_MOST_FAULTS = 5
+
+
+class JudgmentsError(InputError):
+    """A file of a model's judgments cannot be read, or cannot be used beside these labels."""
+
+
+class ModelJudgment(Options):
+    """What a model said of a text that a setting found for a query."""
+
+    query: str
+    """The id of the query."""
+
+    doc: str
+    """The id of the document."""
+
+    start: Annotated[int, Field(ge=0)] | None = None
+    """Where the passage begins in the document's normalised text; null where documents are found."""
+
+    end: Annotated[int, Field(ge=0)] | None = None
+    """The character behind its last; null as `start` is."""
+
+    grade: Annotated[int, Field(ge=0, le=HIGHEST)] | None
+    """From 0 to 3; null where the reply names none, which counts as not judged, never as 0."""
+
+    model: str
+    """The model, as its endpoint names it."""
+
+    prompt: str
+    """The first 16 hexadecimal digits of the SHA-256 of the prompt's template."""
+
+    parameters: dict[str, JsonValue] = Field(default={})
+    """How it was asked: temperature, seed, and what else is sent."""
+
+    reply: str | None = None
+    """What it wrote, verbatim; null for a judge that writes nothing."""
+
+    input_tokens: int | None = None
+    """As billed, if the endpoint says so."""
+
+    output_tokens: int | None = None
+    """As billed, if the endpoint says so."""
+
+    cost: float | None = None
+    """At the prices given; null without them."""
+
+    when: str | None = None
+    """The time at which the reply was read, UTC."""
+
+    @property
+    def found(self) -> Found:
+        """What was judged, as rankings have it."""
+        return self.doc if self.start is None or self.end is None else (self.doc, self.start, self.end)
+
+    @property
+    def judge(self) -> str:
+        """What must be the same for all: a judge that changes is two judges."""
+        return json.dumps([self.model, self.prompt, self.parameters], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class ModelJudgments:
+    """All judgments of one model with one prompt, in a ``file``; of a text that it judged twice the first."""
+
+    file: Path
+    rows: Sequence[ModelJudgment]
+
+    @property
+    def model(self) -> str:
+        return self.rows[0].model
+
+    @property
+    def prompt(self) -> str:
+        return self.rows[0].prompt
+
+    @cached_property
+    def grades(self) -> Mapping[str, Mapping[Found, int | None]]:
+        """By query, the grade of each text; None where the reply named none."""
+        found: dict[str, dict[Found, int | None]] = {}
+        for row in self.rows:
+            found.setdefault(row.query, {}).setdefault(row.found, row.grade)
+        return found
+
+    @property
+    def unparsable(self) -> int:
+        """Judgments without a grade."""
+        return sum(row.grade is None for row in self.rows)
+
+    @property
+    def cost(self) -> float | None:
+        """What all cost together; None where that is not known of each."""
+        costs = [row.cost for row in self.rows]
+        return sum(one for one in costs if one is not None) if None not in costs else None
+
+
+def read_judgments(path: str | Path) -> ModelJudgments:
+    """The judgments of the file at ``path``. Raises JudgmentsError with the faults and their lines."""
+    file = Path(path)
+    faults: list[Fault] = []
+    rows: list[ModelJudgment] = []
+    for number, line in enumerate(read_text(file, JudgmentsError).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_row(line, file, number))
+        except JudgmentsError as error:
+            faults += error.faults
+    if faults:
+        more = len(faults) - _MOST_FAULTS
+        rest = [Fault(str(file), message=f"and {counted(more, 'more fault')} like these.")] if more > 0 else []
+        raise JudgmentsError(*faults[:_MOST_FAULTS], *rest)
+    if not rows:
+        message = "has no judgments. Make some: ragtrial judge REPORT --endpoint URL --model NAME."
+        raise JudgmentsError(Fault(str(file), message=message))
+    judges = list(dict.fromkeys(row.judge for row in rows))
+    if len(judges) > 1:
+        message = (
+            f"has judgments of {len(judges)} judges: {listed(_told(judges), 4)}. If model, prompt or parameters change "
+            "between questions, what one is worth on people's questions says nothing of the others. Judge all again "
+            "with one of them, into another file."
+        )
+        raise JudgmentsError(Fault(str(file), message=message))
+    return ModelJudgments(file, rows)
+
+
+def on_scale(grade: int, highest: int) -> int:
+    """A grade of the judge's on people's scale, whose highest grade is ``highest``."""
+    return _ON_SCALE[max(highest, 1)][grade] if highest < HIGHEST else grade
+
+
+def _row(line: str, file: Path, number: int) -> ModelJudgment:
+    def fault(_where: object, message: str) -> Fault:
+        return Fault(str(file), number, message=message)
+
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise JudgmentsError(fault((), "is not a JSON object, as each judgment is. Remove the line."))
+    return validate(ModelJudgment, value, JudgmentsError, fault)
+
+
+def _told(judges: Sequence[str]) -> Iterator[str]:
+    for model, prompt, parameters in map(json.loads, judges):
+        asked = ", ".join(f"{name} {value}" for name, value in parameters.items())
+        yield f"{model} (prompt {prompt}{', ' if asked else ''}{asked})"

@@ -1,0 +1,38 @@
+"""The interval of one mean, for scores that lean to one side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ragtrial.evaluation.grading import Scores
+
+_ROUNDING = 1e-12
+
+
+def mean_interval(values: Scores, level: float) -> tuple[float, float] | None:
+    """The interval that contains the true mean of what ``values``, shape (queries,), are a sample of.
+
+    None for fewer than two values, or values that are all equal.
+    """
+    n = len(values)
+    deviation = float(values.std()) if n > 1 else 0.0
+    if deviation <= _ROUNDING * float(np.abs(values).max(initial=0.0)):
+        return None
+    skewness = float(((values - values.mean()) ** 3).mean()) / deviation**3
+    return interval_of(float(values.mean()), deviation / math.sqrt(n - 1), skewness, n, level)
+
+
+def interval_of(mean: float, error: float, skewness: float, n: int, level: float) -> tuple[float, float]:
+    """The interval of a mean of ``n`` values with this standard error.
+
+    It is as wide as Student's t makes it, and moved by the skewness of the values: a mean of scores most of which are
+    1 is more often far above the true one than far below. Source: Hall 1983, the one-term inversion of the Edgeworth
+    expansion of the studentised mean.
+    """
+    from scipy.special import stdtrit
+
+    critical = float(stdtrit(n - 1, 1 - level / 2))
+    moved = skewness * (2 * critical**2 + 1) / (6 * math.sqrt(n))
+    return mean + error * (moved - critical), mean + error * (moved + critical)

@@ -1,0 +1,240 @@
+"""Differences that people judged for some queries and a model for all: the two-phase regression estimator.
+
+Source: Cochran 1977, Sampling Techniques, chapter 12 (double sampling for regression). With a judge's differences it is
+what is now called prediction-powered inference, with the degrees of freedom that few labels need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.comparison.statistics.flips import critical_of, shares
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
+from ragtrial.evaluation.grading import Scores
+from ragtrial.rankings import Bools
+
+_BLOCK_VALUES = 2_000_000
+
+LEAST_ERRORS = 3
+"""A judge that differs from people on fewer of their queries errs so rarely that they do not say by how much."""
+
+MOST_LEVERAGE = 0.9
+"""Where one query has so much of the judge's spread among those that people judged, it alone makes the slope."""
+
+
+class Basis(StrEnum):
+    """What an estimate is made of; other than BOTH, why of people's labels alone."""
+
+    BOTH = "both"
+    NOT_JUDGED = "not judged"
+    """The judge has no more queries than people."""
+    NO_SPREAD = "no spread"
+    """The judge's differences are all the same, or all but one."""
+    TOO_FEW_ERRORS = "too few errors"
+    """The judge's differences are those of people but for a few queries: how far it errs elsewhere is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseSample:
+    """Comparisons as people and a judge see them, both of shape (comparisons, queries).
+
+    NaN in ``people`` is a query that people did not judge, in ``judge`` one that the judge did not. People's queries
+    must be drawn at random from all. Of people's queries only those count that the judge has as well.
+    """
+
+    people: Scores
+    judge: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseInference:
+    """An inference from both, and what it is made of. All arrays have the shape (comparisons,).
+
+    ``n`` of ``inference`` is the number of queries that people judged, ``judged`` that of those that the judge did.
+    ``correlation`` is that of the differences, people's with the judge's, over the former; NaN without a spread.
+    ``bias`` is the judge's mean difference less people's, over the same, with its standard error.
+    ``residual`` is the variance of what remains of a query's difference, ``fixed`` that which more labels of people do
+    not lessen. ``worth`` is the number of people's labels by which a judge makes up for, 0 where it is not used.
+    """
+
+    inference: Inference
+    basis: Sequence[Basis]
+    judged: npt.NDArray[np.int64]
+    correlation: Scores
+    bias: Scores
+    bias_error: Scores
+    residual: Scores
+    fixed: Scores
+    worth: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """One comparison: its ``influence`` has the shape (queries,); its squares sum to the variance of ``mean``."""
+
+    mean: float
+    influence: Scores
+    freedom: float
+    fixed: float
+    basis: Basis
+
+
+def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> list[TwoPhaseInference]:
+    """What people's labels of some queries and a judge's of all allow to say; a family per sample.
+
+    An estimate is mean(y) + b (mean f over all - mean f over people's): y are people's differences, f the judge's, b
+    the slope of y on f. So it is a weighted sum of y. Its variance is that of the weighted residuals, each over the
+    root of 1 less its leverage (MacKinnon & White 1985, HC2), and b^2 times the variance of mean f over all. Whatever
+    a judge's error is, it makes the residuals larger and moves nothing.
+
+    Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, say how the
+    largest of the studentised estimates is distributed (Chernozhukov, Chetverikov & Kato 2013); its quantile is that of
+    a level, by which each comparison has its t. One comparison has the level itself.
+    """
+    estimates = [[_estimate(*rows) for rows in zip(one.people, one.judge, strict=True)] for one in samples]
+    people = [Sample(Family(_jointly(one), np.eye(len(one.people)))) for one in samples]
+    tested = [[row for row, ok in zip(own, sample.tested, strict=True) if ok]
+              for own, sample in zip(estimates, people, strict=True)]  # fmt: skip
+    highest = _largest([np.array([one.influence for one in own]) for own in tested], procedure)
+    return [
+        _inferred(sample, own, known, most, procedure.level)
+        for sample, own, known, most in zip(samples, estimates, people, highest, strict=True)
+    ]
+
+
+def _jointly(sample: TwoPhaseSample) -> Scores:
+    return np.where(np.isnan(sample.judge), np.nan, sample.people)
+
+
+def _estimate(people: Scores, judge: Scores) -> _Estimate:
+    """The two-phase estimate of one comparison, or that of people alone where it must be."""
+    judged = ~np.isnan(judge)
+    both = judged & ~np.isnan(people)
+    y, f, n, everywhere = people[both], judge[both], int(both.sum()), int(judged.sum())
+    alone = _people_alone(y, both)
+    basis = _basis(y, f, everywhere)
+    if basis is not Basis.BOTH:
+        return replace(alone, basis=basis)
+    about = f - f.mean()
+    spread = float(about @ about)
+    slope = float(about @ y) / spread
+    mean_of_all = float(judge[judged].mean())
+    weights = 1 / n + (mean_of_all - f.mean()) * about / spread
+    residuals = y - y.mean() - slope * about
+    leverage = 1 / n + np.square(about) / spread
+    freedom = _freedom(np.square(weights) / (1 - leverage), leverage, about / np.sqrt(spread))
+    of_all = slope * np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
+    fixed = float(of_all @ of_all)
+    of_people = np.zeros(len(people))
+    of_people[both] = weights * residuals / np.sqrt(1 - leverage)
+    variance = float(of_people @ of_people) + fixed
+    influence = of_people + of_all
+    size = float(influence @ influence)
+    influence *= np.sqrt(variance / size) if size > 0 else 0.0
+    return _Estimate(float(weights @ y), influence, freedom, fixed, Basis.BOTH)
+
+
+def _freedom(shares: Scores, leverage: Scores, about: Scores) -> float:
+    """The degrees of freedom of a sum of ``shares`` times the squared residuals of a fitted line.
+
+    Those of the chi-square distribution with its mean and variance if all values are equally uncertain: tr(A)^2 /
+    tr(A A), A = D (I - P) with D = ``shares`` and the projection P = 1/n + ``about`` ``about``' (Bell & McCaffrey
+    2002). Near n - 2, fewer if few queries weigh most.
+    """
+    n = len(shares)
+    mean = float(shares @ (1 - leverage))
+    square = float(np.square(shares) @ (1 - 2 * leverage)) + (float(shares.sum()) / n) ** 2
+    square += 2 * float(shares @ about) ** 2 / n + float(shares @ np.square(about)) ** 2
+    return mean**2 / square
+
+
+def _people_alone(y: Scores, both: Bools) -> _Estimate:
+    influence, n = np.zeros(len(both)), len(y)
+    if n > 1:
+        influence[both] = (y - y.mean()) / np.sqrt(n * (n - 1))
+    return _Estimate(float(y.mean()) if n else np.nan, influence, n - 1, 0.0, Basis.NOT_JUDGED)
+
+
+def _basis(y: Scores, f: Scores, everywhere: int) -> Basis:
+    n = len(y)
+    if n < LEAST_DIFFERENCES or everywhere <= n:
+        return Basis.NOT_JUDGED
+    about = np.square(f - f.mean())
+    if about.max() <= 1e-24 * max(float(np.square(f).max()), 1e-300) or about.max() >= MOST_LEVERAGE * about.sum():
+        return Basis.NO_SPREAD
+    wrong = np.count_nonzero(np.abs(y - f) > 1e-12 * (np.abs(y) + np.abs(f)))
+    return Basis.TOO_FEW_ERRORS if wrong < LEAST_ERRORS else Basis.BOTH
+
+
+def _largest(families: Sequence[Scores], procedure: Procedure) -> list[Scores]:
+    """The largest |z| of each family in each draw, ascending, shape (draws,); nothing for fewer than two of them."""
+    made: list[list[Scores]] = [[] for _ in families]
+    several = [place for place, one in enumerate(families) if len(one) > 1]
+    if several:
+        scaled = {place: _standardised(families[place]) for place in several}
+        for drawn in _normals(families[several[0]].shape[1], procedure):
+            for place, one in scaled.items():
+                made[place].append(np.abs(one @ drawn).max(axis=0))
+    return [np.sort(np.concatenate(one)) if one else np.zeros(0) for one in made]
+
+
+def _standardised(influence: Scores) -> Scores:
+    size = np.sqrt(np.square(influence).sum(axis=1, keepdims=True))
+    return np.asarray(np.divide(influence, size, out=np.zeros_like(influence), where=size > 0))
+
+
+def _normals(queries: int, procedure: Procedure) -> Iterator[Scores]:
+    random, rows = np.random.default_rng(procedure.seed), max(1, _BLOCK_VALUES // queries)
+    for start in range(0, procedure.flips, rows):
+        yield random.standard_normal((queries, min(rows, procedure.flips - start)))
+
+
+def _inferred(
+    sample: TwoPhaseSample, estimates: Sequence[_Estimate], people: Sample, highest: Scores, level: float
+) -> TwoPhaseInference:
+    from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+    tested, n = people.tested, people.n
+    mean = np.array([one.mean for one in estimates])
+    error = np.sqrt([float(one.influence @ one.influence) for one in estimates])
+    freedom = np.array([one.freedom for one in estimates])[tested]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        studentised = np.abs(mean / error)[tested]
+    p = np.asarray(2 * stdtr(freedom, -studentised))
+    corrected, adjusted = p, level
+    if len(highest):
+        reached = len(highest) - np.searchsorted(highest, -ndtri(p / 2))
+        corrected = np.maximum(shares(reached, len(highest), exact=False), p)
+        adjusted = min(2 * float(ndtr(-critical_of(highest, level, exact=False))), level)
+    criticals = people.spread(-stdtrit(freedom, adjusted / 2))
+    low, high = mean - criticals * error, mean + criticals * error
+    claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
+    deviation = np.where(n > 1, error * np.sqrt(n), np.nan)
+    inference = Inference(n, people.differing, mean, deviation, people.skewness, people.spread(p),
+                          people.spread(corrected), low, high, claims, criticals)  # fmt: skip
+    fixed = np.array([one.fixed for one in estimates])
+    basis = [one.basis for one in estimates]
+    own = np.square(people.scaled_deviation * people.scale)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - n, 0.0)
+    return TwoPhaseInference(inference, basis, (~np.isnan(sample.judge)).sum(axis=1), *_errors_of_judge(sample),
+                             (np.square(error) - fixed) * n, fixed, worth)  # fmt: skip
+
+
+def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:
+    """Correlation of the differences, the judge's bias, and its standard error."""
+    both = ~np.isnan(sample.people) & ~np.isnan(sample.judge)
+    found = np.full((3, len(both)), np.nan)
+    for row, known in enumerate(both):
+        y, f = sample.people[row, known], sample.judge[row, known]
+        if len(y) > 1:
+            found[1:, row] = (f - y).mean(), (f - y).std(ddof=1) / np.sqrt(len(y))
+            if np.ptp(y) > 0 and np.ptp(f) > 0:
+                found[0, row] = np.corrcoef(y, f)[0, 1]
+    correlation, bias, error = found
+    return correlation, bias, error

@@ -1,0 +1,265 @@
+"""A collection of a Qdrant server that is there already, read and never written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from uuid import UUID
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.components.collections.base import (
+    COLLECTIONS,
+    PAGE,
+    Collection,
+    Fact,
+    Found,
+    Item,
+    NamedCollectionOptions,
+    not_there,
+)
+from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
+from ragtrial.components.secrets import Secret
+from ragtrial.components.stores.base import IndexUse, Space
+from ragtrial.components.stores.qdrant_options import index_use
+from ragtrial.components.stores.qdrant_server import client_errors, connect
+from ragtrial.components.stores.server import ServerUrl
+from ragtrial.errors import InputError, StoreError, listed
+from ragtrial.rankings import Floats
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+_QUERIES = 64
+_SPACES: Mapping[str, Space] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
+
+
+@COLLECTIONS.register("qdrant")
+class QdrantCollectionOptions(NamedCollectionOptions):
+    """A collection of a Qdrant server."""
+
+    engine: ClassVar[str] = "Qdrant"
+    filter_type: ClassVar[type[str | dict[str, Any]] | None] = dict
+    advice_for_low_recall: ClassVar[str] = "Raise ef, or build the graph with larger m and ef_construct."
+    advice_for_few_hits: ClassVar[str] = "Raise ef, or index the fields of the filter in Qdrant."
+    advice_for_unused: ClassVar[str] = "What is measured is exact search"
+    search_options: ClassVar[frozenset[str]] = frozenset({"ef", "exact"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"check", "api_key", "timeout"})
+
+    kind: Literal["qdrant"]
+    """A collection of a Qdrant server."""
+
+    url: ServerUrl
+    """The server, like `http://localhost:6333`."""
+
+    api_key: Secret | None = None
+    """The server's key, like `${QDRANT_API_KEY}`."""
+
+    id: str | None = None
+    """The payload key that holds an item's id (default: the point's own id)."""
+
+    text: str = "text"
+    """The payload key that holds an item's text."""
+
+    vector: str | None = None
+    """The name of the vector, in a collection that has several."""
+
+    ef: Annotated[int, Field(ge=1)] | None = None
+    """`hnsw_ef` of searches (default: Qdrant's)."""
+
+    exact: bool = False
+    """Whether Qdrant compares all vectors instead of searching its graph."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds in which the server must answer a request."""
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def open(self) -> QdrantCollection:
+        try:
+            with ExitStack() as stack, client_errors(f"Qdrant at {self.url}"):
+                try:
+                    client = connect(self.url, self.api_key, self.timeout)
+                except ImportError as error:
+                    raise InputError("kind: qdrant needs a package: pip install 'ragtrial[qdrant]'.") from error
+                stack.callback(client.close)
+                if not client.collection_exists(self.name):
+                    raise not_there(self, [one.name for one in client.get_collections().collections])
+                return QdrantCollection(self, client, stack.pop_all())
+        except StoreError as error:
+            raise InputError(*error.faults) from error
+
+
+class QdrantCollection(Collection):
+    """A collection, open for reading. Items are asked for by the ids of their points."""
+
+    options: QdrantCollectionOptions
+
+    def __init__(self, options: QdrantCollectionOptions, client: QdrantClient, resources: ExitStack) -> None:
+        super().__init__(options, resources)
+        self._client = client
+        self.id = ""
+        info = client.get_collection(options.name)
+        vectors: Any = info.config.params.vectors
+        if isinstance(vectors, Mapping):
+            if options.vector not in vectors:
+                raise InputError(f"{self} has several vectors: set `vector` to one of {listed(vectors)}.")
+            vectors = vectors[options.vector]
+        elif options.vector is not None:
+            raise InputError(f"{self} has one vector without a name; remove `vector`.")
+        self._size = int(vectors.size)
+        distance = str(getattr(vectors.distance, "value", vectors.distance))
+        if distance not in _SPACES:
+            raise InputError(f"{self} compares by {distance}; it must be one of {listed(_SPACES)}.")
+        self.space = _SPACES[distance]
+        self._graph = info.config.hnsw_config
+
+    @cached_property
+    def count(self) -> int:
+        with self._failing():
+            return int(self._client.count(self.options.name, exact=True).count)
+
+    @property
+    def dimension(self) -> int:
+        return self._size
+
+    def inputs(self) -> Mapping[str, Any]:
+        return {**super().inputs(), "graph": [self._graph.m, self._graph.ef_construct]}
+
+    def facts(self) -> Mapping[str, Fact]:
+        with self._failing():
+            return {"server": f"Qdrant {self._client.info().version}", "m": self._graph.m}
+
+    def width(self, depth: int) -> int | None:
+        return None if self.options.exact else max(self.options.ef or int(self._graph.ef_construct or 0), depth)
+
+    def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
+        offset: Any = None
+        chosen = self._filter(conditions)
+        while True:
+            with self._failing():
+                points, offset = self._client.scroll(
+                    self.options.name, scroll_filter=chosen, limit=PAGE, offset=offset, with_payload=True
+                )
+            if points:
+                yield [self._item(one) for one in points]
+            if offset is None:
+                return
+
+    def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
+        wanted: Any = self.options.vector is None or [self.options.vector]
+        with self._failing():
+            if self.options.id is None:
+                points: list[Any] = list(self._client.retrieve(
+                    self.options.name, [one for name in ids if (one := _point_id(name)) is not None],
+                    with_payload=True, with_vectors=wanted,
+                ))  # fmt: skip
+            elif ids:
+                points, _ = self._client.scroll(
+                    self.options.name, scroll_filter=self._with_ids(ids), limit=2 * len(ids), with_payload=True,
+                    with_vectors=wanted,
+                )  # fmt: skip
+            else:
+                points = []
+        rows = [one.vector[self.options.vector] if isinstance(one.vector, Mapping) else one.vector for one in points]
+        return [self._item(one) for one in points], np.array(rows, dtype=np.float32).reshape(len(rows), self._size)
+
+    def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
+        from qdrant_client import models
+
+        params = models.SearchParams(hnsw_ef=self.options.ef, exact=self.options.exact)
+        chosen, made = self._filter(conditions), list[Found]()
+        for start in range(0, len(vectors), _QUERIES):
+            asked = [
+                models.QueryRequest(
+                    query=vector.astype(float).tolist(), limit=max(1, depth), filter=chosen, params=params,
+                    using=self.options.vector, with_payload=True,
+                )
+                for vector in vectors[start : start + _QUERIES]
+            ]  # fmt: skip
+            with self._failing():
+                answers = self._client.query_batch_points(self.options.name, asked)
+            for answer in answers:
+                scores = np.array([point.score for point in answer.points], dtype=np.float32)
+                found = -np.square(scores) if self.space == "l2" else scores
+                made.append(Found([self._item(point) for point in answer.points], np.asarray(found)))
+        return made
+
+    def use(self) -> IndexUse:
+        if self.options.exact:
+            return IndexUse(is_used=True, evidence="Qdrant compares all vectors, as chosen (exact).")
+        with self._failing():
+            info = self._client.get_collection(self.options.name)
+        scan, threshold = info.config.hnsw_config.full_scan_threshold, info.config.optimizer_config.indexing_threshold
+        return index_use(self.count, info.indexed_vectors_count or 0, self._size, scan, threshold)
+
+    def ask_for(self, conditions: Conditions) -> None:
+        try:
+            super().ask_for(conditions)
+        except (StoreError, ValueError) as error:
+            raise ValueError(str(error)) from error
+
+    def _item(self, point: Any) -> Item:
+        payload = dict(point.payload or {})
+        text = payload.pop(self.options.text, None)
+        name = str(point.id) if self.options.id is None else str(payload.pop(self.options.id, point.id))
+        return Item(name, payload, None if text is None else str(text))
+
+    def _with_ids(self, ids: Sequence[str]) -> Any:
+        from qdrant_client import models
+
+        match = models.MatchAny(any=list(ids))
+        return models.Filter(must=[models.FieldCondition(key=str(self.options.id), match=match)])
+
+    def _filter(self, conditions: Conditions) -> Any:
+        """The conditions in Qdrant's words: https://qdrant.tech/documentation/concepts/filtering/."""
+        from qdrant_client import models
+
+        must: list[Any] = []
+        if conditions.where is not None:
+            must.append(translated(parsed(conditions.where), _comparison, _joined))
+        if conditions.filter is not None:
+            must.append(models.Filter.model_validate_json(json.dumps(conditions.filter)))
+        return models.Filter(must=must) if must else None
+
+    def _failing(self) -> Any:
+        return client_errors(f"Qdrant at {self.options.url}")
+
+
+def _comparison(one: Comparison) -> Any:
+    from qdrant_client import models
+
+    key = one.field
+    if one.operator in ("$gt", "$gte", "$lt", "$lte"):
+        bounds: dict[str, Any] = {one.operator.removeprefix("$"): one.value}
+        return models.Filter(must=[models.FieldCondition(key=key, range=models.Range(**bounds))])
+    equal: list[Any] = []
+    for value in one.values:
+        if isinstance(value, bool | str):
+            equal.append(models.FieldCondition(key=key, match=models.MatchValue(value=value)))
+        else:  # Qdrant matches whole numbers alone; any number is within bounds of itself
+            equal.append(models.FieldCondition(key=key, range=models.Range(gte=value, lte=value)))
+    is_not = one.operator in ("$ne", "$nin")
+    return models.Filter(must_not=equal) if is_not else models.Filter(should=equal)
+
+
+def _joined(every: bool, parts: Sequence[Any]) -> Any:  # noqa: FBT001 - as `translated` calls it
+    from qdrant_client import models
+
+    return models.Filter(must=list(parts)) if every else models.Filter(should=list(parts))
+
+
+def _point_id(name: str) -> int | str | None:
+    """The id of a point: a whole number, or a UUID; None for a text that can be none."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return str(UUID(name))
+    except ValueError:
+        return None

@@ -1,0 +1,146 @@
+"""Transformers run by other engines than torch: converted from the loaded model when they are needed, in memory.
+
+Without Optimum, whose packages require older versions of transformers than sentence-transformers 6 does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import logging
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ragtrial.errors import EmbedderError, InputError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from sentence_transformers import SentenceTransformer
+
+Backend = Literal["torch", "onnx", "openvino"]
+Precision = Literal["float32", "bfloat16", "int8"]
+
+_PACKAGES: Mapping[tuple[Backend, Precision], tuple[str, ...]] = {
+    ("onnx", "float32"): ("onnxruntime", "onnx", "onnxscript"),
+    ("openvino", "float32"): ("openvino",),
+    ("openvino", "bfloat16"): ("openvino",),
+    ("openvino", "int8"): ("openvino", "nncf"),
+}
+_REFUSED: Mapping[tuple[Backend, Precision], str] = {
+    ("torch", "int8"): "torch's int8 is no faster than its float32, with vectors far from that; set backend: openvino",
+    ("onnx", "bfloat16"): "ONNX Runtime has no bfloat16 on processors; set backend: openvino",
+    ("onnx", "int8"): "ONNX Runtime's int8 is no faster than its float32, with other vectors; set backend: openvino",
+}
+_OUTPUT = "last_hidden_state"
+_Run = Callable[[dict[str, Any]], Any]
+
+
+def refusal(backend: Backend, precision: Precision, device: str | None) -> str | None:
+    """Why there is no such combination, None if there is one."""
+    reason = _REFUSED.get((backend, precision))
+    if reason is None and backend != "torch" and device not in (None, "cpu"):
+        reason = f"backend: {backend} runs on the processor; set device: cpu, or backend: torch"
+    return reason and f"precision: {precision} with backend: {backend} is not to be had: {reason}."
+
+
+def check_packages(backend: Backend, precision: Precision) -> None:
+    """Raise InputError for packages that are not installed."""
+    missing = [one for one in _PACKAGES.get((backend, precision), ()) if importlib.util.find_spec(one) is None]
+    if missing:
+        message = f"embedder.backend: {backend} with precision: {precision} needs {' and '.join(missing)}"
+        raise InputError(f"{message}; install it by `pip install 'ragtrial[{backend}]'`.")
+
+
+def convert(model: SentenceTransformer, backend: Backend, precision: Precision) -> None:
+    """Let ``backend`` run the transformer of ``model``, in place. Raises EmbedderError if it has no usual one.
+
+    What comes after the transformer (pooling, normalisation) stays as it is.
+    """
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
+
+    first: Any = model[0]
+    outputs = getattr(first, "modality_config", {}).get("text", {})
+    if outputs.get("method") != "forward" or outputs.get("method_output_name") != _OUTPUT:
+        raise EmbedderError(f"embedder.backend: {backend} needs a transformer that gives a vector for each token.")
+    transformer = first.model.eval()
+    sample = {
+        name: value
+        for name, value in model.preprocess(["a text", "another, longer text"]).items()
+        if isinstance(value, torch.Tensor)
+    }
+    with _quietly():
+        run = _onnx(transformer, sample) if backend == "onnx" else _openvino(transformer, sample, precision)
+
+    class Converted(torch.nn.Module):
+        """Stands in for the transformer; torch's weights leave the memory."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = transformer.config
+
+        def forward(self, **features: Any) -> BaseModelOutput:
+            held = {name: features[name].numpy() for name in sample}
+            return BaseModelOutput(last_hidden_state=torch.from_numpy(run(held)))
+
+    first.model = Converted()
+
+
+def _openvino(transformer: Any, sample: dict[str, Any], precision: Precision) -> _Run:
+    # It reports its use over the network as soon as it is imported, and so does NNCF; without this package they do not.
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
+    import openvino
+
+    core = openvino.Core()
+    if precision == "bfloat16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise EmbedderError("this processor has no bfloat16; set embedder.precision: float32 or int8.")
+    converted = openvino.convert_model(transformer, example_input=sample)
+    if precision == "int8":
+        import nncf
+
+        converted = nncf.compress_weights(converted, mode=nncf.CompressWeightsMode.INT8_SYM)
+    hint = "bf16" if precision == "bfloat16" else "f32"
+    compiled = core.compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": hint})
+    output = compiled.output(_OUTPUT)
+    return lambda features: compiled(features)[output]
+
+
+def _onnx(transformer: Any, sample: dict[str, Any]) -> _Run:
+    import onnxruntime
+    import torch
+
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        names, shapes = [_OUTPUT], dict.fromkeys(sample, free)
+        torch.onnx.export(transformer, (), path, kwargs=sample, dynamic_shapes=shapes, output_names=names, dynamo=True)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda features: session.run(names, features)[0]
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep converters from printing: their warnings are for those who wrote the model."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether this is a Linux machine without an NVIDIA GPU whose processor multiplies bfloat16 numbers."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return not Path("/dev/nvidiactl").exists() and ("avx512_bf16" in flags or "amx_bf16" in flags)

@@ -1,0 +1,43 @@
+"""Embeddings of Cohere, in its own form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ragtrial.components.embedders.base import EMBEDDERS
+from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.embeddings import EmbeddingReply, billed, matrix, member, named
+from ragtrial.components.endpoints.options import EndpointUrl
+
+
+@EMBEDDERS.register("cohere")
+class CohereEmbedder(EndpointEmbedder):
+    """A model of Cohere; requests say what is a query and what is a document."""
+
+    kind: Literal["cohere"] = "cohere"
+    """A model of Cohere, like embed-v4.0; requests say what is a query and what is a document."""
+
+    base_url: EndpointUrl = "https://api.cohere.com/v2"
+    """The URL before `/embed`."""
+
+    batch_size: Annotated[int, Field(ge=1, le=96)] = 96
+    """How many texts go into one request, at most."""
+
+    truncate: Literal["none", "end", "start"] = "end"
+    """Which end of a text that is too long is left out; none: it is an error."""
+
+    def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        cut = {"truncate": self.truncate.upper()}
+        return {"input_type": "search_query", **cut}, {"input_type": "search_document", **cut}
+
+    def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
+        size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
+        body = {"model": self.model, "texts": list(texts), "embedding_types": ["float"], **size, **fields}
+        answer, who = client.post("embed", body), named(client)
+        vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
+        tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
+        return EmbeddingReply(matrix(vectors, len(texts), who), tokens)

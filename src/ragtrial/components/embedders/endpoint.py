@@ -1,0 +1,137 @@
+"""What embedders behind endpoints share: how they are asked, and how their vectors are kept apart."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, file_digest
+from ragtrial.components.embedders.base import Embedder, MeteredEncode
+from ragtrial.components.embedders.model_files import named_tokenizer
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.embeddings import EmbeddingReply
+from ragtrial.components.endpoints.options import EndpointOptions
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import EndpointError
+from ragtrial.options import ModelName
+from ragtrial.rankings import Floats
+
+_SIDES = ("query\x1f", "document\x1f")
+"""Before a text where requests for queries and documents differ: taken off again before the text is sent. So one text
+has two vectors in the cache, as it has with two prefixes."""
+
+_LEAST_CHARACTERS = 2
+"""Of a token, where nothing counts tokens: few, so that a batch is rather too small than too large."""
+
+
+class EndpointEmbedder(EndpointOptions, Embedder):
+    """An embedding model behind an endpoint."""
+
+    may_change: ClassVar[bool] = True
+
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    """How many dimensions the endpoint is asked for (default: all that the model has)."""
+
+    query_prefix: str = ""
+    """Put before every query."""
+
+    document_prefix: str = ""
+    """Put before every text of a document."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 64
+    """How many texts go into one request, at most."""
+
+    batch_tokens: Annotated[int, Field(ge=1)] = 100_000
+    """How many tokens go into one request, at most; without a tokenizer a token is taken for two characters."""
+
+    tokenizer_model: ModelName | None = None
+    """A hub name, a folder or a tokenizer.json whose tokens chunk sizes and batches are counted in."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a text the model reads; longer ones are counted and warned about."""
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
+    @abstractmethod
+    def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What requests say of queries, and of texts of documents, besides the texts."""
+
+    @abstractmethod
+    def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
+        """The vectors of ``texts`` from the endpoint itself. Raises EndpointError."""
+
+    @property
+    def calls_at_once(self) -> int:
+        return self.concurrency
+
+    @property
+    def batch_length(self) -> int | None:
+        return self.batch_tokens * (1 if self.has_tokenizer else _LEAST_CHARACTERS)
+
+    def cost(self, tokens: float) -> float | None:
+        return None if self.price is None else tokens * self.price / 1e6
+
+    def prefixes(self) -> tuple[str, str]:
+        query, document = _SIDES if self._differs else ("", "")
+        return query + self.query_prefix, document + self.document_prefix
+
+    @property
+    def _differs(self) -> bool:
+        query, document = self.side_fields()
+        return query != document
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        asked = {"dimensions": self.dimensions, "normalize": self.normalize, "fields": list(self.side_fields())}
+        return {"backend": self.kind, **self.answered_by(), **asked}
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return self.tokenizer_model is not None
+
+    def tokenizer(self) -> Tokenizer | None:
+        return None if self.tokenizer_model is None else named_tokenizer(self.tokenizer_model)
+
+    def max_tokens(self) -> int | None:
+        return self.max_length
+
+    def dimension(self) -> int | None:
+        return self.dimensions
+
+    def load(self) -> MeteredEncode:
+        return _Encode(self)
+
+
+class _Encode(MeteredEncode):
+    def __init__(self, embedder: EndpointEmbedder) -> None:
+        self.tokens: int | None = 0
+        self._embedder = embedder
+        self._client = Client(embedder)
+        self._lock = Lock()
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        fields, plain = self._sorted(texts)
+        reply = self._embedder.request(self._client, plain, fields)
+        wanted, found = self._embedder.dimensions, reply.vectors.shape[1]
+        if wanted is not None and found != wanted:
+            raise EndpointError(
+                f"the model {self._embedder.model!r} at {self._embedder.base_url} answered with vectors of {found} "
+                f"dimensions, and `dimensions` asks for {wanted}; not every model can shorten its vectors."
+            )
+        with self._lock:
+            self.tokens = None if self.tokens is None or reply.tokens is None else self.tokens + reply.tokens
+        return reply.vectors
+
+    def _sorted(self, texts: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """What a request says of texts that are all queries, or all of documents; and the texts as they are sent."""
+        sides = self._embedder.side_fields()
+        if sides[0] == sides[1]:
+            return sides[0], texts
+        side = [text.startswith(_SIDES[1]) for text in texts]
+        if len(set(side)) > 1:
+            raise ValueError("queries and texts of documents do not go into one request")
+        return sides[side[0]], [text.removeprefix(_SIDES[side[0]]) for text in texts]

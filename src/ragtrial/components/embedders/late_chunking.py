@@ -1,0 +1,49 @@
+"""Late chunking: documents are read whole, or in long windows, and chunks get the mean of their tokens' vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ragtrial.cache.fingerprints import Digest, file_digest
+from ragtrial.components.embedders.base import EMBEDDERS
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+
+@EMBEDDERS.register("late-chunking")
+class LateChunkingEmbedder(SentenceTransformerEmbedder):
+    """A model of the sentence-transformers library that reads whole documents; a chunk's vector is pooled from that.
+
+    So every chunk is seen in its surroundings. The model must take the mean of its tokens' vectors. A document that is
+    longer than the model reads is read in windows that overlap. All chunkings of the same documents share one pass.
+    Questions are embedded as usual. Source: Günther et al. 2024, Late Chunking.
+    """
+
+    reads_documents: ClassVar[bool] = True
+
+    kind: Literal["late-chunking"] = "late-chunking"  # type: ignore[assignment]  # a kind of its own
+    """A model that reads whole documents; the vector of a chunk is the mean of those of its tokens."""
+
+    overlap: Annotated[int, Field(ge=0)] = 64
+    """How many tokens two windows share, of a document that is longer than the model reads."""
+
+    @model_validator(mode="after")
+    def _windows_advance(self) -> Self:
+        if self.max_length is not None and self.overlap * 2 >= self.max_length:
+            raise ValueError(f"overlap is {self.overlap}; it must be less than half of max_length, {self.max_length}.")
+        return self
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        return {**super().fingerprint_parts(digest), "overlap": self.overlap, "pooling": "late chunking"}
+
+    @property
+    def folder(self) -> Path:
+        """Where the model's files are. Raises ModelNotFoundError."""
+        return self._folder
+
+    def token_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """What changes the vectors of tokens, but the text: the same for all overlaps and chunkings."""
+        parts = super().fingerprint_parts(digest)
+        return {name: value for name, value in parts.items() if name != "normalize"}

@@ -1,0 +1,165 @@
+"""Messages to text by an endpoint, in OpenAI's form of chat completions; each reply is kept the moment it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, JsonValue
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.endpoints.embeddings import billed, member, named
+from ragtrial.components.endpoints.options import EndpointOptions, Price
+from ragtrial.errors import EndpointError
+
+
+class ChatOptions(EndpointOptions):
+    """A chat model behind an endpoint in OpenAI's form."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    """How freely the model chooses its words (empty: not sent, as some models take none)."""
+
+    seed: int | None = None
+    """Sent with each request, for endpoints that then repeat their answers."""
+
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The most tokens of a reply (default: the endpoint's; models that think first want `fields:
+    {max_completion_tokens: 2000}`)."""
+
+    fields: dict[str, JsonValue] = Field(default={})
+    """More fields of each request, as the endpoint's own manual names them."""
+
+    output_price: Price | None = None
+    """The price of a million tokens that the model writes (default: that of those that it reads)."""
+
+    def cost(self, replies: Iterable[ChatReply]) -> float | None:
+        """What ``replies`` cost at the prices given; None without a price, or where a reply does not say its tokens."""
+        read = written = 0
+        for reply in replies:
+            if reply.input_tokens is None or reply.output_tokens is None:
+                return None
+            read, written = read + reply.input_tokens, written + reply.output_tokens
+        return self.cost_of(read, written)
+
+    def cost_of(self, read: float, written: float) -> float | None:
+        """What it costs to read and write so many tokens; None without a price."""
+        if self.price is None:
+            return None
+        return (read * self.price + written * (self.price if self.output_price is None else self.output_price)) / 1e6
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message; ``role`` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+ChatRequest = tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """What the model wrote; empty where it refused, or thought until its tokens were used up.
+
+    ``finish`` is why it ended ("stop"; "length" where it was cut), ``model`` the name under which it answered, and
+    tokens are as billed; None where the endpoint does not say.
+    """
+
+    text: str
+    finish: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatReply:
+    """The model's reply to one request, from the endpoint itself. Raises EndpointError."""
+    answer = client.post("chat/completions", _body(options, request))
+    who = named(client)
+    choices = member(answer, "choices", list, who)
+    first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
+    message = first.get("message")
+    text = (message.get("content") or "") if isinstance(message, Mapping) else None
+    if not isinstance(text, str):
+        raise EndpointError(f"{who} answered without a message.")
+    finish, model = first.get("finish_reason"), answer.get("model")
+    return ChatReply(
+        text,
+        finish if isinstance(finish, str) else None,
+        model if isinstance(model, str) else None,
+        billed(answer, "usage", ("prompt_tokens",)),
+        billed(answer, "usage", ("completion_tokens",)),
+    )
+
+
+def _body(options: ChatOptions, request: ChatRequest) -> dict[str, Any]:
+    chosen = {"temperature": options.temperature, "seed": options.seed, "max_tokens": options.max_tokens}
+    return {
+        "model": options.model,
+        "messages": [asdict(message) for message in request],
+        **{name: value for name, value in chosen.items() if value is not None},
+        **options.fields,
+    }
+
+
+class KeptReplies:
+    """Replies by what was asked of whom, in the file ``path``; with None nothing is read or kept.
+
+    Raises WorkspaceError if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        rows = read_rows(path) if path is not None else ()
+        self._replies = {row["key"]: ChatReply(**row["reply"]) for row in rows}
+
+    def get(self, options: ChatOptions, request: ChatRequest) -> ChatReply | None:
+        """The reply to an equal request, None if none is kept."""
+        return self._replies.get(_key(options, request))
+
+    def add(self, options: ChatOptions, request: ChatRequest, reply: ChatReply) -> None:
+        """Keep a reply: it is on the disk when this returns."""
+        key = _key(options, request)
+        if self._path is not None:
+            append_row(self._path, {"key": key, "reply": asdict(reply)})
+        self._replies[key] = reply
+
+
+def _key(options: ChatOptions, request: ChatRequest) -> str:
+    return fingerprint([options.answered_by(), _body(options, request)])
+
+
+def replies(
+    options: ChatOptions,
+    requests: Iterable[ChatRequest],
+    kept: KeptReplies,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Iterator[tuple[ChatRequest, ChatReply]]:
+    """Each different request with its reply: first those that are ``kept``, then the others as they arrive.
+
+    A new reply is kept before it is yielded; the endpoint is asked only for what is missing, and its key needed only
+    then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are in, and
+    ModelNotFoundError if the variable of the key is not set.
+    """
+    missing: list[ChatRequest] = []
+    for request in dict.fromkeys(requests):
+        reply = kept.get(options, request)
+        if reply is None:
+            missing.append(request)
+        else:
+            advance(1)
+            yield request, reply
+    if not missing:
+        return
+    with Client(options) as client:
+        for request, reply in as_they_come(lambda one: chat(client, options, one), missing, options.concurrency):
+            kept.add(options, request, reply)
+            advance(1)
+            yield request, reply

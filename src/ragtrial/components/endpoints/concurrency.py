@@ -1,0 +1,85 @@
+"""Several calls at once, their results in the order in which they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from queue import Queue
+from threading import Thread
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_READY = 2
+"""Calls that are handed out for each worker: it has the next one while the last result is being kept. So many more
+results than there are workers are lost at most if the program is killed."""
+
+
+def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
+    """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
+
+    Items are taken as they are needed. After a failure no call begins; those that are on their way are waited for and
+    yielded, so that nothing that was paid for is lost, and then the first error is raised.
+    """
+    source = iter(items)
+    failure: Exception | None = None
+    pool = _Pool(function, workers)
+    try:
+        while True:
+            if failure is None:
+                pool.hand_out(islice(source, _READY * workers - pool.handed_out))
+            if not pool.handed_out:
+                break
+            item, made, error = pool.result()
+            failure = failure or error
+            for one in made:
+                yield item, one
+    finally:
+        pool.end()
+    if failure is not None:
+        raise failure
+
+
+class _Pool(Generic[T, R]):
+    """Threads that do not keep a program from ending; a queue's item is a list of one, and an empty list the end."""
+
+    def __init__(self, function: Callable[[T], R], workers: int) -> None:
+        self.handed_out = 0
+        self._is_over = False
+        self._function = function
+        self._workers = workers
+        self._started = 0
+        self._tasks: Queue[list[T]] = Queue()
+        self._results: Queue[tuple[T, list[R], Exception | None]] = Queue()
+
+    def hand_out(self, items: Iterable[T]) -> None:
+        for item in items:
+            self._tasks.put([item])
+            self.handed_out += 1
+            if self._started < self._workers:
+                Thread(target=self._work, daemon=True).start()
+                self._started += 1
+
+    def result(self) -> tuple[T, list[R], Exception | None]:
+        """The next to arrive: an item with its one result; or with the error; or with neither if it never began."""
+        found = self._results.get()
+        self.handed_out -= 1
+        return found
+
+    def end(self) -> None:
+        self._is_over = True
+        for _ in range(self._started):
+            self._tasks.put([])
+
+    def _work(self) -> None:
+        while task := self._tasks.get():
+            (item,) = task
+            if self._is_over:
+                self._results.put((item, [], None))
+                continue
+            try:
+                self._results.put((item, [self._function(item)], None))
+            except Exception as error:  # noqa: BLE001 - raised where the results are read
+                self._is_over = True  # before anybody can take the next one
+                self._results.put((item, [], error))

@@ -1,0 +1,119 @@
+"""What a config says of a model behind an endpoint: where it is, how it is asked, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from ragtrial.errors import ModelNotFoundError
+from ragtrial.options import Options
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WRITTEN = re.compile(r"\$\{(" + _NAME.pattern + r")\}")
+
+_VARIABLES = {
+    "api.openai.com": "OPENAI_API_KEY",
+    "api.cohere.com": "CO_API_KEY",
+    "api.voyageai.com": "VOYAGE_API_KEY",
+    "api.jina.ai": "JINA_API_KEY",
+    "api.mistral.ai": "MISTRAL_API_KEY",
+    "api.together.xyz": "TOGETHER_API_KEY",
+    "generativelanguage.googleapis.com": "GEMINI_API_KEY",
+    "openrouter.ai": "OPENROUTER_API_KEY",
+}
+"""The variable in which each provider's own client looks for the key, by host."""
+
+
+def _variable_name(value: object) -> object:
+    """The name of the variable: never what is in it, which neither reports nor caches may see."""
+    written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    name = written.group(1) if written else getattr(value, "variable", "")
+    if not name:
+        raise ValueError("must be an environment variable and nothing else, like ${OPENAI_API_KEY}; no key in a file.")
+    return name
+
+
+def _url(value: str) -> str:
+    try:
+        parts = urlsplit(value.strip())
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise ValueError("must be a URL like https://api.openai.com/v1 or http://localhost:8000/v1.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("must be a URL without user, password, ? or #: a key goes into `api_key`.")
+    return value.strip().rstrip("/")
+
+
+KeyVariable = Annotated[
+    str,
+    BeforeValidator(_variable_name),
+    PlainSerializer(lambda name: f"${{{name}}}", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}),
+]
+"""The name of an environment variable, written ``${NAME}``: the only form in which options know a key."""
+
+EndpointUrl = Annotated[str, AfterValidator(_url)]
+Price = Annotated[float, Field(ge=0)]
+
+
+class EndpointOptions(Options):
+    """A model behind an HTTP endpoint."""
+
+    named_by = ("model",)
+
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name, as the endpoint knows it."""
+
+    base_url: EndpointUrl = "https://api.openai.com/v1"
+    """The URL before `/embeddings`, `/rerank` or `/chat/completions`."""
+
+    api_key: KeyVariable | None = None
+    """The environment variable that holds the key, written `${NAME}` (default: the variable of the provider's own
+    client, such as OPENAI_API_KEY; none for other hosts). The key itself is in no report, log or cache."""
+
+    version: str | None = None
+    """Your version of what answers there: what is kept is used while it stays the same, wherever the endpoint is
+    (default: its base_url)."""
+
+    price: Price | None = None
+    """The price of a million tokens that the model reads, in any currency: plans and reports then show the cost."""
+
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
+    """How many requests are on their way at once."""
+
+    timeout: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds until a request is given up and tried again; a server on a processor of your own may need minutes."""
+
+    retries: Annotated[int, Field(ge=0, le=20)] = 6
+    """How often a request is repeated that met a busy or failing server (429, 5xx, a broken connection)."""
+
+    def answered_by(self) -> dict[str, Any]:
+        """What answers, as JSON values: equal for requests whose answers may stand for one another."""
+        where = {"base_url": self.base_url} if self.version is None else {"version": self.version}
+        return {"model": self.model, **where}
+
+    @property
+    def key_variable(self) -> str | None:
+        """The name of the environment variable that holds the key, None where none is sent."""
+        return self.api_key or _VARIABLES.get(urlsplit(self.base_url).hostname or "")
+
+    def key(self) -> str | None:
+        """The key itself; to be held by a client alone. Raises ModelNotFoundError if its variable is not set."""
+        name = self.key_variable
+        if name is None:
+            return None
+        found = os.environ.get(name, "").strip()
+        if not found:
+            raise ModelNotFoundError(
+                f"the environment variable {name} is not set: it holds the key of {self.base_url}. Set it, or name "
+                "another one with `api_key: ${NAME}`."
+            )
+        if not (found.isascii() and found.isprintable()):
+            raise ModelNotFoundError(f"the environment variable {name} has characters that no key has; set it anew.")
+        return found

@@ -1,0 +1,40 @@
+"""A question and texts to scores by an endpoint, in the form that Cohere, Jina, Voyage, vLLM and Infinity share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.embeddings import billed, in_order, named
+from ragtrial.errors import EndpointError
+from ragtrial.rankings import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class RerankReply:
+    """A score for each text, float32 (texts,), in their order; and how many tokens are billed, if it says so."""
+
+    scores: Floats
+    tokens: int | None
+
+
+def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str = "documents") -> RerankReply:
+    """How well each of ``texts``, under the name ``texts_are``, answers ``question``, as the model scores it.
+
+    Raises EndpointError.
+    """
+    answer = client.post("rerank", {"model": client.options.model, "query": question, texts_are: list(texts)})
+    who = named(client)
+    rows = answer
+    if isinstance(answer, Mapping):
+        rows = answer.get("results", answer.get("data"))  # Voyage's name for it
+    if not isinstance(rows, list):
+        raise EndpointError(f"{who} answered without 'results'.")
+    scores = [row.get("relevance_score", row.get("score")) for row in in_order(rows, len(texts), who)]
+    if not all(isinstance(score, int | float) and np.isfinite(np.float32(score)) for score in scores):
+        raise EndpointError(f"{who} answered with a score that is no finite number.")
+    tokens = billed(answer, "usage", ("total_tokens",))
+    return RerankReply(np.array(scores, dtype=np.float32), tokens)

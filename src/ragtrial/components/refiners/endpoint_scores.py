@@ -1,0 +1,129 @@
+"""Rerankers behind endpoints: the scores of pairs, each paid for once and kept with what was billed for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
+from ragtrial.components.endpoints.rerank import RerankReply, rerank
+from ragtrial.components.refiners.pair_scores import TextPairs
+from ragtrial.errors import EndpointError
+from ragtrial.rankings import Counts, Floats
+
+_SAME_MODEL = 0.02
+"""How far a score made now may be from the kept one, as a share of it or of 1: hosted models vary a little."""
+
+
+class RerankEndpoint(EndpointOptions):
+    """A reranker behind an endpoint: Cohere, Jina, Voyage, vLLM, Infinity, TEI and others."""
+
+    base_url: EndpointUrl
+    """The URL before `/rerank`, like https://api.cohere.com/v2, https://api.jina.ai/v1 or https://api.voyageai.com/v1."""
+
+    search_price: Price | None = None
+    """The price of a thousand searches (a question with up to 100 texts), where it is not tokens that are paid for."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 100
+    """How many texts go into one request with their question, at most."""
+
+    texts_are: Literal["documents", "texts"] = "documents"
+    """The endpoint's name for the texts: documents; or texts, as TEI has it."""
+
+    def cost_of(self, tokens: object, searches: object) -> float | None:
+        """What so many tokens and searches cost; None without a price for what is known."""
+        parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
+        known = [
+            count * price / per for count, price, per in parts if isinstance(count, int | float) and price is not None
+        ]
+        return sum(known) if known else None
+
+
+@dataclass(eq=False)
+class EndpointScores:
+    """What the endpoint scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
+
+    ``tokens`` are billed for all pairs that were asked for, kept ones, too: NaN where the endpoint does not say.
+    """
+
+    endpoint: RerankEndpoint
+    path: Path | None
+    what: str
+    tokens: float = 0.0
+    _client: Client | None = field(default=None, init=False)
+    _is_known: bool = field(default=False, init=False)
+
+    def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
+        """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
+
+        Each answer is kept when it arrives. Raises EndpointError and WorkspaceError.
+        """
+        made = np.empty((len(pairs), 2), dtype=np.float32)
+        wanted, keys = np.arange(len(pairs)), pairs.keys()
+        with nullcontext() if self.path is None else VectorCache(self.path, self.what) as kept:
+            if kept is not None:
+                is_missing = kept.missing(keys)
+                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1, 2)
+                wanted = np.flatnonzero(is_missing)
+                advance(len(pairs) - len(wanted))
+                if len(wanted):
+                    self._refuse_another_model(kept)
+            for batch, reply in self._replies(pairs, wanted):
+                made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
+                if kept is not None:
+                    kept.write(keys[batch], made[batch])
+                    kept.keep_probe(json.dumps(pairs.at(batch[:1])[0]), made[batch[0]])
+                advance(len(batch))
+        self.tokens += float(made[:, 1].sum())
+        return made[:, 0]
+
+    def _asked(self) -> Client:
+        if self._client is None:
+            self._client = Client(self.endpoint)
+        return self._client
+
+    def _replies(self, pairs: TextPairs, wanted: Counts) -> Iterator[tuple[Counts, RerankReply]]:
+        """The positions of some pairs of one question, and what was answered to them, as they arrive."""
+        if not len(wanted):
+            return
+        client, size = self._asked(), self.endpoint.batch_size
+        of_question = np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1)
+        batches = (one[start : start + size] for one in of_question for start in range(0, len(one), size))
+
+        def ask(batch: Counts) -> RerankReply:
+            asked = pairs.at(batch)
+            return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
+
+        yield from as_they_come(ask, batches, self.endpoint.concurrency)
+
+    def _refuse_another_model(self, kept: VectorCache) -> None:
+        """Raise EndpointError if the model is not the one whose scores are kept: two must not mix."""
+        probe = None if self._is_known else kept.probe()
+        self._is_known = True
+        if probe is None:
+            return
+        (question, text), before = json.loads(probe[0]), float(probe[1][0])
+        now = float(rerank(self._asked(), question, [text], self.endpoint.texts_are).scores[0])
+        if abs(now - before) > _SAME_MODEL * max(1.0, abs(before)):
+            raise EndpointError(
+                f"the reranker {self.endpoint.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
+                f"and a text to which it gave {before:.4f} before; scores of two models cannot be compared. If the "
+                "model has changed, give it another `version:`."
+            )
+
+
+def _shares(reply: RerankReply, lengths: Counts) -> Floats:
+    """The tokens that were billed, spread over the texts by their lengths; NaN where nothing is said of them."""
+    if reply.tokens is None:
+        return np.full(len(lengths), np.nan, dtype=np.float32)
+    return np.asarray(reply.tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)

@@ -1,0 +1,68 @@
+"""Other wordings of a question, and answers to it, written by a chat model behind an endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatReply, ChatRequest
+from ragtrial.records import Question, Written
+
+PLACE = "{query}"
+
+PROMPTS = {
+    "rewrites": (
+        "Write three other wordings of the search query below, as other people would ask for the same thing. Keep its "
+        "language and its names. Answer with the three queries alone, one a line.\n\nQuery: {query}"
+    ),
+    "answer": (
+        "Write a short passage, as it might be in a document, that answers the question below. Write it in the "
+        "language of the question. Answer with the passage alone; if you do not know the answer, invent a likely one."
+        "\n\nQuestion: {query}"
+    ),
+}
+"""Prompts by name. The second is that of Gao et al. 2023 (HyDE, https://aclanthology.org/2023.acl-long.99) in other
+words: what is searched for is what an answer looks like."""
+
+_MARK = re.compile(r"^\s*(?:[-*\N{BULLET}]|\d{1,2}[.):])\s+")
+_QUOTES = "\"'`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+@dataclass(frozen=True)
+class WordingWriter:
+    """A chat model with a prompt; ``by_line`` takes each line of a reply as a wording of its own."""
+
+    endpoint: ChatOptions
+    prompt: str
+    by_line: bool
+
+    @property
+    def key(self) -> str:
+        """Equal for writers whose replies may stand for one another."""
+        one = self.endpoint
+        asked = [one.temperature, one.seed, one.max_tokens, one.fields, PROMPTS.get(self.prompt, self.prompt)]
+        return fingerprint([one.answered_by(), asked])
+
+    def request(self, question: Question) -> ChatRequest:
+        """What the model is asked for ``question``."""
+        return (ChatMessage("user", PROMPTS.get(self.prompt, self.prompt).replace(PLACE, question.text)),)
+
+    def written(self, reply: ChatReply) -> Written:
+        """``reply`` as a question keeps it."""
+        return Written(self.key, reply.text, reply.input_tokens, reply.output_tokens)
+
+    def replies(self, question: Question) -> list[Written]:
+        """What this writer has written for ``question``: one reply, or none yet."""
+        return [one for one in question.written if one.by == self.key]
+
+    def texts(self, question: Question) -> Sequence[str]:
+        """The wordings that are in its reply, without numbers, bullets and quotation marks around them."""
+        return [text for reply in self.replies(question) for text in self._texts(reply.text)]
+
+    def _texts(self, reply: str) -> Sequence[str]:
+        if not self.by_line:
+            return [reply.strip()] if reply.strip() else []
+        lines = (_MARK.sub("", line).strip().strip(_QUOTES).strip() for line in reply.splitlines())
+        return [line for line in lines if line]

@@ -1,0 +1,133 @@
+"""Token vectors on disk, and exact MaxSim over all of them, block by block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.cache.arrays import read_array, write_array, write_rows
+from ragtrial.components.token_vectors.cache import TokenVectors
+from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
+
+VERSION = 1
+"""Part of the fingerprint of every index: raise it whenever the same vectors would be kept otherwise."""
+
+_TILE = 4_000_000  # similarities of tokens that are held at once
+_CELLS = 16_000_000  # scores of chunks that are held at once
+_QUERIES = 64  # that are compared together
+_ROUNDINGS = 8  # of a similarity besides those of its sum
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+class TokenIndex:
+    """The vectors of the tokens of all chunks, mapped from files.
+
+    ``order`` is the place of each chunk among those of equal score, shape (chunks,). Files: ``vectors.npy`` (float32,
+    (tokens, width)), one chunk after another, ``bounds.npy`` (int64, chunks + 1), and ``about.json`` (the length of
+    the longest vector). Raises ValueError for files that do not fit together.
+    """
+
+    def __init__(self, folder: Path, order: Counts) -> None:
+        self._order = order
+        self._vectors: Floats = read_array(folder / "vectors.npy")
+        self._bounds: Counts = read_array(folder / "bounds.npy")
+        self._longest = float(json.loads((folder / "about.json").read_text(encoding="utf-8"))["longest"])
+        if len(self._bounds) != len(order) + 1 or int(self._bounds[-1]) != len(self._vectors):
+            raise ValueError("the vectors do not fit together")
+        self._filled: Counts = np.flatnonzero(np.diff(self._bounds))
+
+    @property
+    def tokens(self) -> int:
+        """How many vectors there are."""
+        return len(self._vectors)
+
+    @classmethod
+    def write(cls, folder: Path, blocks: Iterable[Sequence[TokenVectors]], tokens: Counts, width: int) -> None:
+        """Put the vectors of chunks, in the order of these, into ``folder``.
+
+        ``tokens``, shape (chunks,), is how many each has, ``width`` how long one is.
+        """
+        longest = 0.0
+
+        def rows() -> Iterator[Floats]:
+            nonlocal longest
+            for block in blocks:
+                for one in block:
+                    longest = max(longest, float(np.linalg.norm(one.vectors, axis=1).max(initial=0)))
+                    yield one.vectors
+
+        write_rows(folder / "vectors.npy", rows(), (int(tokens.sum()), width))
+        write_array(folder / "bounds.npy", np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64))
+        (folder / "about.json").write_text(json.dumps({"longest": longest}), encoding="utf-8")
+
+    def search(self, queries: Sequence[TokenVectors], depth: int, *, is_mean: bool) -> Rankings:
+        """For each query at most ``depth`` chunks, best first; equal scores by ``order``.
+
+        Every chunk is compared, in float32; the best, and all that rounding may have hidden among the others, are
+        compared again by ``maxsim``, so that a score depends on nothing but the query and the chunk. A chunk without
+        any token is not found, and a query without any finds nothing. ``is_mean`` divides scores by the number of the
+        query's tokens.
+        """
+        made = unfilled(len(queries), min(depth, len(self._filled)))
+        if not made.depth:
+            return made
+        asked = [row for row, query in enumerate(queries) if len(query)]
+        size = max(1, min(_QUERIES, _CELLS // len(self._filled)))
+        for start in range(0, len(asked), size):
+            rows = asked[start : start + size]
+            for row, near in zip(rows, self._near([queries[row] for row in rows]), strict=True):
+                codes = self._candidates(near, queries[row], made.depth)
+                exact = [maxsim(queries[row], self._of_chunk(code), is_mean=is_mean) for code in codes.tolist()]
+                scores = np.array(exact, dtype=np.float32)
+                order = np.lexsort((self._order[codes], -scores))[: made.depth]
+                made.codes[row, : len(order)], made.scores[row, : len(order)] = codes[order], scores[order]
+        return made
+
+    def _of_chunk(self, code: int) -> Floats:
+        return self._vectors[self._bounds[code] : self._bounds[code + 1]]
+
+    def _candidates(self, near: Floats, query: TokenVectors, depth: int) -> Codes:
+        """The chunks that may be among the best ``depth``, by approximate scores of those that have tokens."""
+        sizes = np.linalg.norm(query.vectors.astype(np.float64), axis=1)
+        slack = (self._vectors.shape[1] + _ROUNDINGS) * _EPSILON * float(sizes.sum()) * self._longest
+        slack += len(query) * _EPSILON * float(np.abs(near).max(initial=0))  # of the sum over the query's tokens
+        floor = np.partition(near, -depth)[-depth] - 2 * slack
+        found: Codes = self._filled[~(near < floor)].astype(np.int32)
+        return found
+
+    def _near(self, queries: Sequence[TokenVectors]) -> Floats:
+        """Approximate scores, (queries, chunks with tokens): sums over a query's tokens of the best similarity."""
+        asked = np.concatenate([query.vectors for query in queries])
+        edges = np.cumsum([0, *(len(query) for query in queries)])[:-1]
+        near = np.empty((len(queries), len(self._filled)), dtype=np.float32)
+        bounds, rows = self._bounds, max(1, _TILE // max(1, len(asked)))
+        first = 0
+        while first < len(self._filled):
+            begin = int(bounds[self._filled[first]])
+            # As many chunks as fit, but at least one.
+            last = int(np.searchsorted(bounds[self._filled + 1], begin + rows, side="right"))
+            chosen = self._filled[first : max(last, first + 1)]
+            block = self._vectors[begin : int(bounds[chosen[-1] + 1])]
+            best = np.maximum.reduceat(asked @ block.T, (bounds[chosen] - begin).astype(np.intp), axis=1)
+            near[:, first : first + len(chosen)] = np.add.reduceat(best, edges, axis=0)
+            first += len(chosen)
+        return near
+
+
+def maxsim(query: TokenVectors, vectors: Floats, *, is_mean: bool) -> float:
+    """The sum over the query's tokens of the largest inner product with any of ``vectors``, at least one; in float64.
+
+    Source: Khattab & Zaharia 2020, ColBERT, section 3.3. ``is_mean`` divides it by the number of the query's tokens.
+    """
+    best = similarities(query, vectors).max(axis=1)
+    return float(best.mean() if is_mean else best.sum())
+
+
+def similarities(query: TokenVectors, vectors: Floats) -> npt.NDArray[np.float64]:
+    """The inner product of each token of the query, in rows, with each of ``vectors``."""
+    product: npt.NDArray[np.float64] = query.vectors.astype(np.float64) @ vectors.astype(np.float64).T
+    return product

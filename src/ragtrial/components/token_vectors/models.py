@@ -1,0 +1,273 @@
+"""Sparse and late-interaction models of the sentence-transformers library: options, what their files say, encoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, fingerprint
+from ragtrial.components.embedders.model_files import find_model, model_fingerprint
+from ragtrial.components.embedders.sentence_transformer import without_bars
+from ragtrial.components.retrievers.base import Ranker, RetrieverContext
+from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEncoder, TokenVectors, checked
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.options import ModelName
+from ragtrial.records import Question
+
+Form = Literal["sparse", "late"]
+
+_NO_LENGTH = 1_000_000
+"""Tokenizers without a limit declare a huge one."""
+
+_OWN_TYPES = {"sparse": ("SparseEncoder",), "late": ("MultiVectorEncoder", "ColBERT")}
+_OWN_MODULES = {
+    "sparse": ("SpladePooling", "SparseStaticEmbedding", "SparseAutoEncoder"),
+    "late": ("MultiVectorMask", "ColBERT"),
+}
+_OWN_ARCHITECTURES = {"sparse": ("ForMaskedLM",), "late": ("HF_ColBERT",)}
+_CALLED = {"sparse": "a sparse encoder, such as SPLADE", "late": "a late-interaction model, such as ColBERT"}
+
+
+class TokenModel(Ranker):
+    """The options of a model that gives a text several vectors or weights."""
+
+    named_by = ("model",)
+
+    inputs_are: ClassVar[str] = "model"
+
+    form: ClassVar[Form]
+
+    model: ModelName
+    """The model's name on the hub, or the path of a local folder."""
+
+    revision: str | None = None
+    """A branch, tag or commit of the hub's repository."""
+
+    device: str | None = None
+    """cpu, cuda, mps, ... (default: the best that is there)."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    """How many texts the model gets at once; affects speed and memory, and at most the last bits of scores."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a text are read at most (default: what the model declares)."""
+
+    def identity(self) -> dict[str, Any]:
+        """Without what changes no score but in its last bits."""
+        return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
+
+    def inputs(self, digest: Digest) -> Any:
+        """All that changes what the model makes of a text."""
+        return {"files": model_fingerprint(self.folder, digest), "max_length": self.length, "precision": self.precision}
+
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
+        """Raises ModelNotFoundError, and ConfigError for a model of another kind."""
+        if (why := wrong_kind(self.folder, self.form)) is not None:
+            raise ConfigError(
+                f"{context.setting}: the model {self.model!r} cannot be used here: {why}. `model:` takes "
+                f"{_CALLED[self.form]}."
+            )
+        least, most = self._special_tokens + 1, self._most_length
+        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
+            raise ConfigError(
+                f"{context.setting}: max_length is {self.max_length}; it must be from {least} (with special tokens) "
+                f"to {most or 'any number'} for the model {self.model!r}."
+            )
+
+    @property
+    def folder(self) -> Path:
+        """Where the model's files are. Raises ModelNotFoundError."""
+        return find_model(self.model, self.revision)
+
+    @property
+    def length(self) -> int | None:
+        """How many tokens of a document are read; None if the files do not say."""
+        declared = _file(self.folder, "sentence_bert_config.json")
+        own = _file(self.folder, "config_sentence_transformers.json")
+        lengths = (
+            declared.get("document_length"), own.get("document_length"),
+            _file(self.folder, "artifact.metadata").get("doc_maxlen"), declared.get("max_seq_length"),
+            _file(self.folder, "tokenizer_config.json").get("model_max_length"), self._most_length,
+        )  # fmt: skip
+        if self.max_length is not None:
+            return self.max_length
+        return next((int(one) for one in lengths if one and one < _NO_LENGTH), None)
+
+    @property
+    def _most_length(self) -> int | None:
+        length = _file(self.folder, "config.json").get("max_position_embeddings")
+        return int(length) if length and length > 0 else None
+
+    @property
+    def _special_tokens(self) -> int:
+        tokenizer = self.tokenizer()
+        return tokenizer.special_tokens if tokenizer else 0
+
+    @property
+    def document_prompt(self) -> str:
+        """What the model puts before every document by itself."""
+        prompts = _file(self.folder, "config_sentence_transformers.json").get("prompts") or {}
+        return str(prompts.get("document") or "")
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer; None if it has none that can be had."""
+        found = sorted(self.folder.rglob("tokenizer.json"), key=lambda path: (len(path.parts), path))
+        return Tokenizer(found[0]) if found else None
+
+    def encoder(self, context: RetrieverContext, *, is_fresh: bool | None = None) -> TokenEncoder:
+        """The model, with all that was kept of it; with nothing of it where ``is_fresh`` (default: the context's)."""
+        path: Path | None = None
+        if not (context.is_fresh if is_fresh is None else is_fresh):
+            name = fingerprint(["tokens", self.form, self.inputs(context.digest)])
+            path = context.growing("tokens", name).with_suffix(".sqlite")
+        load = load_sparse if self.form == "sparse" else load_late
+        ready = partial(load, self.folder, self.device, self.precision, self.max_length)
+        return TokenEncoder(ready, self.batch_size, path, f"{self.kind} model={self.model}")
+
+    def mean_over_tokens(self) -> bool:
+        """Whether a score is divided by the number of the question's tokens."""
+        return bool(self.similarity() == "meanmaxsim")
+
+    def similarity(self) -> str | None:
+        """The similarity that the model declares for itself."""
+        named = _file(self.folder, "config_sentence_transformers.json").get("similarity_fn_name")
+        return str(named) if named else None
+
+
+def wrong_kind(folder: Path, form: Form) -> str | None:
+    """Why the model in ``folder`` is not of this ``form``, by its files; None where it is.
+
+    An embedding model would be loaded all the same, with a last layer of random weights.
+    """
+    named = _file(folder, "config_sentence_transformers.json").get("model_type")
+    modules = [str(one.get("type", "")).rpartition(".")[2] for one in _list(folder, "modules.json")]
+    config = _file(folder, "config.json")
+    architecture = str(next(iter(config.get("architectures") or ()), ""))
+    if named in _OWN_TYPES[form]:
+        return None
+    if named is None and any(module in _OWN_MODULES[form] for module in (*modules, *_routed(folder))):
+        return None
+    if named is None and not modules:
+        if architecture.endswith(_OWN_ARCHITECTURES[form]):
+            return None
+        return f"it is a {architecture or 'model of an unknown kind'}"
+    called = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a sparse encoder"}
+    called |= {"MultiVectorEncoder": "a late-interaction model", "ColBERT": "a late-interaction model"}
+    return f"it is {called.get(str(named), f'a {named}' if named else 'an embedding model')}"
+
+
+def has_words(folder: Path) -> bool:
+    """Whether the dimensions of a sparse model are the tokens of its vocabulary."""
+    return not any(str(one.get("type", "")).endswith("SparseAutoEncoder") for one in _list(folder, "modules.json"))
+
+
+def _routed(folder: Path) -> Iterator[str]:
+    """The modules of a model that reads questions and documents by different ones."""
+    for name in _file(folder, "router_config.json").get("types", {}).values():
+        yield str(name).rpartition(".")[2]
+
+
+def load_sparse(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
+    """A sparse encoder, ready. Raises RunError."""
+    from sentence_transformers import SparseEncoder
+
+    model = _loaded(SparseEncoder, folder, device, precision)
+    similarity = model.similarity_fn_name
+    if similarity not in ("dot", "cosine"):
+        raise RunError(f"the model in {folder} compares by {similarity}; sparse retrieval takes dot or cosine.")
+    if max_length is not None:
+        model.max_seq_length = max_length
+
+    def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
+        encode = model.encode_query if task == "query" else model.encode_document
+        dense = encode(list(texts), batch_size=len(texts), show_progress_bar=False, convert_to_sparse_tensor=False)
+        rows = dense.float().cpu().numpy()
+        if similarity == "cosine":
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows = rows / np.where(lengths > 0, lengths, 1)
+        terms = [np.flatnonzero(row) for row in rows]  # NaN is not zero
+        pairs = zip(rows, terms, strict=True)
+        return [TokenVectors(ids.astype(np.int32), row[ids].astype(np.float32)[:, np.newaxis]) for row, ids in pairs]
+
+    return _careful(made_of, folder)
+
+
+def load_late(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
+    """A late-interaction model, ready. Raises RunError."""
+    from sentence_transformers import MultiVectorEncoder
+
+    model = _loaded(MultiVectorEncoder, folder, device, precision)
+    if max_length is not None:
+        model[0].document_length = max_length
+
+    def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
+        encode = model.encode_query if task == "query" else model.encode_document
+        raw = encode(list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None)
+        return [_tokens_of(one) for one in raw]
+
+    return _careful(made_of, folder)
+
+
+def _tokens_of(raw: dict[str, Any]) -> TokenVectors:
+    """The vectors that are compared, and their tokens; these are unknown (-1) where a model has merged vectors."""
+    is_compared = raw["attention_mask"].bool().cpu()
+    vectors = raw["token_embeddings"].float().cpu()[is_compared].numpy()
+    ids = raw.get("input_ids")
+    if ids is None or ids.shape != is_compared.shape:
+        return TokenVectors(np.full(len(vectors), -1, dtype=np.int32), vectors)
+    return TokenVectors(ids.cpu()[is_compared].numpy().astype(np.int32), vectors)
+
+
+def _loaded(kind: Any, folder: Path, device: str | None, precision: str) -> Any:
+    import torch
+
+    try:
+        with without_bars():
+            return kind(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
+    except Exception as error:
+        raise RunError(f"the model in {folder} cannot be loaded: {error}") from error
+
+
+def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folder: Path) -> EncodeTokens:
+    """``made_of`` with whatever goes wrong in it said in a sentence."""
+
+    def encode(texts: Sequence[str], task: Task) -> list[TokenVectors]:
+        try:
+            made = made_of(texts, task)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise RunError(f"the model in {folder} failed on a batch of {len(texts)} texts: {error}") from error
+        if (why := checked(made, texts)) is not None:
+            raise RunError(f"the model in {folder} returned {why}.")
+        return made
+
+    return encode
+
+
+def _file(folder: Path, name: str) -> dict[str, Any]:
+    """What a file of the model says; nothing if it is not there or says no mapping."""
+    found = _json(folder / name)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(folder: Path, name: str) -> list[dict[str, Any]]:
+    found = _json(folder / name)
+    return found if isinstance(found, list) else []
+
+
+def _json(path: Path) -> Any:
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}. Fetch the model again.") from error

@@ -1,0 +1,65 @@
+"""What is wrong with a search beside the rest of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragtrial.config.metric_choice import choose_metrics
+from ragtrial.config.models import ExperimentConfig, scored
+from ragtrial.config.search_options import LIMITS, SearchOptions, context_limit
+from ragtrial.config.sweep import PlacedFault
+from ragtrial.errors import did_you_mean, listed
+
+
+def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
+    """The faults of a search, each with its place; nothing without one."""
+    search = config.search
+    if search is None:
+        return
+    if config.sweep is None or not config.sweep.matrix:
+        yield (
+            ("search",),
+            "search has no axes to search along; name some in sweep.matrix, like {chunker.size: [128, 256]}.",
+        )
+    elif config.sweep.sample is not None:
+        yield ("sweep", "sample"), "sweep.sample has no effect with a search; say search.settings instead."
+    if search.is_adaptive and search.held_out is None:
+        yield (
+            ("search", "method"),
+            (
+                f"search.method is {search.method}, which looks at the labels while it searches, so that the verdict "
+                "needs other queries: set search.held_out, like 0.3, or method: random."
+            ),
+        )
+    if search.group_by and not isinstance(search.held_out, float):
+        yield ("search", "group_by"), "search.group_by has no effect without a share in search.held_out; set one."
+    if search.baseline is not None and search.baseline not in (known := list(scored(config))):
+        near = did_you_mean(search.baseline, known)
+        yield (
+            ("search", "baseline"),
+            f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
+        )
+    yield from _limit_faults(config, search)
+
+
+def _limit_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[PlacedFault]:
+    cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
+    for name in search.within:
+        where = ("search", "within", name)
+        context = context_limit(name)
+        if context is None and name not in LIMITS:
+            known = [*LIMITS, *(f"tokens@{k}" for k in cutoffs)]
+            yield (
+                where,
+                f"search.within has {name!r}.{did_you_mean(name, known)} It must be one of {listed(known, 20)}.",
+            )
+        elif context and context[1] not in cutoffs:
+            yield (
+                where,
+                (
+                    f"search.within.{name}: no metric is cut at {context[1]}, so that the text of so many hits is not "
+                    f"counted; take one of {listed(map(str, cutoffs))}, or add that k to evaluators."
+                ),
+            )
+        if name.startswith("latency.") and config.latency is False:
+            yield where, f"search.within.{name} needs the latency, and latency is false; leave that out."

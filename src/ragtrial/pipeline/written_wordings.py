@@ -1,0 +1,111 @@
+"""What chat models write for questions, before these are asked: each reply is paid for once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.endpoints.chat import ChatReply, ChatRequest, KeptReplies, replies
+from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.wording_writer import WordingWriter
+from ragtrial.config.settings import Setting
+from ragtrial.errors import RagtrialError, without_frames
+from ragtrial.pipeline.dry_run import PlannedStage
+from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
+from ragtrial.pipeline.stage import Amount
+from ragtrial.progress import stage
+from ragtrial.records import Question
+
+_KIND = "answers"
+_TOKENS_WRITTEN = 80
+"""Of a reply, about, before any has been seen."""
+
+
+@dataclass(frozen=True)
+class WrittenWordings:
+    """Questions with what was written for them.
+
+    ``failures`` are of the writers that could not be asked, by their key; ``planned`` is what there is to ask.
+    """
+
+    questions: Sequence[Question]
+    failures: Mapping[str, Exception] = field(default_factory=dict)
+    planned: Sequence[PlannedStage] = ()
+
+
+def write_wordings(
+    settings: Sequence[Setting], questions: Sequence[Question], resources: Resources, *, asks: bool = True
+) -> WrittenWordings:
+    """``questions`` with the replies of all that writes wordings for ``settings``.
+
+    Kept replies are taken; the others are asked for, unless ``asks`` is false. What arrived is kept when one fails.
+    """
+    users: dict[str, list[str]] = {}
+    writers: dict[str, WordingWriter] = {}
+    for setting in settings:
+        for one in setting.tree():
+            writer = one.retriever.writer if isinstance(one.retriever, Refiner) else None
+            if writer is not None:
+                writers.setdefault(writer.key, writer)
+                users.setdefault(writer.key, []).append(setting.name)
+    failures, planned = dict[str, Exception](), list[PlannedStage]()
+    for key, writer in writers.items():
+        writing = _Writing(writer, questions, resources)
+        if asks:
+            try:
+                writing.ask()
+            except RagtrialError as error:
+                failures[key] = without_frames(error)
+        planned.append(writing.planned(tuple(dict.fromkeys(users[key]))))
+        questions = writing.answered()
+    return WrittenWordings(questions, failures, planned)
+
+
+@dataclass
+class _Writing:
+    """One writer and its questions."""
+
+    writer: WordingWriter
+    questions: Sequence[Question]
+    resources: Resources
+
+    def __post_init__(self) -> None:
+        self._name = fingerprint(["chat", self.writer.endpoint.answered_by()])
+        self._requests = [self.writer.request(question) for question in self.questions]
+
+    @cached_property
+    def _kept(self) -> KeptReplies:
+        self.resources.workspace.mark(_KIND, self._name)
+        return KeptReplies(self.resources.workspace.path(_KIND, self._name).with_suffix(".jsonl"))
+
+    def _reply(self, request: ChatRequest) -> ChatReply | None:
+        return self._kept.get(self.writer.endpoint, request)
+
+    def ask(self) -> None:
+        """Ask for the replies that are missing. Raises EndpointError, ModelNotFoundError and WorkspaceError."""
+        endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
+        with stage(self.resources.progress, f"wordings ({endpoint.model})", len(requests), "queries") as progress:
+            for _ in replies(endpoint, requests, self._kept, progress.advance):
+                pass  # each is kept
+
+    def answered(self) -> list[Question]:
+        """The questions with the replies that are there."""
+        found = []
+        for question, request in zip(self.questions, self._requests, strict=True):
+            reply = self._reply(request)
+            written = () if reply is None else (self.writer.written(reply),)
+            found.append(replace(question, written=(*question.written, *written)))
+        return found
+
+    def planned(self, settings: tuple[str, ...]) -> PlannedStage:
+        """What there is to ask, as a plan has it."""
+        endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
+        missing = [request for request in requests if self._reply(request) is None]
+        read = sum(len(message.content) for request in missing for message in request) / CHARACTERS_PER_TOKEN
+        cost = endpoint.cost_of(read, _TOKENS_WRITTEN * len(missing)) if missing else None
+        why = f"replies that are kept: {len(requests) - len(missing):,}" if missing else ""
+        amount = Amount(len(requests), "questions", len(missing), seconds=None if missing else 0.0, cost=cost)
+        to_do = ((_KIND, self._name),) if missing else ()
+        return PlannedStage("wordings", endpoint.model, settings, why, amount, to_do)

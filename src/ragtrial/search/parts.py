@@ -1,0 +1,148 @@
+"""What a search comes to; search.json beside report.json, and a part of what ``ragtrial run --json`` prints."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.report.schema import Part
+
+
+class TrialPart(Part):
+    """A setting that was tried, in the order of trying."""
+
+    setting: str
+    is_given: bool
+    """Whether it is in the config, and was not chosen by the search."""
+
+    queries: int
+    """On how many of the queries to search by; of those tried on few only, the score is of these."""
+
+    score: float | None
+    """The mean of the primary metric on these."""
+
+    held_out: float | None
+    """Its mean on the queries that are held out; null where none are, or where it was not tried on them."""
+
+    best: float | None
+    """The highest score so far of a setting within the limits, on all queries to search by."""
+
+    costs: dict[str, float | None]
+    """What the search limits, as measured; null where that is not known."""
+
+    is_within: bool
+    seconds: float
+    """Since the search began, when it was scored."""
+
+
+class ScorePart(Part):
+    """What may be expected of the winner on new queries."""
+
+    mean: float
+    ci: tuple[float, float] | None
+    """95% interval; null where there are too few queries."""
+
+    n: int
+
+
+class WinnerPart(Part):
+    """The best setting within the limits, by the queries to search by."""
+
+    setting: str
+    searched: float
+    """Its mean on the queries that it was chosen by."""
+
+    expected: ScorePart | None
+    """On new queries: its mean on those that are held out or, without any, corrected for the choice."""
+
+    optimism: float | None
+    """``searched`` less the mean of ``expected``."""
+
+
+class FinalistPart(Part):
+    """One of the best, by the queries to search by."""
+
+    setting: str
+    searched: float
+    judged: float | None
+    """Its mean on the queries that decide: those that are held out, or all."""
+
+
+class ParetoPart(Part):
+    """A setting in the table of quality and costs."""
+
+    setting: str
+    mean: float | None
+    latency: float | None
+    """Seconds per query, the median."""
+
+    context: float | None
+    """Tokens, or where these are not known characters, of the first hits down to the cutoff of the metric."""
+
+    index: int | None
+    """Bytes of its index."""
+
+    beaten_by: str | None
+    """A setting that costs no more in anything, and is shown to be better; or costs less in something, and is shown to
+    be no worse than the margin. Null: no such setting is known."""
+
+
+class ImportancePart(Part):
+    """How much an axis moves the score: the difference between two of its levels that is largest."""
+
+    axis: str
+    level: JsonValue
+    """The better level: a value, or ``[lowest, highest]`` of a third of the values."""
+
+    reference: JsonValue
+    difference: float
+    ci: tuple[float, float] | None
+    """Simultaneous for all pairs of levels of all axes; null where too few queries differ."""
+
+
+class SearchResult(Part):
+    """How the search went, and what may be said of its winner."""
+
+    method: str
+    seed: int
+    metric: str
+    settings: int
+    """How many were tried, beside those that are in the config."""
+
+    possible: int | None
+    """How many settings the axes have; null for a continuous axis, or very many."""
+
+    refused: list[str]
+    """Why combinations were left out that the config refuses, a few of the reasons."""
+
+    ended: str
+    """Why no other setting was tried."""
+
+    searched: int
+    """Queries to search by."""
+
+    held_out: int
+    baseline: str
+    winner: WinnerPart | None
+    """Null where no setting meets the limits."""
+
+    verdict: ComparisonPart | None
+    """The winner against the baseline, on the queries that decide; null where it is the baseline."""
+
+    compared_with: int
+    """How many comparisons with the baseline the verdict is corrected for."""
+
+    finalists: list[FinalistPart]
+    between_finalists: list[ComparisonPart]
+    """Their comparisons with one another. Nothing is claimed of them unless the winner is shown to differ from the
+    baseline: so the claims of verdict and finalists together are wrong in at most 5% of searches."""
+
+    pareto: list[ParetoPart]
+    """Best first, on the queries that decide; a family of its own."""
+
+    importance: list[ImportancePart]
+    """Most important axis first; empty where too few settings were tried. All else is taken to add up."""
+
+    trials: list[TrialPart]
+    sentences: list[str]
+    """The result in words, the next step last."""

@@ -1,0 +1,62 @@
+"""A search in words: the winner, what it may be expected to score, the verdict, and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragtrial.errors import counted, listed
+from ragtrial.search.parts import SearchResult
+
+
+def sentences_of(found: SearchResult) -> Iterator[str]:
+    """The result first, one next step last."""
+    winner = found.winner
+    if winner is None:
+        yield f"No setting meets the limits of search.within, of {counted(len(found.trials), 'setting')} tried."
+        yield "Next: raise the limits, or search along axes that lower the costs."
+        return
+    yield f"Best: {winner.setting} ({found.metric} {winner.searched:.3f} on the questions that chose it)."
+    if winner.expected is not None:
+        expected = winner.expected
+        interval = f" (95% interval {expected.ci[0]:.3f} to {expected.ci[1]:.3f})" if expected.ci else ""
+        on = f"On {found.held_out} held-out questions: " if found.held_out else "On new questions expect about "
+        yield f"{on}{expected.mean:.3f}{interval}."
+    yield from _verdict(found, winner.setting)
+
+
+def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
+    verdict = found.verdict
+    if verdict is None:
+        yield f"No setting scored higher than {found.baseline}, the config as it is."
+        yield "Next: search along other axes, or keep the config."
+        return
+    corrected = "" if found.held_out else f", corrected for {counted(found.compared_with, 'comparison')}"
+    change = "" if verdict.difference is None else f" ({verdict.difference:+.3f}"
+    if verdict.ci is not None:
+        change += f", 95% interval {verdict.ci[0]:+.3f} to {verdict.ci[1]:+.3f}{corrected}"
+    change += ")" if change else ""
+    if verdict.verdict == "better":
+        yield f"It is clearly better than {found.baseline}{change}."
+        near = [one.setting for one in found.finalists if one.setting != winner and _is_open(found, one.setting)]
+        if near:
+            yield f"Not distinguishable from it: {listed(near)}; take the cheapest."
+        yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
+        return
+    if verdict.verdict in ("worse", "worse within the margin"):
+        yield f"It is clearly worse than {found.baseline}{change}: what made it the best was chance."
+        yield "Next: keep the config as it is."
+        return
+    yield f"It is not clearly better than {found.baseline}{change}."
+    if verdict.queries_needed is not None and verdict.queries_needed > verdict.n:
+        yield f"Next: label about {verdict.queries_needed - verdict.n:,} more questions, or keep the config as it is."
+    else:
+        yield "Next: keep the config as it is, or take the winner if it is cheaper."
+
+
+def _is_open(found: SearchResult, name: str) -> bool:
+    """Whether a finalist is not shown to be worse than the winner."""
+    winner = found.winner.setting if found.winner else ""
+    for part in found.between_finalists:
+        if {part.setting, part.baseline} == {winner, name}:
+            return part.verdict not in ("better", "worse")
+    return True

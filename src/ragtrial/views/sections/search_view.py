@@ -1,0 +1,183 @@
+"""What a search found: its winner and finalists, what each axis does, quality against cost, and every setting tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ragtrial.comparison.figures import signed
+from ragtrial.errors import PlotError, counted
+from ragtrial.views.plots.style import NEUTRAL, PALE, new_figure
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.sections.effects_view import level_text
+from ragtrial.views.table import Table, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ragtrial.search.parts import SearchResult
+
+_MOST_ROWS = 10
+"""Rows of a table in the terminal, unless everything is asked for."""
+
+
+class SearchView(View["SearchResult"]):
+    """The search behind a report; nothing for one whose settings were all in the config, or beside other reports."""
+
+    name, order = "search", 5
+    help = "Result of the search for the best setting."
+    is_on_page = True
+
+    def compute(self, given: AnalysisInput) -> SearchResult | None:
+        from ragtrial.search.searched import load_result
+
+        first = given.contest.contenders[0].report
+        return load_result(first) if len(given.contest.report_names) == 1 else None
+
+    def blocks(self, part: SearchResult | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        if part is None:
+            yield "\nNo search: all settings of this report were in its config."
+            return
+        yield from part.sentences
+        yield from search_tables(part, everything=everything).values()
+        yield f"\n{budget_line(part)}"
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        if part is None:
+            return None
+        tables = list(search_tables(part, everything=True).items())
+        return PageSection("Search", tables, [*part.sentences, budget_line(part), *part.refused])
+
+
+def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str, Table]:
+    """The tables by their captions; without ``everything`` the first rows of long ones."""
+    return {
+        "Finalists": finalist_table(found),
+        "Differences between finalists": between_table(found),
+        "Effect of each axis": importance_table(found),
+        "Quality and costs: settings that none is shown to beat": _first(pareto_table(found), everything=everything),
+        "Settings in the order of trying": _first(trial_table(found), everything=everything),
+    }
+
+
+def finalist_table(found: SearchResult) -> Table:
+    """One row per finalist: what it scored on the queries that chose it, and on those that decide."""
+    on = f"held out ({found.held_out})" if found.held_out else "all"
+    rows = [[one.setting, number(one.searched), number(one.judged)] for one in found.finalists]
+    if not found.held_out:
+        return Table.of(["finalist", found.metric], [row[:2] for row in rows])
+    return Table.of(["finalist", f"searched ({found.searched})", on], rows)
+
+
+def between_table(found: SearchResult) -> Table:
+    """One row per two finalists, on the queries that decide."""
+    rows = [
+        [
+            part.setting,
+            part.baseline,
+            "-" if part.difference is None else signed(part.difference),
+            "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}",
+            part.verdict or "not claimed",
+        ]
+        for part in found.between_finalists
+    ]
+    return Table.of(["finalist", "against", "difference", "interval", "verdict"], rows, texts=(0, 1, -1))
+
+
+def importance_table(found: SearchResult) -> Table:
+    """One row per axis, most important first: the two levels that differ most, all else equal."""
+    rows = [
+        [
+            one.axis,
+            _level(one.reference),
+            _level(one.level),
+            signed(one.difference),
+            "-" if one.ci is None else f"{signed(one.ci[0])} {signed(one.ci[1])}",
+        ]
+        for one in found.importance
+    ]
+    return Table.of(["axis", "from", "to", "difference", "interval"], rows, texts=(0, 1, 2))
+
+
+def _level(level: object) -> str:
+    if isinstance(level, list) and len(level) == 2 and all(isinstance(one, int | float) for one in level):
+        return f"{level[0]:g} to {level[1]:g}"
+    return level_text(level)  # type: ignore[arg-type]  # what a config may hold is JSON
+
+
+def pareto_table(found: SearchResult) -> Table:
+    """One row per setting that none is shown to beat at no higher cost, best first."""
+    costs = {
+        "ms p50": [None if one.latency is None else one.latency * 1000 for one in found.pareto],
+        "context": [one.context for one in found.pareto],
+        "index MB": [None if one.index is None else one.index / 1e6 for one in found.pareto],
+    }
+    known = {title: column for title, column in costs.items() if any(value is not None for value in column)}
+    rows = [
+        [
+            one.setting,
+            number(one.mean),
+            *("-" if (at := column[row]) is None else f"{at:,.1f}" for column in known.values()),
+        ]
+        for row, one in enumerate(found.pareto)
+        if one.beaten_by is None
+    ]
+    return Table.of(["not beaten", found.metric, *known], rows if known else [])
+
+
+def trial_table(found: SearchResult) -> Table:
+    """One row per setting that was tried, in that order."""
+    limited = list(found.trials[0].costs) if found.trials else []
+    rows = [
+        [
+            one.setting,
+            str(one.queries),
+            number(one.score),
+            number(one.best),
+            *([number(one.held_out)] if found.held_out else []),
+            *("-" if (cost := one.costs.get(name)) is None else f"{cost:,.3g}" for name in limited),
+            f"{one.seconds:,.0f}",
+        ]
+        for one in found.trials
+    ]
+    titles = ["tried", "queries", "searched", "best so far", *(["held out"] if found.held_out else []), *limited, "s"]
+    return Table.of(titles, rows)
+
+
+def _first(table: Table, *, everything: bool) -> Table:
+    if everything or len(table.rows) <= _MOST_ROWS:
+        return table
+    left_out = len(table.rows) - _MOST_ROWS
+    return Table(
+        table.columns,
+        table.rows[:_MOST_ROWS],
+        [*table.notes, f"{counted(left_out, 'more row')}: ragtrial compare --search --full."],
+    )
+
+
+def budget_line(found: SearchResult) -> str:
+    """How many settings were tried, of how many, and why no others."""
+    of = f" of {found.possible:,} possible" if found.possible else ""
+    tried = f"{counted(found.settings, 'setting')}{of} tried by {found.method} search, seed {found.seed}"
+    return f"{tried}: {found.ended}."
+
+
+def curve_plot(given: ViewInput) -> Figure:
+    """The best score so far, and every setting tried. Raises PlotError for a report without a search."""
+    found = SEARCH.of(given.analysis)
+    whole = [(one.score, one.best) for one in found.trials if one.score is not None and one.best] if found else []
+    if not found or len(whole) < 2:
+        raise PlotError("there is no curve of a search: this report has none, or it tried one setting.")
+    figure = new_figure(2.2)
+    axes = figure.subplots()
+    numbers = range(1, len(whole) + 1)
+    axes.plot(numbers, [score for score, _ in whole], "o", color=PALE, markersize=4, gid="tried", label="tried")
+    axes.step(numbers, [best for _, best in whole], where="post", color=NEUTRAL, gid="best", label="best so far")
+    axes.set_xlabel("settings tried")
+    axes.set_ylabel(found.metric)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+SEARCH = registered(SearchView(search=Plot(curve_plot)))

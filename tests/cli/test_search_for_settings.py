@@ -1,0 +1,195 @@
+"""A search by the command line: what it says, what it writes, what it refuses, and that it goes on after a kill."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial.report.model import load_report
+from ragtrial.search.searched import load_result
+from small_experiment import Outcome, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+WORDS = ["apple", "brick", "cloud", "delta", "ember", "flint", "grape", "haze"]
+DOCUMENTS = {
+    f"d{number}.txt": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]} item{number}. {WORDS[(number * 3) % 8]} " * 4
+    for number in range(48)
+}
+LABELS = {
+    "queries": [
+        {
+            "id": f"q{number}",
+            "text": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]}",
+            "relevant_docs": [{"doc": f"d{number}.txt"}],
+            "tags": ["late"] if number >= 24 else [],
+        }
+        for number in range(48)
+    ]
+}
+CONFIG = """\
+experiment: small
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: recursive, size: 12, overlap: 0, tokenizer: words}
+embedder: {kind: custom, function: "hashing:embed"}
+store: {kind: exact}
+retrievers:
+  dense: {kind: dense}
+  bm25: {kind: bm25}
+  both: {kind: fusion, inputs: [dense, bm25]}
+sweep:
+  matrix:
+    chunker.size: [6, 12, 24]
+    retrievers.bm25.k1: {between: [0.2, 2.0]}
+    retrievers.both.candidates: {between: [10, 100], log: true}
+latency: false
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    small_experiment(tmp_path, config=CONFIG, labels=LABELS, documents=DOCUMENTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def search(capsys: Capture, text: str, *more: str) -> Outcome:
+    return ragtrial(capsys, "run", "experiment.yaml", "--set", f"search={text}", *more)
+
+
+def result(made: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = made.json["search"]
+    return found
+
+
+def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{method: greedy, settings: 10, held_out: 0.5, baseline: bm25}")
+    assert made.code == 0
+    assert "With 24 held-out questions a difference from the baseline of about 0.12 can be shown" in made.err
+    assert "\nBest: " in made.out
+    assert "On 24 held-out questions: " in made.out
+    assert made.out.count("Next: ") == 1
+    assert " settings tried by greedy search, seed 0: " in made.out
+
+
+def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 12}", "--json")
+    winner = result(made)["winner"]
+    report = load_report("latest")
+    again = ragtrial(capsys, "run", report.folder / "winner.yaml", "--json")
+    assert again.code == 0, again.err
+    (setting,) = again.json["settings"]
+    assert setting["scores"]["ndcg@10"]["mean"] == pytest.approx(winner["searched"])
+
+
+def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(folder: Path, capsys: Capture) -> None:
+    text = "{method: tpe, settings: 8, held_out: [late]}"
+    first = search(capsys, text, "--json")
+    stages = set((folder / ".ragtrial" / "rankings").iterdir())
+    again = search(capsys, text, "--json")
+    assert set((folder / ".ragtrial" / "rankings").iterdir()) == stages
+    drop = {"seconds"}
+    trials = [[{key: one for key, one in trial.items() if key not in drop} for trial in result(made)["trials"]]
+              for made in (first, again)]  # fmt: skip
+    assert trials[0] == trials[1]
+    assert result(first)["winner"] == result(again)["winner"]
+
+
+def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, capsys: Capture) -> None:
+    """Rankings of parts are as deep as the largest number of candidates that the axis has."""
+    search(capsys, "{method: greedy, settings: 14, held_out: 0.5}")
+    names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
+    assert len(names) == len(set(names))
+
+
+def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:
+    search(capsys, "{method: halving, settings: 9, held_out: 0.5}")
+    report = load_report("latest")
+    assert report.search is not None
+    made = ragtrial(capsys, "compare", "latest", "--json")
+    assert made.json["queries"] == len(report.search.held_out) == 24
+    assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
+
+
+def test_a_random_search_keeps_every_question(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 6}", "--json")
+    found = result(made)
+    assert (found["searched"], found["held_out"]) == (48, 0)
+    assert ragtrial(capsys, "compare", "latest", "--json").json["queries"] == 48
+    if found["verdict"] is not None:
+        assert found["compared_with"] == len(load_report("latest").settings) - 1
+
+
+def test_the_file_beside_the_report_has_what_is_printed_as_json(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 4}", "--json")
+    found = load_result(load_report("latest"))
+    assert found is not None
+    assert json.loads(found.model_dump_json()) == result(made)
+
+
+def test_what_a_search_found_is_shown_again_and_is_on_the_page(folder: Path, capsys: Capture) -> None:
+    search(capsys, "{settings: 14}")
+    shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
+    assert "settings tried by random search" in shown.out
+    assert "best so far" in shown.out
+    assert ragtrial(capsys, "report", "latest", "-o", "page.html").code == 0
+    assert '<section id="search"><h2>Search</h2>' in Path("page.html").read_text("utf-8")
+
+
+def test_a_report_of_a_search_can_be_scored_again(folder: Path, capsys: Capture) -> None:
+    search(capsys, "{settings: 5}")
+    made = ragtrial(capsys, "rescore", "latest", "--metrics", "recall@10,ndcg@10")
+    assert made.code == 0, made.err
+
+
+def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
+    assert result(made)["winner"] is None
+    assert result(made)["sentences"][0].startswith("No setting meets the limits of search.within")
+    assert not (load_report("latest").folder / "winner.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "{method: tpe}",
+            "search.method is tpe, which looks at the labels while it searches, so that the verdict",
+        ),
+        ("{method: greedy, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
+        ("{held_out: [early]}", "no query has the tag 'early' of search.held_out"),
+        ("{group_by: document}", "search.group_by has no effect without a share in search.held_out"),
+        ("{within: {speed: 3}}", "search.within has 'speed'. It must be one of latency.p50"),
+        ("{within: {latency.p95: 3}}", "search.within.latency.p95 needs the latency, and latency is false"),
+        ("{within: {tokens@7: 3}}", "no metric is cut at 7"),
+        ("{baseline: best}", "search.baseline is 'best'. It must be one of dense, bm25, both"),
+        ("{settings: 1}", "search.settings is 1; it must be at least 2"),
+        ("{method: bayes}", "search.method is 'bayes'; it must be one of"),
+        ("null", "retrievers.bm25.k1 is any value between two; that takes a search, or list the values."),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_refused(folder: Path, capsys: Capture, text: str, message: str) -> None:
+    made = search(capsys, text)
+    assert made.code == 2
+    assert message in made.err
+
+
+def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 4}", "--fail-if", "ndcg@10 < 0.1")
+    assert made.code == 2
+    assert "run the winner's config with gates" in made.err
+
+
+def test_a_value_that_no_combination_can_have_is_an_error_and_one_that_some_cannot_is_left_out(
+    folder: Path, capsys: Capture
+) -> None:
+    wrong = search(capsys, "{settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
+    assert wrong.code == 2
+    assert "chunker.size is 0; it must be at least 1" in wrong.err
+    left_out = search(capsys, "{settings: 30}", "--set", "sweep.matrix.chunker.overlap=[0, 10]", "--json")
+    assert left_out.code == 0
+    assert any("overlap" in reason for reason in result(left_out)["refused"])

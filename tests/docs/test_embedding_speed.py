@@ -1,0 +1,31 @@
+"""The page on faster embedding: its options are options, and its table of combinations is what is refused and not."""
+
+from __future__ import annotations
+
+import re
+import typing
+from pathlib import Path
+
+import yaml
+
+from ragtrial.components.embedders.backends import Backend, Precision, refusal
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+
+def test_the_options_it_shows_are_valid(root: Path) -> None:
+    page = (root / "docs" / "embedding-speed.md").read_text(encoding="utf-8")
+    shown, sweep = (
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    )
+    SentenceTransformerEmbedder.model_validate(shown["embedder"])
+    (axis,) = sweep["sweep"]["matrix"].items()
+    for backend, precision in axis[1]:
+        SentenceTransformerEmbedder(backend=backend, precision=precision)
+
+
+def test_its_table_of_combinations_says_what_is_refused(root: Path) -> None:
+    page = (root / "docs" / "embedding-speed.md").read_text(encoding="utf-8")
+    for backend in typing.get_args(Backend):
+        (row,) = re.findall(rf"^\| `{backend}` \| (.*) \|$", page, re.MULTILINE)
+        for precision, cell in zip(typing.get_args(Precision), row.split(" | "), strict=False):
+            assert (refusal(backend, precision, None) is None) == cell.startswith("yes"), (backend, precision)

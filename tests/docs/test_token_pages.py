@@ -1,0 +1,68 @@
+"""The pages on sparse and late models and on late chunking: their configs run, with tiny models of the real classes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import load_config, run_experiment
+from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
+from ragtrial.components.refiners.late_rerank import LateRerank
+from ragtrial.components.retrievers.sparse import SparseRetriever
+
+
+def config_of(page: Path) -> dict[str, Any]:
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found: dict[str, Any] = yaml.safe_load(block)
+    return found
+
+
+def run_config(config: dict[str, Any], folder: Path, models: dict[str, Path]) -> Any:
+    """The report of a page's config over a small corpus, each model replaced by that of its kind."""
+
+    def local(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        made = {name: local(one) for name, one in value.items()}
+        return {**made, "model": str(models[made["kind"]])} if "model" in made else made
+
+    write_experiment(folder, DOCUMENTS, QUERIES)
+    plain = {
+        "embedder": {"kind": "sentence-transformer", "model": "tiny"},
+        "latency": False,
+        "store": {"kind": "exact"},
+    }
+    (folder / "page.yaml").write_text(yaml.safe_dump(local(plain | config)))
+    return run_experiment(load_config(folder / "page.yaml"))
+
+
+def test_the_config_of_the_page_on_sparse_and_late_models_runs(
+    root: Path, tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: Path
+) -> None:
+    models = {"sentence-transformer": tiny_model, "sparse": sparse_model, "late": late_model, "late_rerank": late_model}
+    report = run_config(config_of(root / "docs" / "sparse-and-late.md"), tmp_path, models)
+    assert {one.name for one in report.settings} == {"dense", "bm25", "splade", "colbert", "reranked", "hybrid"}
+    assert not report.failures
+
+
+def test_the_config_of_the_page_on_late_chunking_runs(root: Path, tmp_path: Path, tiny_model: Path) -> None:
+    models = {"sentence-transformer": tiny_model, "late-chunking": tiny_model}
+    report = run_config(config_of(root / "docs" / "late-chunking.md"), tmp_path, models)
+    assert len(report.settings) == 6
+    kinds = [one.parameters["embedder"]["kind"] for one in report.settings]
+    assert sorted(set(kinds)) == ["late-chunking", "sentence-transformer"]
+
+
+def test_the_defaults_of_the_pages_are_the_defaults(root: Path) -> None:
+    page = (root / "docs" / "sparse-and-late.md").read_text(encoding="utf-8")
+    fields = {**SparseRetriever.model_fields, **LateRerank.model_fields}
+    assert "| 16, the best available, float32 |" in page
+    assert [fields[name].default for name in ("batch_size", "device", "precision", "candidates")] == [
+        *(16, None, "float32", 100)
+    ]
+    assert "share `overlap` tokens (64)" in (root / "docs" / "late-chunking.md").read_text(encoding="utf-8")
+    assert LateChunkingEmbedder.model_fields["overlap"].default == 64

@@ -1,0 +1,59 @@
+"""The page on models tells the truth: each config of it loads, and each provider's key has the variable it names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.config.load import load_config
+
+BASE = "experiment: page\ndataset: {corpus: docs, queries: q.json}\nstore: {kind: exact}\n"
+CHUNKER = "chunker: {kind: recursive, size: 800, overlap: 0, unit: characters}\n"
+_PROVIDER = re.compile(r"^\| ([\w ]+) \| `(\{kind: .*\})` \| (?:`(\w+)`)? ?\|$", re.M)
+_BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "which-model.md").read_text(encoding="utf-8")
+
+
+def load(text: str, folder: Path) -> None:
+    (folder / "config.yaml").write_text(text, encoding="utf-8")
+    load_config(folder / "config.yaml")
+
+
+def test_every_config_of_the_page_loads(page: str, tmp_path: Path) -> None:
+    blocks = _BLOCK.findall(page)
+    assert len(blocks) == 4
+    for block in blocks:
+        keys = yaml.safe_load(block)
+        text = block if "experiment" in keys else BASE + block
+        text += "" if "chunker" in keys or "local" in keys.get("retrievers", {}) else CHUNKER
+        text += "" if "retrievers" in keys else "retrievers: {dense: {kind: dense}}\n"
+        load(text, tmp_path)
+
+
+def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: str, tmp_path: Path) -> None:
+    rows = _PROVIDER.findall(page)
+    assert len(rows) == 11
+    for _, options, variable in rows:
+        load(f"{BASE}{CHUNKER}embedder: {options}\nretrievers: {{dense: {{kind: dense}}}}\n", tmp_path)
+        given = yaml.safe_load(options)
+        made = EMBEDDERS[given["kind"]].model_validate(given)
+        found = made.key_variable if isinstance(made, EndpointEmbedder) else None
+        assert (found or "") == variable, options
+
+
+def test_defaults_are_those_that_the_page_names(page: str) -> None:
+    for name, size in (("openai", 64), ("cohere", 96), ("voyage", 128)):
+        made = EMBEDDERS[name].model_validate({"model": "m"})
+        assert made.batch_size == size
+        assert isinstance(made, EndpointEmbedder)
+        assert (made.concurrency, made.timeout, made.retries, made.batch_tokens) == (8, 300, 6, 100_000)
+    assert "64 (Cohere 96, Voyage 128), 100,000" in page

@@ -1,0 +1,77 @@
+"""Searches whose settings were all run before: their scores are given, only running them is left out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.settings import Setting, settings_of
+from ragtrial.config.space import Space
+from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.errors import ConfigError
+from ragtrial.options import validate
+from ragtrial.search.session import Measured, Session, SettingsOfSpace
+from ragtrial.search.split import Split
+
+CONFIG = """\
+experiment: searched
+dataset: {corpus: documents, queries: labels.json}
+chunker: {kind: recursive, size: 200, overlap: 40}
+retrievers: {bm25: {kind: bm25}, dense: {kind: dense}}
+sweep:
+  matrix:
+    chunker.size: [100, 200, 400]
+    retrievers.bm25.k1: {between: [0.5, 2.0]}
+    retrievers.bm25.b: [0.0, 0.5, 1.0]
+search: SEARCH
+"""
+QUERIES = tuple(f"q{number}" for number in range(60))
+
+
+class Recorded:
+    """An engine that gives each setting a score that its values have, and remembers what it was asked for."""
+
+    def __init__(self, costs: Mapping[str, float] | None = None) -> None:
+        self.run: list[tuple[str, int | None]] = []
+        self._costs = costs
+
+    def cheapest_first(
+        self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]
+    ) -> Sequence[Setting]:
+        return settings
+
+    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
+        self.run.append((setting.name, None if queries is None else len(queries)))
+        if setting.values.get("retrievers.bm25.b") == 1.0:
+            return None  # it fails
+        costs = {} if self._costs is None else {name: cost * score_of(setting) for name, cost in self._costs.items()}
+        return Measured({query: score_of(setting) for query in queries or QUERIES}, costs)
+
+
+def score_of(setting: Setting) -> float:
+    """Highest for bm25 with k1 near 1.5, b 0.5 and size 400."""
+    score = 0.3 + setting.chunker.model_dump()["size"] / 4000
+    if setting.entry == "bm25":
+        options = setting.retriever.model_dump()
+        score += 0.3 - 0.1 * abs(options["k1"] - 1.5) - 0.1 * abs(options["b"] - 0.5)
+    return float(score)
+
+
+def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
+    """The config with that search, as a file would give it."""
+    content = parse_yaml(text.replace("SEARCH", search), "config.yaml", Path.cwd())
+    made = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    made.remember(content, None, None)
+    return made
+
+
+def session_of(search: str, engine: Recorded, minutes: float | None = None, text: str = CONFIG) -> Session:
+    """A search at its beginning, by 40 queries, with 20 held out; each look at its clock takes ``minutes``."""
+    config = config_of(search, text)
+    split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
+    clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
+    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock)
+    _ = session.baseline
+    return session

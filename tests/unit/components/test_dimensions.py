@@ -1,0 +1,198 @@
+"""Fewer dimensions are cut from cached vectors: one embedding pass serves all of them, in every store."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.util.quantization import quantize_embeddings
+from sentence_transformers.util.tensor import truncate_embeddings
+
+from experiments import Experiment, write_experiment
+from ragtrial import Report
+from ragtrial.components.embedders.base import truncated
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.config.settings import settings_of
+from ragtrial.errors import EmbedderError, InputError
+from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.experiment import run_experiment
+from ragtrial.rankings import Floats
+
+TEXTS = ["Rye bread", "How long does soup keep in the fridge?", "Leave the oven overnight, then wipe it."]
+CUTS = [4, 8, 16, 32]
+"""Of the 32 numbers that the function of the experiments makes."""
+
+RETRIEVERS = {
+    "dense": {"kind": "dense", "top_k": 10},
+    "chroma": {"kind": "dense", "top_k": 10, "store": {"kind": "chroma"}},
+}
+SWEEP = {
+    "matrix": {
+        "embedder.dimensions": CUTS,
+        "store.quantize, store.rescore": [[None, None], ["int8", None], ["binary", 4]],
+    },
+    "name": "{retriever}-{embedder.dimensions}-{store.quantize}",
+}
+
+
+def counted(texts: Sequence[str]) -> Floats:
+    """What the function of the experiments makes, each vector scaled to length 1."""
+    counts = np.zeros((len(texts), 32), dtype=np.float32)
+    for row, text in enumerate(texts):
+        for word in text.lower().split():
+            counts[row, zlib.crc32(word.strip(".,?").encode()) % 32] += 1
+    return unit(counts)
+
+
+def unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def hits_of(report: Report, setting: str) -> dict[str, list[str]]:
+    """The documents of each query, best first."""
+    return {one.id: [hit.doc for hit in one.hits] for one in report.setting(setting).queries}
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_vectors_are_those_of_truncate_dim(tiny_model: Path, tmp_path: Path, *, normalize: bool) -> None:
+    library = SentenceTransformer(str(tiny_model), device="cpu")
+    embedder = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", normalize=normalize, dimensions=5)
+    cached = CachedEmbedder(embedder, tmp_path)
+    expected = library.encode(TEXTS, truncate_dim=5, normalize_embeddings=normalize)
+    np.testing.assert_allclose(cached.embed_documents(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(cached.embed_queries(TEXTS), expected, atol=1e-6)  # from the cache
+    np.testing.assert_allclose(cached.embed_now(TEXTS), expected, atol=1e-6)
+    assert cached.dimension() == 5
+
+
+def test_all_dimensions_have_one_cache_and_whole_vectors_in_it(tiny_model: Path, tmp_path: Path) -> None:
+    whole = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
+    cut = whole.model_copy(update={"dimensions": 5})
+    CachedEmbedder(cut, tmp_path).embed_documents(TEXTS)
+    assert CachedEmbedder(cut, tmp_path).fingerprint == CachedEmbedder(whole, tmp_path).fingerprint
+    assert CachedEmbedder(whole, tmp_path).embed_documents(TEXTS).shape == (3, 16)
+    assert cut.whole == whole
+    assert cut.whole.summary() == whole.summary()
+
+
+def test_all_numbers_are_the_vectors_as_they_are_and_more_are_refused() -> None:
+    vectors = counted(TEXTS)
+    assert truncated(vectors, 32, normalize=True) is vectors
+    with pytest.raises(EmbedderError, match=r"embedder\.dimensions is 33; the model's vectors have 32"):
+        truncated(vectors, 33, normalize=True)
+
+
+def test_more_dimensions_than_the_model_has_are_refused_before_the_run(tiny_model: Path, tmp_path: Path) -> None:
+    embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "dimensions": 17}
+    experiment = write_experiment(tmp_path, embedder=embedder)
+    with pytest.raises(InputError, match=r"embedder\.dimensions is 17; the model's vectors have 16"):
+        run_experiment(experiment.config())
+    assert not (experiment.workspace / "vectors").exists()
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment = write_experiment(tmp_path_factory.mktemp("sizes"), retrievers=RETRIEVERS, sweep=SWEEP)
+    run_experiment(experiment.config())
+    return experiment
+
+
+@pytest.mark.slow
+def test_a_sweep_of_dimensions_quantizations_and_stores_embeds_each_text_once(swept: Experiment) -> None:
+    settings, _ = settings_of(swept.config())
+    assert len(settings) == 16  # Chroma keeps floats: four of these are its
+    assert max(Counter(swept.embedded()).values()) == 1
+
+
+@pytest.mark.slow
+def test_a_plan_has_one_embedding_pass_for_all_dimensions(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, retrievers=RETRIEVERS, sweep=SWEEP)
+    embeddings = [one for one in RetrievalEvaluator(experiment.config()).dry_run().stages if one.kind == "embeddings"]
+    assert [one.amount.unit for one in embeddings] == ["texts", *["vectors"] * 4]
+    assert [one.amount.seconds for one in embeddings[1:]] == [0.0] * 4
+
+
+@pytest.mark.slow
+def test_after_a_run_nothing_is_to_do_and_new_dimensions_embed_nothing(swept: Experiment) -> None:
+    assert not RetrievalEvaluator(swept.config()).dry_run().to_do
+    before = swept.embedded()
+    run_experiment(swept.config("sweep.matrix.embedder.dimensions=[12]"))
+    assert swept.embedded() == before
+
+
+@pytest.mark.slow
+def test_bytes_per_vector_are_in_the_report(swept: Experiment) -> None:
+    report = run_experiment(swept.config())
+    sizes = {one.name: one.costs.vector_bytes for one in report.settings if one.costs}
+    assert sizes["dense-32-none"] == sizes["chroma-32"] == 128
+    assert (sizes["dense-16-int8"], sizes["dense-16-binary"], sizes["dense-4-binary"]) == (16, 2, 1)
+    audited = {one.name for one in report.settings if one.audit is not None}
+    assert audited == {name for name in sizes if "int8" in name or "binary" in name or "chroma" in name}
+
+
+@pytest.mark.slow
+def test_dimensions_do_not_reach_what_has_the_tokenizer_alone(tiny_model: Path, tmp_path: Path) -> None:
+    experiment = write_experiment(
+        tmp_path,
+        embedder={"kind": "sentence-transformer", "model": str(tiny_model)},
+        chunker={"kind": "recursive", "size": 20, "overlap": 0},
+        retrievers={"dense": {"kind": "dense"}, "bm25": {"kind": "bm25"}},
+        sweep={"matrix": {"embedder.dimensions": [4, 8]}},
+    )
+    assert [one.name for one in settings_of(experiment.config())[0]] == [
+        "dense-dimensions4",
+        "bm25",
+        "dense-dimensions8",
+    ]
+
+
+@pytest.mark.slow
+def test_scifact_hits_are_those_of_sentence_transformers_truncation_and_codes(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """All dimensions and quantizations in exact search, whose codes the library makes and NumPy compares."""
+    experiment = write_experiment(
+        tmp_path,
+        dataset={"beir": str(shared_data / "scifact")},
+        chunker={"kind": "document"},
+        retrievers={"dense": {"kind": "dense", "top_k": 10}},
+        sweep=SWEEP,
+        embedder={"kind": "custom", "function": "embedding:embed", "batch_size": 256},
+    )
+    report = run_experiment(experiment.config())
+    assert max(Counter(experiment.embedded()).values()) == 1
+
+    rows, questions = (
+        [json.loads(line) for line in (shared_data / "scifact" / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    asked = {row["_id"]: row["text"] for row in questions}
+    ids = np.array([row["_id"] for row in rows])
+    corpus = counted([f"{row['title']} {row['text']}".strip() for row in rows])
+    for cut in CUTS:
+        units = unit(truncate_embeddings(corpus, cut)) if cut < 32 else corpus
+        ranges = np.stack([units.min(axis=0), units.max(axis=0)])
+        for kind, precision in (("int8", "int8"), ("binary", "ubinary")):
+            found = hits_of(report, f"dense-{cut}-{kind}")
+            queries = counted([asked[name] for name in found])
+            queries = unit(truncate_embeddings(queries, cut)) if cut < 32 else queries
+            made = [quantize_embeddings(one, precision, ranges=ranges) for one in (queries, units)]  # type: ignore[arg-type]
+            of_queries, of_units = map(np.asarray, made)
+            same = []
+            for query, code, hits in zip(queries, of_queries, found.values(), strict=True):
+                if kind == "int8":
+                    best = np.lexsort((ids, -(of_units.astype(np.int64) @ code.astype(np.int64))))[:10]
+                else:
+                    near = np.lexsort((ids, np.unpackbits(of_units ^ code, axis=1).sum(axis=1)))[:40]
+                    again = np.unpackbits(of_units[near], axis=1, count=cut) @ query
+                    best = near[np.lexsort((ids[near], -again))][:10]
+                same.append(ids[best].tolist() == hits)
+            assert np.mean(same) > 0.97  # rounding moves a number into the next step, here and there

@@ -1,0 +1,260 @@
+"""The client of endpoints: patient with busy servers, exact about what they answer, silent about keys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from pydantic import ValidationError
+
+import endpoint_double
+from endpoint_double import EndpointDouble, Fault, vector_of
+from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.endpoints.embeddings import embed
+from ragtrial.components.endpoints.options import EndpointOptions
+from ragtrial.components.endpoints.rerank import rerank
+from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.errors import EndpointError, ModelNotFoundError
+
+TEXTS = ["blue whales", "ships", "a blue boat on the sea"]
+
+
+def options_of(double: EndpointDouble, **more: object) -> EndpointOptions:
+    return EndpointOptions.model_validate({"model": "m", "base_url": double.url, **more})
+
+
+def embedded(double: EndpointDouble, waits: list[float], **more: object) -> list[list[float]]:
+    """The vectors of TEXTS; what the client waits is noted instead."""
+    with Client(options_of(double, **more), waits.append) as client:
+        return list(embed(client, TEXTS, {}).vectors.tolist())
+
+
+RIGHT = [vector_of(text).tolist() for text in TEXTS]
+
+PASSING: dict[str, Fault] = {
+    "429": endpoint_double.soon(),
+    "408": endpoint_double.status(408),
+    "500": endpoint_double.status(500),
+    "529": endpoint_double.status(529, "overloaded"),
+    "cut body": endpoint_double.cut,
+    "closed connection": endpoint_double.hang_up,
+    "no JSON": endpoint_double.not_json,
+    "dripping body": endpoint_double.drip,
+    "silence": endpoint_double.silent,
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_may_pass_is_asked_again(name: str) -> None:
+    waits: list[float] = []
+    with EndpointDouble(faults=[PASSING[name], PASSING[name]]) as double:
+        assert embedded(double, waits, timeout=0.3) == RIGHT
+        assert len(double.asked) == 3
+    assert len(waits) >= 2
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_does_not_pass_is_an_error_after_the_last_retry(name: str) -> None:
+    with EndpointDouble(default=PASSING[name]) as double:
+        with pytest.raises(EndpointError, match=r"^the endpoint http://127.0.0.1:\d+/v1/embeddings .*, 2 times\."):
+            embedded(double, [], timeout=0.2, retries=1)
+        assert len(double.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [endpoint_double.reordered, endpoint_double.larger])
+def test_vectors_come_in_the_order_of_the_texts_however_they_are_answered(answer: Fault) -> None:
+    with EndpointDouble(default=answer) as double:
+        assert embedded(double, []) == RIGHT
+
+
+def test_vectors_in_base64_are_the_same() -> None:
+    with EndpointDouble() as double, Client(options_of(double)) as client:
+        reply = embed(client, TEXTS, {"encoding_format": "base64"})
+    assert reply.vectors.tolist() == RIGHT
+    assert reply.tokens == 9
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (endpoint_double.one_less, "answered with 2 results for 3 texts; it must be one for each."),
+        (endpoint_double.twice, "answered with the indexes [0, 0, 0]; each of 0 to 2 must be once."),
+        (endpoint_double.not_a_number, "answered with NaN or infinity in the vectors of 1 of 3 texts."),
+        (endpoint_double.status(404, "no such model"), "answered 404: no such model. Are base_url and model right?"),
+        (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a batch is too large for it, lower"),
+        (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
+        (endpoint_double.status(429, "tomorrow", retry_after="86400"), "and asks to wait for 86,400 s."),
+    ],
+)  # fmt: skip
+def test_an_answer_that_no_repetition_mends_is_an_error_at_once(fault: Fault, said: str) -> None:
+    with EndpointDouble(default=fault) as double:
+        with pytest.raises(EndpointError) as error:
+            embedded(double, [])
+        assert said in str(error.value)
+        assert len(double.asked) == 1
+
+
+def test_waits_double_with_jitter_unless_the_server_says_how_long() -> None:
+    waits: list[float] = []
+    with EndpointDouble(faults=[endpoint_double.status(500)] * 4) as double:
+        embedded(double, waits)
+    assert all(0.25 * 2**number <= wait <= 0.5 * 2**number for number, wait in enumerate(waits))
+    asked: list[float] = []
+    with EndpointDouble(faults=[endpoint_double.status(429, retry_after="7")]) as double:
+        embedded(double, asked)
+    assert 7 <= asked[0] <= 7.2
+
+
+def test_a_server_may_name_the_time_to_come_back() -> None:
+    waits: list[float] = []
+    with EndpointDouble(faults=[endpoint_double.status(503, retry_after=formatdate(usegmt=True))]) as double:
+        embedded(double, waits)
+    assert waits[0] < 2
+
+
+def test_when_one_request_is_asked_to_wait_the_others_wait_too() -> None:
+    waits: list[float] = []
+    fault = endpoint_double.status(429, retry_after="20")
+    with EndpointDouble(faults=[fault]) as double, Client(options_of(double), waits.append) as client:
+        embed(client, TEXTS, {})
+        embed(client, TEXTS, {})
+    assert len(waits) == 3, "the one asked to wait, its second try, and the other request"
+    assert all(wait > 15 for wait in waits)
+
+
+def test_an_address_where_nobody_ever_answered_is_given_up_soon() -> None:
+    with EndpointDouble() as double:
+        options = options_of(double)
+    waits: list[float] = []
+    said = r"cannot be reached \(.*refused\), 3 times\.$"
+    with Client(options, waits.append) as client, pytest.raises(EndpointError, match=said):
+        embed(client, TEXTS, {})
+    assert len(waits) == 2
+
+
+def test_no_more_requests_are_on_their_way_than_concurrency_allows() -> None:
+    held = Event()
+    with EndpointDouble(hold=held) as double, Client(options_of(double, concurrency=2)) as client:
+        threads = [Thread(target=embed, args=(client, [text], {})) for text in TEXTS * 3]
+        for thread in threads:
+            thread.start()
+        held.set()
+        for thread in threads:
+            thread.join()
+        assert double.most_at_once <= 2
+        assert len(double.asked) == 9
+
+
+def test_a_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("MY_OWN", "sk-very-secret")
+    caplog.set_level(logging.DEBUG)
+    fault = endpoint_double.status(401, "Incorrect API key provided: sk-very-secret.")
+    with EndpointDouble(faults=[None, fault]) as double:
+        options = options_of(double, api_key="${MY_OWN}")
+        assert embedded(double, [], api_key="${MY_OWN}") == RIGHT
+        with pytest.raises(EndpointError) as error:
+            embedded(double, [], api_key="${MY_OWN}")
+        assert double.asked[0].headers["Authorization"] == "Bearer sk-very-secret"
+    assert "answered 401: Incorrect API key provided: ${MY_OWN}. Is the key in MY_OWN right?" in str(error.value)
+    assert options.model_dump(mode="json")["api_key"] == "${MY_OWN}"
+    assert "sk-very-secret" not in f"{options!r} {options.summary()} {options.model_dump_json()} {caplog.text}"
+
+
+def test_a_key_is_never_sent_to_a_host_that_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with EndpointDouble() as double:
+        embedded(double, [])
+        assert "Authorization" not in double.asked[0].headers
+    assert EndpointOptions(model="m").key() == "sk-very-secret"
+
+
+def test_a_key_in_a_config_names_its_variable_and_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_OWN", "sk-very-secret")
+
+    def read(key: str) -> EndpointOptions:
+        return EndpointOptions.model_validate(parse_yaml(f"model: m\napi_key: {key}", "c.yaml", Path()).value)
+
+    assert read("${MY_OWN}").key_variable == "MY_OWN"
+    for wrong in ("sk-very-secret", "a${MY_OWN}", "${OTHER_ONE:-sk-very-secret}"):
+        with pytest.raises(ValidationError) as error:
+            read(wrong)
+        assert error.value.errors()[0]["msg"].endswith("like ${OPENAI_API_KEY}; no key in a file.")
+
+
+def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelNotFoundError, match=r"^the environment variable OPENAI_API_KEY is not set: it holds"):
+        Client(EndpointOptions(model="m"))
+
+
+@pytest.mark.parametrize(
+    "url", ["api.openai.com/v1", "ftp://host/v1", "https://", "http://u:p@host/v1", "http://h/?key=1"]
+)
+def test_a_url_is_one_and_holds_no_secret(url: str) -> None:
+    with pytest.raises(ValidationError, match="must be a URL"):
+        EndpointOptions(model="m", base_url=url)
+
+
+def test_scores_come_in_the_order_of_the_texts() -> None:
+    with EndpointDouble() as double, Client(options_of(double)) as client:
+        reply = rerank(client, "a blue ship", TEXTS)
+        assert double.asked[0].body == {"model": "m", "query": "a blue ship", "documents": TEXTS}
+    assert reply.scores.tolist() == pytest.approx([1, 0, 2], abs=1e-4)
+    assert reply.tokens == 9
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"data": [{"index": 0, "relevance_score": 2}, {"index": 1, "relevance_score": 1}]},
+        [{"index": 1, "score": 1}, {"index": 0, "score": 2}],
+    ],
+    ids=["Voyage", "TEI"],
+)
+def test_scores_in_the_forms_of_other_servers_are_read(rows: object) -> None:
+    with EndpointDouble(default=lambda *_: rows) as double, Client(options_of(double)) as client:
+        assert rerank(client, "q", ["a", "b"]).scores.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("rows", [{"results": [{"index": 0, "relevance_score": None}]}, {"results": 3}, {}, [], 5])
+def test_scores_that_are_none_are_an_error(rows: object) -> None:
+    said = pytest.raises(EndpointError, match="answered with")
+    with EndpointDouble(default=lambda *_: rows) as double, Client(options_of(double)) as client, said:
+        rerank(client, "q", ["a"])
+
+
+def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(50):
+            taken.append(number)
+            yield number
+
+    found = as_they_come(lambda number: number * number, items(), 2)
+    first = next(found)
+    assert len(taken) <= 5
+    assert dict([first, *found]) == {number: number * number for number in range(50)}
+
+
+def test_after_a_failure_what_is_on_its_way_still_arrives_and_nothing_begins() -> None:
+    both, begun = Event(), []
+
+    def call(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            both.wait(10)
+            raise ValueError("no")
+        both.set()
+        return number
+
+    found: list[tuple[int, int]] = []
+    with pytest.raises(ValueError, match="no"):
+        found.extend(as_they_come(call, range(1000), 2))
+    assert {(number, number) for number in begun if number} == set(found)
+    assert len(begun) < 1000

@@ -1,0 +1,245 @@
+"""Query expansion by a chat model: replies become wordings, are kept, paid for once, and shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import endpoint_double
+from endpoint_double import EndpointDouble, Fault
+from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
+from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial.components.endpoints.chat import ChatOptions
+from ragtrial.components.refiners.expand import ExpandRefiner
+from ragtrial.components.refiners.wording_writer import PROMPTS
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.experiment import search_settings
+from ragtrial.records import Question, Written
+from ragtrial.scoring.query_details import load_query
+from ragtrial.views.dry_run_lines import plan_lines, total_lines
+from ragtrial.views.query import query_text
+
+REPLY = '1. "rye bread baking time"\n2) how long bake rye\n\n- oven bread minutes\n'
+ASKED = len(QUERIES)
+
+
+def saying(text: str | None) -> Fault:
+    def fault(_: Any, answer: Any) -> Any:
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return {**answer, "choices": [choice]} if "choices" in answer else answer
+
+    return fault
+
+
+@pytest.fixture
+def double() -> Iterator[EndpointDouble]:
+    with EndpointDouble(default=saying(REPLY)) as made:
+        yield made
+
+
+def experiment_of(folder: Path, double: EndpointDouble, **options: Any) -> Experiment:
+    endpoint = {"model": "writer", "base_url": double.url, "price": 1.0, "output_price": 4.0}
+    entries = {
+        "dense": {"kind": "dense", "top_k": 3},
+        "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, "endpoint": endpoint, **options},
+    }
+    return write_experiment(folder, retrievers=entries)
+
+
+def refiner(**options: Any) -> ExpandRefiner:
+    made = {"inputs": "dense", "endpoint": {"model": "m"}, **options}
+    return ExpandRefiner.model_validate(made)
+
+
+def wordings(reply: str, **options: Any) -> list[str]:
+    expand = refiner(**options)
+    assert expand.writer is not None
+    question = Question("q", written=(Written(expand.writer.key, reply),))
+    return [wording.text for wording in expand.wordings(question)]
+
+
+def test_each_line_of_a_reply_is_a_wording_without_numbers_bullets_and_quotes() -> None:
+    assert wordings(REPLY) == ["q", "rye bread baking time", "how long bake rye", "oven bread minutes"]
+    assert wordings("* \N{LEFT DOUBLE QUOTATION MARK}a 1.5 b\N{RIGHT DOUBLE QUOTATION MARK}\nq\n a 1.5 b ") == ["q", "a 1.5 b"]  # fmt: skip  # noqa: E501
+    assert wordings(REPLY, question=False)[0] == "rye bread baking time"
+
+
+def test_an_answer_is_one_wording_whatever_its_lines() -> None:
+    assert wordings("Bake it.\nAn hour.", prompt="answer") == ["q", "Bake it.\nAn hour."]
+    assert wordings("Bake it.\nAn hour.", prompt="answer", lines=True) == ["q", "Bake it.", "An hour."]
+    assert wordings("Bake it.\nAn hour.", prompt="Say {query}", lines=False) == ["q", "Bake it.\nAn hour."]
+
+
+def test_a_reply_to_something_else_is_no_wording() -> None:
+    other = refiner(prompt="answer").writer
+    assert other is not None
+    expand = refiner()
+    assert [one.text for one in expand.wordings(Question("q", written=(Written(other.key, REPLY),)))] == ["q"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"prompt": "rewrite"},
+            "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it.",
+        ),
+        ({"endpoint": None, "prompt": "answer"}, "has no endpoint that prompt could be for; give one:"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match="1 validation error") as error:
+        refiner(**options)
+    assert said in str(error.value)
+
+
+def test_prices_and_patience_are_not_what_a_setting_goes_by_and_the_model_is() -> None:
+    plain, patient = refiner(), refiner(endpoint={"model": "m", "price": 3.0, "timeout": 5.0})
+    assert plain.identity() == patient.identity()
+    for other in ({"endpoint": {"model": "n"}}, {"endpoint": {"model": "m", "seed": 1}}, {"prompt": "answer"}):
+        assert refiner(**other).identity() != plain.identity()
+    without = ExpandRefiner.model_validate({"inputs": "dense"}).identity()
+    assert {"endpoint", "prompt", "lines", "writer"}.isdisjoint(without)
+
+
+def test_a_run_asks_once_for_each_question_fuses_what_the_wordings_find_and_shows_them(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    experiment = experiment_of(tmp_path, double)
+    report = run_experiment(experiment.config("latency=true"))
+    assert len(double.asked) == ASKED
+    asked = {one.body["messages"][0]["content"] for one in double.asked}
+    assert asked == {PROMPTS["rewrites"].replace("{query}", query["text"]) for query in QUERIES}
+    embedded = experiment.embedded()
+    assert {"rye bread baking time", "how long bake rye", "oven bread minutes"} <= set(embedded)
+    wide = report.setting("wide")
+    assert wide.latency is None, "each question would be paid for again"
+    assert report.setting("dense").latency is not None
+    spent = [(one["prompt_tokens"], one["completion_tokens"]) for one in (usage(text) for text in asked)]
+    expected = sum(read * 1.0 + written * 4.0 for read, written in spent) / 1e6
+    assert wide.costs is not None
+    assert wide.costs.query_cost == pytest.approx(1000 * expected / ASKED)
+    (ranking,) = load_query(report, [wide], "rye")
+    assert ranking.wordings == ("rye bread baking time", "how long bake rye", "oven bread minutes")
+    assert "  asked: how long bake rye\n" in query_text(report, "rye", [ranking], 80)
+    run_experiment(experiment.config())
+    assert len(double.asked) == ASKED, "replies are kept"
+
+
+def usage(text: str) -> dict[str, int]:
+    words = len(text.split())
+    return {"prompt_tokens": words, "completion_tokens": words + 1}
+
+
+def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    experiment = experiment_of(tmp_path, double)
+    plan = RetrievalEvaluator(experiment.config()).dry_run()
+    (asking,) = [one for one in plan.stages if one.kind == "wordings"]
+    assert (asking.what, asking.settings, asking.amount.to_do) == ("writer", ("wide",), ASKED)
+    assert asking.amount.cost is not None
+    assert 0 < asking.amount.cost < 0.01
+    assert plan.cost == pytest.approx(asking.amount.cost)
+    assert f"{ASKED} questions  ?, cost 0.00" in "\n".join(plan_lines(plan, 120))
+    assert ", at the prices of the config." in total_lines(plan)[0]
+    assert not double.asked
+    run_experiment(experiment.config())
+    again = RetrievalEvaluator(experiment.config()).dry_run()
+    assert not again.to_do
+    assert again.cost is None
+
+
+def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    experiment = experiment_of(tmp_path, double)
+    double.faults = [None, None, endpoint_double.status(400, "no")]
+    failures: list[str] = []
+    report = run_experiment(
+        experiment.config("retrievers.wide.endpoint.concurrency=1"), on_failure=lambda name, _: failures.append(name)
+    )
+    assert failures == ["wide"]
+    assert [failure.name for failure in report.failures] == ["wide"]
+    assert "answered 400: no" in report.failures[0].error
+    assert report.setting("dense").name == "dense"
+    double.asked.clear()
+    assert not run_experiment(experiment.config(), jobs=2).failures
+    assert len(double.asked) == ASKED - 2
+
+
+def test_a_failure_does_not_end_settings_that_are_made_side_by_side(double: EndpointDouble, tmp_path: Path) -> None:
+    double.default = endpoint_double.status(404, "no such model")
+    report = run_experiment(experiment_of(tmp_path, double).config(), jobs=2)
+    assert [failure.name for failure in report.failures] == ["wide"]
+
+
+def test_a_search_asks_the_chat_model_too_and_says_when_it_cannot(double: EndpointDouble, tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, double)
+    found = search_settings(experiment.config(), "rye", "wide")
+    assert found["wide"]
+    assert len(double.asked) == 1
+    double.default = endpoint_double.status(401, "who are you?")
+    with pytest.raises(RunError, match="answered 401: who are you"):
+        search_settings(experiment.config(), "leek", "wide")
+
+
+def test_queries_for_which_nothing_was_written_are_counted(double: EndpointDouble, tmp_path: Path) -> None:
+    double.default = saying(None)
+    report = run_experiment(experiment_of(tmp_path, double).config())
+    codes = {warning.code: warning.message for warning in report.warnings}
+    assert f"for {ASKED} of {ASKED} queries the chat model wrote nothing" in codes["no-reply"]
+    assert "no-phrasings" not in codes
+
+
+def test_an_unknown_prompt_is_an_error_with_its_place(double: EndpointDouble, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"retrievers.wide: prompt is 'hyde'; it must be one of: rewrites, answer"):
+        experiment_of(tmp_path, double, prompt="hyde").config()
+
+
+def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> None:
+    """An embedder, a chat model and a reranker behind endpoints, and a second run that pays nothing."""
+    with EndpointDouble() as double:
+        at = {"base_url": double.url, "price": 2.0}
+        entries = {
+            "dense": {"kind": "dense", "top_k": 3},
+            "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, "endpoint": {**at, "model": "w"}},
+            "best": {"kind": "rerank", "inputs": "wide", "top_k": 3, "endpoint": {**at, "model": "r"}},
+        }
+        embedder = {"kind": "openai", "model": "e", **at}
+        experiment = write_experiment(tmp_path, DOCUMENTS, retrievers=entries, embedder=embedder, latency=True)
+        before = RetrievalEvaluator(experiment.config()).dry_run()
+        report = run_experiment(experiment.config())
+        paid = dict.fromkeys(("/v1/embeddings", "/v1/chat/completions", "/v1/rerank"), 0.0)
+        for one in double.asked:
+            paid[one.path] += 1
+        assert all(paid.values())
+        count = len(double.asked)
+        run_experiment(experiment.config())
+        assert len(double.asked) == count
+        assert RetrievalEvaluator(experiment.config()).dry_run().cost is None
+    dense, wide, best = (report.setting(name).costs for name in ("dense", "wide", "best"))
+    assert dense is not None
+    assert wide is not None
+    assert best is not None
+    texts = {text for asked in double.asked if asked.path == "/v1/embeddings" for text in asked.texts}
+    wordings = {text for text in texts if text.startswith(("about ", "Query: "))}
+    chunks = texts - wordings - {query["text"] for query in QUERIES}
+    words = sum(len(text.split()) for text in chunks)
+    assert dense.embedding_cost == pytest.approx(words * 2.0 / 1e6, rel=0.02)
+    assert best.embedding_cost == dense.embedding_cost
+    assert dense.query_cost is not None
+    assert wide.query_cost is not None
+    assert best.query_cost is not None
+    assert 0 < dense.query_cost < wide.query_cost < best.query_cost
+    kinds = {one.kind for one in before.stages if one.amount.cost}
+    assert kinds == {"embeddings", "wordings", "rankings", "latency"}
+
+
+def test_chat_options_take_a_temperature_of_nothing() -> None:
+    assert ChatOptions.model_validate({"model": "m", "temperature": None}).temperature is None
+    assert json.loads(refiner().model_dump_json())["endpoint"]["temperature"] == 0.0

@@ -1,0 +1,113 @@
+"""Reranking through an endpoint: each pair is paid for once, and the order is that of the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import endpoint_double
+from endpoint_double import EndpointDouble, score_of, tokens_of
+from ragtrial.errors import ConfigError, EndpointError
+from refining import Bench, candidates, rows_of, write_bench
+
+QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended?"]
+DOCUMENTS = {
+    "a.txt": "Bake the rye bread for an hour.",
+    "b.txt": "Which soup is it that is blended until it is smooth?",
+    "c.txt": "How long to bake bread in the oven, how long in the fridge?",
+    "d.txt": "Bake the rye bread for an hour.",
+    "e.txt": "flour",
+}
+
+
+@pytest.fixture
+def double() -> Iterator[EndpointDouble]:
+    with EndpointDouble() as made:
+        yield made
+
+
+def bench_of(folder: Path, double: EndpointDouble, **endpoint: Any) -> Bench:
+    endpoint = {"base_url": double.url, "model": "judge", "price": 2.0, "search_price": 5.0, **endpoint}
+    return write_bench(folder, {"kind": "rerank", "endpoint": endpoint}, documents=DOCUMENTS)
+
+
+def refined(bench: Bench, rows: list[list[int]], *overrides: str, is_fresh: bool = False) -> Any:
+    units = bench.units([(name, 0, len(text)) for name, text in DOCUMENTS.items()])
+    return bench.refined(QUESTIONS, candidates(units, rows), *overrides, is_fresh=is_fresh)
+
+
+def test_candidates_come_in_the_order_of_the_scores_of_the_endpoint(double: EndpointDouble, tmp_path: Path) -> None:
+    found = refined(bench_of(tmp_path, double), [[0, 1, 2, 4], [4, 0, 1]])
+    texts = list(DOCUMENTS.values())
+    scores = [[score_of(question, text) for text in texts] for question in QUESTIONS]
+    rows = rows_of(found)
+    for row, own, given in zip(rows, scores, ([0, 1, 2, 4], [4, 0, 1]), strict=True):
+        assert row == sorted(given, key=own.__getitem__, reverse=True)
+    for row, own, made in zip(rows, scores, found.rankings.scores.tolist(), strict=True):
+        assert made[: len(row)] == pytest.approx([own[code] for code in row])
+    assert [asked.path for asked in double.asked] == ["/v1/rerank"] * 2
+    assert {len(asked.texts) for asked in double.asked} == {3, 4}
+
+
+def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    bench = bench_of(tmp_path, double)
+    first = refined(bench, [[0, 1, 3], [1, 0]])
+    asked = len(double.asked)
+    assert sum(len(one.texts) for one in double.asked) == 4, "a and d have the same text"
+    again = refined(bench, [[0, 1, 3], [1, 0]])
+    assert len(double.asked) == asked
+    assert rows_of(again) == rows_of(first)
+    tokens = sum(tokens_of(one.texts) for one in double.asked)
+    assert again.facts == first.facts
+    assert (again.facts["tokens"], again.facts["searches"]) == (tokens, 2)
+    assert bench.refiner().cost(again.facts) == pytest.approx(tokens * 2.0 / 1e6 + 2 * 5.0 / 1e3)
+    refined(bench, [[0, 1, 3], [1, 0]], is_fresh=True)
+    assert len(double.asked) == asked + 2, "a measurement of latency asks again"
+
+
+def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_path: Path) -> None:
+    refined(bench_of(tmp_path, double, batch_size=2, texts_are="texts"), [[0, 1, 2, 4], [4]])
+    assert sorted(len(asked.body["texts"]) for asked in double.asked) == [1, 2, 2]
+
+
+def test_what_arrived_before_a_failure_is_kept(double: EndpointDouble, tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, double, batch_size=1, concurrency=1)
+    double.faults = [None, None, endpoint_double.status(400)]
+    with pytest.raises(EndpointError, match="answered 400"):
+        refined(bench, [[0, 1, 2, 4], [4]])
+    refined(bench, [[0, 1, 2, 4], [4]])
+    kept = double.asked[:2]
+    probe = double.asked[0].texts
+    assert [asked.texts for asked in double.asked[3:]].count(probe) == 1, "to see that the model is the same"
+    assert all(asked.texts != kept[1].texts for asked in double.asked[3:])
+
+
+def test_a_model_that_changed_behind_its_name_is_noticed(double: EndpointDouble, tmp_path: Path) -> None:
+    refined(bench_of(tmp_path, double), [[0, 1], [1]])
+    double.default = lambda _, answer: {
+        "results": [{**row, "relevance_score": row["relevance_score"] + 1} for row in answer["results"]]
+    }
+    with pytest.raises(EndpointError, match="scores of two models cannot be compared"):
+        refined(bench_of(tmp_path, double), [[0, 1, 2], [1]])
+    refined(bench_of(tmp_path, double, version="2"), [[0, 1, 2], [1]])
+
+
+def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: EndpointDouble, tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, double)
+    plain = bench.refiner()
+    other = bench.refiner("retrievers.refined.endpoint.price=3", "retrievers.refined.endpoint.concurrency=2")
+    assert plain.identity() == other.identity()
+    assert plain.identity() != bench.refiner("retrievers.refined.endpoint.model=other").identity()
+    assert plain.summary().startswith("rerank model=judge")
+
+
+@pytest.mark.parametrize("option", ["model=a/b", "device=cpu", "precision=bfloat16", "max_length=9"])
+def test_a_reranker_is_ones_own_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
+    name = option.partition("=")[0]
+    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is of a model of your own"):
+        bench_of(tmp_path, double).refiner(f"retrievers.refined.{option}")

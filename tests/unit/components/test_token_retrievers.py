@@ -1,0 +1,298 @@
+"""Sparse and late-interaction retrieval: scores are the library's own, compared exactly, each vector made once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import Experiment, write_experiment
+from ragtrial import run_experiment
+from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.token_vectors.matches import late_matches
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.progress import Silent
+from ragtrial.records import Question
+from refining import candidates, rows_of, write_bench
+from small_experiment import ragtrial
+from tiny_models import edit_json, write_tiny_late_encoder, write_tiny_sparse_encoder
+from token_models import asked, library_scores, tokens
+
+QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended until it is smooth?", "Zebras."]
+DOCUMENTS = {
+    "a.txt": "Bake the rye bread for an hour.",
+    "b.txt": "Blend the soup until it is smooth. Serve it hot!",
+    "c.txt": "Never put bread into the fridge: it dries out, and it tastes stale after a day.",
+    "d.txt": "Bake the rye bread for an hour.",
+    "e.txt": "flour " * 70,
+    "f.txt": "Cook it slowly.",
+}
+NOWHERE = "device=nowhere"  # where no model can be loaded
+KINDS = pytest.mark.parametrize("kind", ["sparse", "late"])
+
+
+def kitchen(folder: Path, models: dict[str, Path], **options: Any) -> Experiment:
+    entries = {
+        kind: {"kind": kind, "model": str(model), "device": "cpu", "batch_size": 2, "top_k": 3, **options}
+        for kind, model in models.items()
+    }
+    return write_experiment(folder, documents=DOCUMENTS, retrievers=entries, chunker={"kind": "document"})
+
+
+@pytest.fixture(scope="module")
+def models(sparse_model: Path, late_model: Path) -> dict[str, Path]:
+    return {"sparse": sparse_model, "late": late_model}
+
+
+@pytest.fixture(scope="module")
+def experiment(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return kitchen(tmp_path_factory.mktemp("tokens"), models)
+
+
+@KINDS
+def test_scores_and_rankings_are_those_of_sentence_transformers(
+    kind: str, experiment: Experiment, models: dict[str, Path]
+) -> None:
+    found = asked(experiment, kind, QUESTIONS)
+    expected = library_scores(kind, models[kind], QUESTIONS, found.texts)
+    for row, own in enumerate(expected):
+        codes = found.rows()[row]
+        np.testing.assert_allclose(found.scores(row), own[codes], rtol=1e-5, atol=1e-5)
+        assert codes == [code for code in np.argsort(-np.round(own, 4), kind="stable").tolist() if own[code] > 0]
+    assert any(len(set(row)) > 2 for row in found.rows()), "or the test says nothing"
+
+
+@pytest.mark.parametrize(("kind", "similarity"), [("sparse", "cosine"), ("late", "meanmaxsim")])
+def test_the_similarity_that_a_model_declares_is_used(
+    kind: str, similarity: str, minilm_folder: Path, tmp_path: Path
+) -> None:
+    write = write_tiny_sparse_encoder if kind == "sparse" else write_tiny_late_encoder
+    model = write(tmp_path / "model", minilm_folder, seed=3, similarity_fn_name=similarity)
+    found = asked(kitchen(tmp_path, {kind: model}), kind, QUESTIONS)
+    expected = library_scores(kind, model, QUESTIONS, found.texts)
+    for row, own in enumerate(expected):
+        np.testing.assert_allclose(found.scores(row), own[found.rows()[row]], rtol=1e-5, atol=1e-5)
+    assert found.candidates.rankings.scores[0, 0] <= 1.0001
+
+
+@KINDS
+def test_equal_texts_have_equal_scores_in_the_order_of_their_documents(kind: str, experiment: Experiment) -> None:
+    found = asked(experiment, kind, QUESTIONS)
+    for row in range(len(QUESTIONS)):
+        codes, scores = found.rows()[row], found.scores(row).tolist()
+        if 0 in codes:  # a.txt, whose text d.txt has, too
+            assert codes[codes.index(0) + 1] == 3
+            assert scores[codes.index(0)] == scores[codes.index(3)]
+
+
+@KINDS
+def test_less_depth_is_where_more_begins_and_other_questions_change_nothing(kind: str, experiment: Experiment) -> None:
+    deep = asked(experiment, kind, QUESTIONS)
+    for depth in (1, 2, 4):
+        assert asked(experiment, kind, QUESTIONS, depth).rows() == [row[:depth] for row in deep.rows()]
+    alone = asked(experiment, kind, QUESTIONS[1:2])
+    np.testing.assert_array_equal(alone.scores(0), deep.scores(1))
+
+
+@KINDS
+def test_a_fresh_question_is_encoded_by_the_model_and_finds_the_same(kind: str, experiment: Experiment) -> None:
+    kept = asked(experiment, kind, QUESTIONS[:1])
+    fresh = asked(experiment, kind, QUESTIONS[:1], is_fresh=True)
+    assert fresh.rows() == kept.rows()
+    np.testing.assert_allclose(fresh.scores(0), kept.scores(0), rtol=1e-5)
+    with pytest.raises(RunError, match="cannot be loaded"):
+        asked(experiment, kind, QUESTIONS[:1], 10, f"retrievers.{kind}.{NOWHERE}", is_fresh=True)
+
+
+@KINDS
+def test_what_was_made_is_not_made_again(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
+    experiment = kitchen(tmp_path, models)
+    first = asked(experiment, kind, QUESTIONS)
+    for path in (experiment.workspace / kind).iterdir():
+        shutil.rmtree(path)  # the index, not what the model made
+    again = asked(experiment, kind, QUESTIONS, 100, f"retrievers.{kind}.{NOWHERE}")
+    assert again.rows() == first.rows()
+    np.testing.assert_array_equal(again.scores(0), first.scores(0))
+    with pytest.raises(RunError, match="cannot be loaded"):
+        asked(experiment, kind, ["Something new"], 100, f"retrievers.{kind}.{NOWHERE}")
+
+
+class Stopping(Silent):
+    """Stops the program after some texts are encoded."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+        self.is_encoding = False
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        self.is_encoding = stage.endswith(" vectors")
+
+    def advance(self, count: int) -> None:
+        if not self.is_encoding:
+            return
+        self.left -= count
+        if self.left <= 0:
+            raise KeyboardInterrupt
+
+
+@KINDS
+def test_every_batch_before_a_stop_is_kept(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
+    experiment = kitchen(tmp_path, models)
+    with pytest.raises(KeyboardInterrupt):
+        asked(experiment, kind, QUESTIONS, progress=Stopping(4))
+    (file,) = (experiment.workspace / "tokens").glob("*.sqlite")
+    with VectorCache(file) as cache:
+        assert len(cache) == 4, "d.txt is a.txt again; then batches of two, and the second stopped it"
+    assert not list((experiment.workspace / kind).glob("[!.]*"))
+    assert (
+        asked(experiment, kind, QUESTIONS).rows() == asked(kitchen(tmp_path / "other", models), kind, QUESTIONS).rows()
+    )
+
+
+@KINDS
+def test_an_index_with_other_bytes_is_made_again_from_what_is_kept(
+    kind: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    experiment = kitchen(tmp_path, models)
+    first = asked(experiment, kind, QUESTIONS)
+    (folder,) = (experiment.workspace / kind).glob("[!.]*")
+    file = folder / {"sparse": "weights.npy", "late": "vectors.npy"}[kind]
+    damaged = bytearray(file.read_bytes())
+    damaged[-3] ^= 0x40
+    file.write_bytes(damaged)
+    again = asked(experiment, kind, QUESTIONS, 100, f"retrievers.{kind}.{NOWHERE}")
+    np.testing.assert_array_equal(again.candidates.rankings.scores, first.candidates.rankings.scores)
+    assert "other bytes" in str(again.context.resources.workspace.repaired)
+
+
+def test_damaged_token_vectors_are_found_and_made_again(models: dict[str, Path], tmp_path: Path) -> None:
+    import sqlite3
+    from contextlib import closing
+
+    experiment = kitchen(tmp_path, models)
+    first = asked(experiment, "late", QUESTIONS)
+    (file,) = (experiment.workspace / "tokens").glob("*.sqlite")
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 2")
+        database.commit()
+    with VectorCache(file) as cache:
+        assert cache.drop_damaged() == 1
+    shutil.rmtree(experiment.workspace / "late")
+    again = asked(experiment, "late", QUESTIONS)
+    np.testing.assert_allclose(again.candidates.rankings.scores, first.candidates.rankings.scores, rtol=1e-5)
+
+
+@KINDS
+def test_texts_that_are_not_read_to_the_end_are_counted(kind: str, experiment: Experiment) -> None:
+    found = asked(experiment, kind, QUESTIONS)
+    limit = {"sparse": 64, "late": 48}[kind]
+    facts = found.candidates.facts
+    assert (facts["texts"], facts["texts_too_long"], facts["max_length"]) == (6, 1, limit)
+    (warning,) = experiment.config().retrievers[kind].warnings("mine", facts)
+    assert warning.message.startswith(f"mine: 1 of 6 texts are longer than the {limit} tokens that the model reads")
+
+
+@KINDS
+def test_max_length_cuts_documents(kind: str, experiment: Experiment) -> None:
+    whole = asked(experiment, kind, QUESTIONS[:1])
+    short = asked(experiment, kind, QUESTIONS[:1], 100, f"retrievers.{kind}.max_length=8")
+    assert short.candidates.facts["texts_too_long"] == 5
+    assert not np.array_equal(short.scores(0), whole.scores(0))
+    for length in (2, 900):
+        with pytest.raises(ConfigError, match=rf"max_length is {length}; it must be from 3 .* to 64 for"):
+            asked(experiment, kind, QUESTIONS, 1, f"retrievers.{kind}.max_length={length}")
+
+
+@KINDS
+def test_models_of_another_kind_are_refused_by_their_files(
+    kind: str, experiment: Experiment, models: dict[str, Path], tiny_model: Path, minilm_folder: Path, tmp_path: Path
+) -> None:
+    other = {"sparse": "late", "late": "sparse"}[kind]
+    wanted = {"sparse": "a sparse encoder, such as SPLADE", "late": "a late-interaction model, such as ColBERT"}[kind]
+    called = {"sparse": "a late-interaction model", "late": "a sparse encoder"}[kind]
+    old = shutil.copytree(tiny_model, tmp_path / "old")
+    edit_json(old / "config_sentence_transformers.json", model_type=None)
+    for model, what in ((tiny_model, "an embedding model"), (models[other], called), (old, "an embedding model")):
+        with pytest.raises(ConfigError) as failure:
+            asked(experiment, kind, QUESTIONS, 1, f"retrievers.{kind}.model={model}")
+        assert str(failure.value) == (
+            f"{kind}: the model {str(model)!r} cannot be used here: it is {what}. `model:` takes {wanted}."
+        )
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of torch, for the library's own intersection
+def test_matches_of_a_sparse_model_are_the_librarys_intersection(experiment: Experiment, sparse_model: Path) -> None:
+    from sentence_transformers import SparseEncoder
+
+    found = asked(experiment, "sparse", QUESTIONS)
+    retriever, model = experiment.config().retrievers["sparse"], SparseEncoder(str(sparse_model), device="cpu")
+
+    told = retriever.matches(
+        found.context, [Question(text) for text in QUESTIONS], found.context.chunks(), found.candidates.rankings.codes
+    )
+    queries, texts = model.encode_query(QUESTIONS), model.encode_document(found.texts)
+    for row, one in enumerate(told):
+        assert [term for term, _ in one.terms] == [term for term, _ in model.decode(queries[row], top_k=8)]
+        for code, hit in zip(found.rows()[row], one.hits, strict=True):
+            shared: Any = model.decode(model.intersection(queries[row], texts[code]), top_k=8)
+            assert [term for term, _ in hit.matches] == [term for term, _ in shared]
+            assert dict(hit.matches) == pytest.approx(dict(shared), rel=1e-4)
+            assert [term for term, _ in hit.terms] == [term for term, _ in model.decode(texts[code], top_k=8)]
+
+
+def test_matches_of_a_late_model_name_the_nearest_token_of_the_text(minilm_folder: Path) -> None:
+    tokenizer = Tokenizer(minilm_folder / "tokenizer.json")
+    query, text = tokens([1, 0], [0, 1], [1, 1]), tokens([0.5, 0], [0, 0.9], [0.2, 0.2])
+    query.ids[:], text.ids[:] = [101, 9594, 7852], [102, 9594, 10870]  # [CLS] hub bread; [SEP] hub, and another
+    names = tokenizer.words([9594, 7852])
+    (hit,) = late_matches(query, [text], tokenizer).hits
+    assert names == ["hub", "bread"]
+    assert dict(hit.matches) == pytest.approx({"bread ~ hub": 0.9, "hub": 0.9})
+
+
+def test_a_report_tells_matches_and_the_query_view_shows_them(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = kitchen(tmp_path, models)
+    experiment.write_queries([{"id": "rye", "text": QUESTIONS[0], "relevant_docs": [{"doc": "a.txt"}]}])
+    report = run_experiment(experiment.config())
+    shown = ragtrial(capsys, "show", str(report.folder), "--query", "rye").out
+    assert "the query's terms: " in shown
+    assert shown.count("       matches: ") == 6
+    assert shown.count("       terms: ") == 3
+    rankings = {one["setting"]: one for one in json.loads(
+        ragtrial(capsys, "show", str(report.folder), "--query", "rye", "--json").out)}  # fmt: skip
+    assert len(rankings["sparse"]["query_terms"]) == 8
+    best = rankings["late"]["hits"][0]
+    assert len(best["matches"]) > 3
+    assert all(-1.001 <= value <= 1.001 for _, value in best["matches"])
+    searched = ragtrial(capsys, "search", str(experiment.file), QUESTIONS[0], "--setting", "late", "--json").json
+    assert searched["settings"][0]["hits"][0]["matches"] == best["matches"]
+    again = run_experiment(experiment.config(*(f"retrievers.{kind}.{NOWHERE}" for kind in models)))
+    assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
+
+
+def test_a_refiner_orders_candidates_by_maxsim_and_shares_vectors_with_the_retriever(
+    late_model: Path, tmp_path: Path
+) -> None:
+    options = {"kind": "late_rerank", "model": str(late_model), "device": "cpu", "batch_size": 2}
+    bench = write_bench(tmp_path, options, documents=DOCUMENTS)
+    units = bench.units([(name, 0, len(DOCUMENTS[name])) for name in ("c.txt", "f.txt", "d.txt", "b.txt", "a.txt")])
+    given = candidates(units, [[0, 1, 2, 3, 4], [3, 0], []])
+    found = bench.refined(QUESTIONS, given)
+    own = library_scores("late", late_model, QUESTIONS, [units.text(code) for code in range(5)])
+    assert rows_of(found) == [
+        sorted(row, key=lambda code: (-round(float(own[index, code]), 4), units.document_id(code)))
+        for index, row in enumerate(rows_of(given))
+    ]
+    for index, row in enumerate(rows_of(found)):
+        np.testing.assert_allclose(found.rankings.scores[index, : len(row)], own[index, row], rtol=1e-5)
+    again = bench.refined(QUESTIONS[:1], given, f"retrievers.refined.{NOWHERE}")
+    np.testing.assert_array_equal(again.rankings.scores[0], found.rankings.scores[0])
+    with pytest.raises(RunError, match="cannot be loaded"):
+        bench.refined(QUESTIONS[:1], candidates(units, [[0]]), f"retrievers.refined.{NOWHERE}", is_fresh=True)

@@ -1,0 +1,115 @@
+"""Methods of search: each setting once, within the budget, and better than chance where scores say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrial.config.search_options import Method
+from ragtrial.search.methods import METHODS
+from ragtrial.search.session import Session, Trial
+from searches import CONFIG, Recorded, session_of
+
+ADAPTIVE: list[Method] = ["greedy", "tpe", "halving"]
+
+
+def searched(
+    method: str, engine: Recorded, settings: int = 20, more: str = "", minutes: float | None = None
+) -> Session:
+    session = session_of(f"{{method: {method}, settings: {settings}, held_out: 0.3{more}}}", engine, minutes)
+    METHODS[session.options.method](session)
+    return session
+
+
+def best(session: Session) -> Trial:
+    return max((trial for trial in session.trials if trial.is_on_all), key=lambda trial: trial.score)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_run_twice_and_no_more_than_the_budget(method: str) -> None:
+    engine = Recorded()
+    session = searched(method, engine)
+    assert len(engine.run) == len(set(engine.run))
+    tried = {name for name, _ in engine.run} - {"bm25", "dense"}
+    assert 3 < len(tried) <= 20
+    assert session.options.settings - session.unused == len(tried)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_settings_of_the_config_are_tried_first_and_by_all_queries(method: str) -> None:
+    engine = Recorded()
+    session = searched(method, engine)
+    assert engine.run[:2] == [("bm25", None), ("dense", None)]
+    assert [trial.is_given for trial in session.trials[:3]] == [True, True, False]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(method: str) -> None:
+    first, again = Recorded(), Recorded()
+    searched(method, first)
+    searched(method, again)
+    assert first.run == again.run
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_setting_that_fails_is_not_among_the_trials_and_the_others_go_on(method: str) -> None:
+    session = searched(method, Recorded())
+    assert session.failed
+    assert not any(trial.setting.values.get("retrievers.bm25.b") == 1.0 for trial in session.trials)
+
+
+@pytest.mark.parametrize("method", ADAPTIVE)
+def test_a_method_that_looks_at_scores_finds_a_good_setting(method: str) -> None:
+    assert best(searched(method, Recorded(), 30)).mean > 0.65  # the highest is 0.7, that of the config 0.595
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_setting_beyond_the_limits_is_never_the_best(method: str) -> None:
+    """Costs are the scores here, so the limit is one of the score."""
+    session = searched(method, Recorded({"index_bytes": 1.0}), more=", within: {index_bytes: 0.6}")
+    assert best(session).mean <= 0.6
+    assert any(not trial.is_within for trial in session.trials)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_begun_after_the_minutes(method: str) -> None:
+    engine = Recorded()
+    session = searched(method, engine, more=", minutes: 10", minutes=1.0)
+    assert len(engine.run) < 12
+    assert session.ended == "the 10 minutes are over; the same command goes on"
+
+
+def test_random_search_draws_before_it_sees_a_score() -> None:
+    """So tests on the same queries stay valid."""
+    one, other = Recorded(), Recorded({"index_bytes": 1.0})
+    searched("random", one)
+    session = session_of("{settings: 20, within: {index_bytes: 0.0}}", other)
+    METHODS["random"](session)
+    assert one.run == other.run
+
+
+def test_random_search_of_few_settings_tries_all_of_them() -> None:
+    """3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is."""
+    text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2]")
+    engine = Recorded()
+    session = session_of("{settings: 100}", engine, text=text)
+    METHODS["random"](session)
+    assert session.settings.size == 12
+    assert len({trial.setting.key for trial in session.trials} | {one.key for one in session.failed}) == 13
+    assert session.ended == "no other setting is left to try"
+
+
+def test_halving_runs_many_settings_on_few_queries_and_few_on_all() -> None:
+    engine = Recorded()
+    searched("halving", engine, 27)
+    sizes = [size for _, size in engine.run[2:]]
+    assert sizes.count(13) == 27
+    assert sizes.count(None) == 9
+
+
+def test_greedy_search_moves_along_axes_without_a_new_embedding_first() -> None:
+    engine = Recorded()
+    searched("greedy", engine, 40)
+    sizes = [place for place, (name, _) in enumerate(engine.run) if "size" in name]
+    others = [place for place, (name, _) in enumerate(engine.run) if "size" not in name]
+    assert sizes
+    assert max(others) < min(sizes)

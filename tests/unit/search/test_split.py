@@ -1,0 +1,66 @@
+"""Queries that are held out: as many as asked for, never on both sides, and enough to say anything."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.config.search_options import SearchOptions
+from ragtrial.errors import LabelsError
+from ragtrial.records import Judgment, Query
+from ragtrial.search.split import split_queries
+
+
+def queries(documents: list[list[str]], tags: tuple[str, ...] = ()) -> list[Query]:
+    return [
+        Query(f"q{number}", "", tuple(Judgment(doc, 1) for doc in docs), tags=tags if number % 3 == 0 else ())
+        for number, docs in enumerate(documents)
+    ]
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.3, 0.5]))
+def test_a_share_is_drawn_with_the_seed(seed: int, share: float) -> None:
+    labels = queries([[f"d{number}"] for number in range(50)])
+    options = SearchOptions(held_out=share)
+    split = split_queries(labels, options, seed, "labels.json")
+    assert len(split.held_out) == round(50 * share)
+    assert set(split.held_out).isdisjoint(split.searched)
+    assert len(split.searched) + len(split.held_out) == 50
+    assert split_queries(labels, options, seed, "labels.json") == split
+
+
+@given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=2), min_size=60, max_size=60), st.integers(0, 99))
+def test_queries_with_a_document_in_common_are_never_on_both_sides(documents: list[list[int]], seed: int) -> None:
+    labels = queries([[f"d{doc}" for doc in docs] for docs in documents])
+    try:
+        split = split_queries(labels, SearchOptions(held_out=0.4, group_by="document"), seed, "labels.json")
+    except LabelsError as error:
+        assert "have documents in common and stay together" in str(error)  # noqa: PT017 - one or the other
+        return
+    by_id = {query.id: {judgment.doc for judgment in query.relevant_docs} for query in labels}
+    seen, unseen = ({doc for name in side for doc in by_id[name]} for side in (split.searched, split.held_out))
+    assert seen.isdisjoint(unseen)
+
+
+def test_tags_name_the_queries_that_are_held_out() -> None:
+    labels = queries([[f"d{number}"] for number in range(45)], ("test",))
+    split = split_queries(labels, SearchOptions(held_out=["test"]), 0, "labels.json")
+    assert split.held_out == tuple(f"q{number}" for number in range(0, 45, 3))
+
+
+def test_an_unknown_tag_is_reported_with_those_that_there_are() -> None:
+    with pytest.raises(LabelsError, match=r"no query has the tag 'tset' of search.held_out. Did you mean 'test'\?"):
+        split_queries(queries([["d"]] * 30, ("test",)), SearchOptions(held_out=["tset"]), 0, "labels.json")
+
+
+def test_too_few_queries_are_refused_with_what_to_do() -> None:
+    message = "leaves 14 queries to search by and 6 for the verdict; each takes at least 10"
+    with pytest.raises(LabelsError, match=message):
+        split_queries(queries([[f"d{number}"] for number in range(20)]), SearchOptions(held_out=0.3), 0, "labels.json")
+
+
+def test_queries_without_relevant_documents_are_on_neither_side() -> None:
+    labels = [*queries([[f"d{number}"] for number in range(40)]), Query("none", "", ())]
+    split = split_queries(labels, SearchOptions(held_out=0.5), 0, "labels.json")
+    assert "none" not in (*split.searched, *split.held_out)
