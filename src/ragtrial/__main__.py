@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -11,12 +12,16 @@ _ENVIRONMENT = {
 }
 """What libraries are asked for before they are loaded, unless the user asks for something else."""
 
+_NEW_OBJECTS = 100_000
+"""How many are made before Python looks for cycles among them: at its default, 700, a tenth of a short run is that."""
+
 
 def main() -> None:
     """Run ``ragtrial`` with the arguments of the process, and exit."""
     try:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
         from ragtrial.cli.outcome import leave, run
 
         code = run(sys.argv[1:])

@@ -141,7 +141,9 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
     assert (quiet.code, quiet.err) == (0, "")
     assert "report: " in quiet.out
     loud = ragtrial(capsys, "run", config)
-    assert loud.err == "\n1 warning:\n  query 'q3' has no relevant documents.\n"
+    assert loud.err == (
+        "\n1 warning:\n  query 'q3' has no relevant documents.\n`ragtrial explain` explains each kind: no-relevant\n"
+    )
 
 
 def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path: Path) -> None:
@@ -161,6 +163,7 @@ def test_many_warnings_of_one_kind_are_counted_after_the_third(config: Path, cap
     assert warnings.splitlines() == [
         *(f"  query 'u{number}' has no relevant documents." for number in range(3)),
         "  ... and 2 more of the kind no-relevant (--json shows all)",
+        "`ragtrial explain` explains each kind: no-relevant",
     ]
 
 

@@ -101,9 +101,11 @@ def command(
 
 def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where there are not several that can be compared, or very many."""
+    if len(report.settings) < 2:
+        return None
     from ragtrial.comparison.comparing import MOST_SETTINGS, compare
 
-    if not 1 < len(report.settings) <= MOST_SETTINGS:
+    if len(report.settings) > MOST_SETTINGS:
         return None
     with suppress(ComparisonError, ReportError):  # its metric counts for no query
         return compare(report, metrics=[report.primary_metric], all_pairs=True)
@@ -166,9 +168,7 @@ def _say(
     comparison: Comparison | None,
     found: SearchResult | None,
 ) -> None:
-    from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.views import report_tables as tables
-    from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
 
     terminal.say(tables.header_line(report) + "\n")
     if found:
@@ -186,6 +186,9 @@ def _say(
     terminal.table(tables.audit_table(report, report.ranked_settings()), before="\n")
     compared = findings.comparison if findings else None
     if compared and compared.procedure.baseline:
+        from ragtrial.comparison.comparing import close_comparisons
+        from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
+
         rows, lines = close_comparisons(compared), looked_into_lines(compared)
         terminal.say()
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))

@@ -21,6 +21,14 @@ _QRELS_FORMS = ("trec", "beir", "json", "jsonl", "parquet", "labels", "report")
 _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results")
 
 
+def _refuse_z_scores(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError(
+            "z-scores are not computed: they need the mean and the deviation of many systems for each query, which "
+            "nobody has for their own documents. Compare runs with -o REPORT and `ragtrial compare`."
+        )
+
+
 @click.command("score")
 @click.argument("files", nargs=-1, required=True, metavar="QRELS RUN...")
 @click.option(
@@ -40,6 +48,8 @@ _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings
 @click.option("--trec-compat", is_flag=True, help="Order, ties, topics and negative grades as trec_eval has them.")
 @click.option("--trec-format", is_flag=True,
               help="Print trec_eval's lines: its official measures, or --metrics all_trec.")  # fmt: skip
+@click.option("-Z", "-z", "--zscores", is_flag=False, flag_value="", hidden=True, expose_value=False,
+              callback=_refuse_z_scores)  # fmt: skip
 @click.option("--bounds", is_flag=True, help="Show what unjudged documents could change.")
 @click.option("--ties", is_flag=True, help="Show what the order of equal scores could change.")
 @click.option("--per-query", metavar="FILE", help="Write every query's values: .csv .jsonl .json .parquet .md, or -.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -194,11 +194,11 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
         )
 
 
-def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
-    """One row per query with all its hits, best first, as columns."""
+def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str, Any]]:
+    """One row per query with all its hits, or the first ``depth``, best first, as columns."""
     chunks, ranked = scored.result.chunks, scored.result.ranked
     for index, name in enumerate(scored.query_ids):
-        units = [unit for unit in ranked.units[index].tolist() if unit != PADDING]
+        units = [unit for unit in ranked.units[index, :depth].tolist() if unit != PADDING]
         scores = ranked.rankings.scores[index, : len(units)].tolist()
         yield {
             "query": name,
@@ -324,7 +324,7 @@ def _query_scores(scored: Scored) -> Iterator[schema.QueryScores]:
     passages = passage_parts(scored.graded)
     values = {metric: one.as_list() for metric, one in scored.evaluations.items()}
     dropped, skipped = ranked.dropped.tolist(), ranked.candidates.skipped.tolist()
-    for index, found in enumerate(ranking_rows(scored)):
+    for index, found in enumerate(ranking_rows(scored, HITS_SHOWN)):
         grades, tokens = scored.graded.grades_by_rank(index), sizes.of_hits(index)
         columns = zip(*(found[name] for name in ("docs", "chunks", "starts", "ends", "scores")), strict=True)
         hits = [
@@ -338,7 +338,7 @@ def _query_scores(scored: Scored) -> Iterator[schema.QueryScores]:
                 "grade": grades.get(rank),
                 "tokens": None if tokens is None else tokens[rank - 1],
             }
-            for rank, (doc, chunk, start, end, score) in enumerate(islice(columns, HITS_SHOWN), 1)
+            for rank, (doc, chunk, start, end, score) in enumerate(columns, 1)
         ]
         # Validated with its hits at once: a hit at a time takes three times as long.
         yield schema.QueryScores.model_validate(

@@ -9,6 +9,7 @@ import secrets
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,6 +51,7 @@ _END = b'"\n}\n'
 
 _METRICS_SHOWN = 6
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
+_LINES_AT_ONCE = 100
 
 
 class Report(Part):
@@ -332,5 +334,7 @@ def _unreadable(path: Path, error: Exception) -> ReportError:
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with path.open("wb") as raw, gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n")
+        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+        lines = (encode(row) + "\n" for row in rows)
+        while block := "".join(islice(lines, _LINES_AT_ONCE)):
+            file.write(block.encode("utf-8"))

@@ -328,8 +328,8 @@ def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outc
         assert one["budget"]["scores"]["ap"]["mean"] >= one["scores"]["ap@2"]["mean"]
         assert one["budget"]["scores"]["recall"]["mean"] >= one["scores"]["recall@2"]["mean"]
     assert [warning["message"] for warning in report["warnings"] if warning["code"] == "budget-not-full"] == [
-        f"{name}: all hits for {counted(queries, 'query', 'queries')} together are less than 10,000 tokens. To compare "
-        f"at equal context, set its top_k to about {top_k:,}."
+        f"{name}: the hits for {counted(queries, 'query', 'queries')} do not fill 10,000 tokens. To compare "
+        f"at equal context, raise its top_k to about {top_k:,}."
         for name, (queries, top_k) in wanted.items()
     ]
 

@@ -254,10 +254,12 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
         pytest.param(option('"device": "cpu"', '"normalize": false'), EMBEDDED, id="normalisation"),
         pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
-        pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
+        pytest.param(
+            option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "lengths", "latency"}, id="query prefix"
+        ),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
-        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings"}, id="a query"),
+        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings", "lengths"}, id="a query"),
         pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_construction": 99}'), INDEXED, id="ef_construction"),

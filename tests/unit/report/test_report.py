@@ -124,6 +124,8 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "short_queries",
         "unreachable",
         "lost",
+        "use",
+        "used",
     }
     assert list(graph["audit"]["lost"]) == list(graph["scores"])
     assert set(setting["latency"]) == set(LatencyPart.model_fields)

@@ -34,13 +34,13 @@ class Headings:
     """The headings of a Markdown text, ATX (``# One``) and setext (underlined), as CommonMark defines them.
 
     Code, HTML and a YAML front matter have none; nor has what is inside a quote or a list, whose headings structure
-    that alone. ``all`` is in the order of the text. A text that is no Markdown mostly has none.
+    that alone. ``all`` is in the order of the text. A text that is no Markdown mostly has none. ``tokens`` are those
+    of ``block_tokens``, where they are there already.
     """
 
-    def __init__(self, text: str) -> None:
-        tokens = block_tokens(text)
-        starts = line_starts(text)
-        self.all: tuple[Heading, ...] = tuple(_headings(tokens, starts))
+    def __init__(self, text: str, tokens: list[Token] | None = None) -> None:
+        found = block_tokens(text) if tokens is None else tokens
+        self.all: tuple[Heading, ...] = tuple(_headings(found, line_starts(text)))
         self._starts = [heading.start for heading in self.all]
         self._in_force: list[tuple[Heading, ...]] = [()]
         for heading in self.all:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.headings import Headings, block_tokens, line_starts
 from ragtrial.components.chunkers.outline import Outline
 from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of
 from ragtrial.records import Span
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _BLOCK = 10  # deeper than any heading
 
@@ -31,18 +34,19 @@ class MarkdownChunker(SizedChunker):
     """Whether neighbouring sections under one heading make one chunk while they fit; false: each is one of its own."""
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        headings = Headings(text)
-        outline = Outline(text, _depths(text, headings))
+        tokens = block_tokens(text)
+        headings = Headings(text, tokens)
+        outline = Outline(text, _depths(text, headings, tokens))
         measure = Measure(ruler, *self.window(ruler))
         parts = [(0, len(text))] if self.merge else _sections(text, headings)
         return chunks_of(text, [stretch for part in parts for stretch in outline.cut(*part, measure)])
 
 
-def _depths(text: str, headings: Headings) -> dict[int, int]:
+def _depths(text: str, headings: Headings, tokens: list[Token]) -> dict[int, int]:
     """Where each section and each block begins, and how deep it is."""
     depths = {heading.start: heading.level for heading in headings.all}
     starts = line_starts(text)
-    for token in block_tokens(text):
+    for token in tokens:
         if token.map and token.nesting >= 0 and token.type != "inline":
             place = starts[token.map[0]]
             depths[place] = min(_BLOCK + token.level, depths.get(place, _BLOCK + token.level))

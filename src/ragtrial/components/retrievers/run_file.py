@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from ragtrial.rankings import from_rows
 from ragtrial.records import PromptQueries, Query, Question, ReportWarning, WarningCode
 from ragtrial.report.find import find_report
 from ragtrial.runs.formats.guessing import Form, guess
-from ragtrial.runs.inputs import best_first, run_named
-from ragtrial.runs.qrels import Run
+
+if TYPE_CHECKING:
+    from ragtrial.runs.qrels import Run
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -105,6 +106,8 @@ class RunFileRetriever(Retriever):
 
     def read(self, questions: Sequence[Question]) -> _RunFileRows:
         """The rows of the questions. Raises RunFileError, ReportError."""
+        from ragtrial.runs.inputs import best_first, run_named
+
         labels = PromptQueries(tuple(Query(question.id or question.text, question.text) for question in questions))
         run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
         if run.of_chunks:
