@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chroma_databases import chroma_server
+from milvus_servers import lite_server
 from ragtrial.components.stores import STORES, Index, Store, Vectors
 from ragtrial.components.stores.base import Space
 from ragtrial.rankings import Floats, Rankings
@@ -48,6 +49,9 @@ def _chroma(folder: Path) -> Iterator[dict[str, Any]]:
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
 _WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
 
+_STARVED_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}}
+_WIDE_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}
+
 KINDS: dict[str, StoreKind] = {
     "exact": StoreKind("exact", exact={}),
     "chroma": StoreKind("chroma", starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
@@ -57,6 +61,10 @@ KINDS: dict[str, StoreKind] = {
         exact={"factory": "Flat"},
         starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
         wide={"ef_search": 400},
+    ),
+    "milvus": StoreKind("milvus", exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
+    "milvus-server": StoreKind(
+        "milvus", lite_server, exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS
     ),
 }
 """By a name for tests. Every kind that is registered is here, in each place where it can be."""
