@@ -266,8 +266,12 @@ _OTHER_KINDS = (
 def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value: object) -> str:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
     allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
+    siblings = _models_in(_field_at(model, loc[:-2])[0]) if len(loc) > 1 else []
+    others = [str(_tag_of(one)) for one in siblings if _tag_of(one) and key in _fields(one)]
     near = did_you_mean(key, allowed)
-    if _SYNONYMS.get(key) in allowed:
+    if others:
+        near = f" It is an option of {listed(others)}, and would be ignored."
+    elif _SYNONYMS.get(key) in allowed:
         near = f" Did you mean {_SYNONYMS[key]!r}?"
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:
         near = f" If it is a retriever, write retrievers.{key}.{next(iter(value))}."

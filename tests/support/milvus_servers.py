@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,34 +16,56 @@ from chroma_databases import free_port
 from ragtrial.components.stores.milvus_client import server_client
 from ragtrial.errors import StoreServerError
 
+PACKAGED = os.environ.get("RAGTRIAL_MILVUS")
+"""The Python that has the package milvus==2.3.5, the server itself; `make milvus` sets it. Without it tests start the
+server of Milvus Lite."""
+
+_PACKAGED = """
+import sys
+from milvus import MilvusServer, MilvusServerConfig
+server = MilvusServer(MilvusServerConfig(proxy_port=int(sys.argv[2])), wait_for_started=False)
+server.set_base_dir(sys.argv[1])
+server.start()
+print(server.server_proc.pid, flush=True)
+server.server_proc.wait()
+"""
+
 
 @contextmanager
-def lite_server(folder: Path, port: int | None = None) -> Iterator[dict[str, Any]]:
-    """The options that reach a server of Milvus Lite, which has its data in ``folder``. It knows no passwords."""
+def milvus_server(folder: Path, port: int | None = None) -> Iterator[dict[str, Any]]:
+    """The options that reach a server which has its data in ``folder``: Milvus Lite's, or the packaged one."""
     at = port or free_port()
-    program = str(Path(sys.executable).with_name("milvus-lite"))
+    lite = [str(Path(sys.executable).with_name("milvus-lite")), "server", "--host", "127.0.0.1"]
+    command = [*lite, "--port", str(at), "--data-dir", str(folder)]
+    if PACKAGED:
+        command = [PACKAGED, "-c", _PACKAGED, str(folder), str(at)]
     process = subprocess.Popen(
-        [program, "server", "--host", "127.0.0.1", "--port", str(at), "--data-dir", str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        command, stdout=subprocess.PIPE if PACKAGED else subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    server = int(process.stdout.readline()) if process.stdout else process.pid
     try:
         url = f"http://127.0.0.1:{at}"
         wait_until_up(url, process)
         yield {"url": url}
     finally:
-        process.kill()
+        os.kill(server, signal.SIGKILL)  # the packaged one heeds no other signal
         process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def wait_until_up(url: str, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
     """Wait until the server that ``process`` is answers. Raises StoreServerError if it ends, or takes too long."""
     until = time.monotonic() + seconds
-    while True:
-        try:
-            server_client(url, "", "default", 10).close()
-            return
-        except StoreServerError:
-            if process.poll() is not None or time.monotonic() > until:
-                raise
-            time.sleep(0.1)
+    while not _answers(url):
+        if process.poll() is not None or time.monotonic() > until:
+            raise StoreServerError(f"no Milvus server came up at {url}.")
+        time.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    try:
+        server_client(url, "", "default", 10).close()
+    except StoreServerError:
+        return False
+    return True

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chroma_databases import chroma_server
-from milvus_servers import lite_server
+from milvus_servers import milvus_server
 from ragtrial.components.stores import STORES, Index, Store, Vectors
 from ragtrial.components.stores.base import Space
 from ragtrial.rankings import Floats, Rankings
@@ -64,7 +64,7 @@ KINDS: dict[str, StoreKind] = {
     ),
     "milvus": StoreKind("milvus", exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "milvus-server": StoreKind(
-        "milvus", lite_server, exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS
+        "milvus", milvus_server, exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS
     ),
 }
 """By a name for tests. Every kind that is registered is here, in each place where it can be."""
