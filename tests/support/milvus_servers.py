@@ -54,7 +54,7 @@ def milvus_server(folder: Path, port: int | None = None) -> Iterator[dict[str, A
             process.stdout.close()
 
 
-def wait_until_up(url: str, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+def wait_until_up(url: str, process: subprocess.Popen[bytes], seconds: float = 180) -> None:
     """Wait until the server that ``process`` is answers. Raises StoreServerError if it ends, or takes too long."""
     until = time.monotonic() + seconds
     while not _answers(url):

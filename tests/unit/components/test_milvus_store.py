@@ -178,6 +178,12 @@ def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilv
     assert sizes[32] - sizes[4] > 2 * (32 - 4) * 4 * len(many)
 
 
+def test_what_milvus_lite_built_is_in_the_report(many: Vectors, starved: Path) -> None:
+    facts = store_of(STARVED).facts(starved)
+    assert facts["version"].startswith("milvus_lite-3.")
+    assert facts["options"] == {"index_type": "HNSW", "metric_type": "COSINE", "M": 4, "efConstruction": 10}
+
+
 def test_a_build_with_other_options_than_those_asked_for_is_refused(
     many: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +202,7 @@ def test_a_graph_is_seen_to_be_used_by_what_the_narrowest_searches_miss(many: Ve
     with opened(store_of(STARVED), many, starved) as index:
         use = index.use()
     assert use.is_used
-    assert "of 200 searches that were as narrow as can be missed the nearest vector" in use.evidence
+    assert "of 200 searches of the narrowest width missed the nearest vector" in use.evidence
 
 
 def test_flat_is_what_was_asked_for(many: Vectors, tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from ragtrial.cache.atomic import write_text
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, Vectors
 from ragtrial.components.stores.milvus_client import folder_client, server_client
@@ -20,6 +22,9 @@ from ragtrial.errors import InputError, StoreError
 
 _DATABASE = "milvus.db"
 _COLLECTION = "chunks"
+_BUILT = "built.json"
+"""The file of a folder that says what Milvus Lite built."""
+
 _FIRST_WITH_EF = (3, 2, 2)
 """The first version of Milvus Lite that heeds ef: those before search all graphs with their default."""
 
@@ -105,9 +110,11 @@ class MilvusStore(ServerStore):
     def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         engine = self._engine_in(folder)
         try:
-            engine.fill(_COLLECTION, vectors, advance)
+            options = engine.fill(_COLLECTION, vectors, advance)
+            known = {"version": engine.version(), "options": dict(options)}
         finally:
             engine.close()
+        write_text(folder / _BUILT, json.dumps(known))
 
     def open_here(self, vectors: Vectors, folder: Path) -> Index:
         engine = self._engine_in(folder)
@@ -119,6 +126,10 @@ class MilvusStore(ServerStore):
         except BaseException:
             engine.close()
             raise
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        known: Mapping[str, Any] = json.loads((folder / _BUILT).read_text()) if self.url is None else {}
+        return {**super().facts(folder), **known}
 
     def _engine_in(self, folder: Path) -> MilvusEngine:
         client, close = folder_client(folder / _DATABASE)

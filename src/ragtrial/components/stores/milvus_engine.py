@@ -225,7 +225,7 @@ class MilvusIndex:
     def use(self) -> IndexUse:
         count = len(self._vectors)
         if self._index.kind == "flat" or not count:
-            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as is wished.")
+            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as asked.")
         wrong = missed(self._narrowly, self._vectors, self._engine.store.space)
         scanned = self._engine.scanned(self._name)
         if scanned:
@@ -233,15 +233,17 @@ class MilvusIndex:
             without = f"Milvus has loaded {part} {count:,} vectors without an index, whatever describe_index says."
             return IndexUse(is_used=scanned < count, evidence=without)
         if wrong:
-            how = f"{wrong} of {PROBES} searches that were as narrow as can be missed the nearest vector"
-            return IndexUse(is_used=True, evidence=f"{how}; comparing all vectors misses none.")
+            how = f"{wrong} of {PROBES} searches of the narrowest width missed the nearest vector"
+            return IndexUse(is_used=True, evidence=f"{how}, which comparing all vectors does not.")
         if scanned == 0:
             return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
-        none = f"None of {PROBES} searches that were as narrow as can be missed the nearest vector"
+        none = f"None of {PROBES} searches of the narrowest width missed the nearest vector"
         is_sure = count >= SURE_FROM and self._index.kind != "autoindex"
         return IndexUse(
             is_used=False if is_sure else None,
-            evidence=f"{none}: all vectors are compared." if is_sure else f"{none}; among so few that says nothing.",
+            evidence=f"{none}: all vectors are compared."
+            if is_sure
+            else f"{none}; among so few vectors that says nothing.",
         )
 
     def close(self) -> None:
