@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick fuzz lowest endpoints check format docs schemas picture report-picture clean
+.PHONY: demo test quick fuzz milvus lowest endpoints check format docs schemas picture report-picture clean
 
 # Compares dense search, BM25 and two fusions on the sample data, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -31,6 +31,14 @@ quick: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/system/test_fuzzed_readers.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/guided_fuzz.py 20
+
+# The tests of stores against the Milvus 2.3.5 server, which has a package, in an environment of its own. It listens on
+# all addresses: it runs in a network of its own, which has nothing but 127.0.0.1 (Linux).
+milvus: $(VENV)/.dev
+	test -x .milvus/bin/python || $(PYTHON) -m venv .milvus
+	.milvus/bin/python -m pip install --quiet 'milvus==2.3.5'
+	RAGTRIAL_MILVUS=.milvus/bin/python unshare --map-root-user --net sh -c 'ip link set lo up && \
+	  $(BIN)/python -m pytest -k milvus tests/contracts/test_stores.py tests/unit/components/test_milvus_store.py'
 
 # The lowest and the newest versions that are allowed, with every Python on this machine: installed, and the sample run.
 lowest:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chroma_databases import chroma_server
+from milvus_servers import milvus_server
 from qdrant_double import qdrant_double
 from ragtrial.components.stores import STORES, Index, Store, Vectors
 from ragtrial.components.stores.base import Space
@@ -87,6 +88,9 @@ _STARVED_QDRANT = {
     "kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10, "full_scan_threshold": 10, "indexing_threshold": 1
 }  # fmt: skip
 
+_STARVED_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}}
+_WIDE_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}
+
 KINDS: dict[str, StoreKind] = {
     "exact": StoreKind("exact", exact={}),
     "chroma": StoreKind("chroma", starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
@@ -96,6 +100,10 @@ KINDS: dict[str, StoreKind] = {
         exact={"factory": "Flat"},
         starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
         wide={"ef_search": 400},
+    ),
+    "milvus": StoreKind("milvus", exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
+    "milvus-server": StoreKind(
+        "milvus", milvus_server, exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS
     ),
     "qdrant": StoreKind(
         "qdrant",

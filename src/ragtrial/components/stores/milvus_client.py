@@ -1,0 +1,109 @@
+"""Clients of Milvus: of a server, and of Milvus Lite in a folder; neither prints, nor reads a .env file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ragtrial.errors import RagtrialError, StoreError, StoreServerError
+
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
+_PATIENCE = 10
+"""Seconds in which a server must say that it is one."""
+
+_PORT = 19_530
+_LOCK = threading.Lock()
+_IN_USE: Counter[str] = Counter()
+"""How many clients each folder of Milvus Lite has in this process: they share what serves it."""
+
+
+def server_client(url: str, token: str, database: str, timeout: float) -> MilvusClient:
+    """A client of the server at ``url``, which has answered. Raises StoreServerError."""
+    parts = urlsplit(url)
+    start = f"Start it, or correct store.url (Milvus listens at port {_PORT})."
+    try:
+        # Milvus's own client would wait for its whole time limit where nobody listens.
+        socket.create_connection((parts.hostname or "", parts.port or _PORT), min(_PATIENCE, timeout)).close()
+    except OSError as error:
+        raise StoreServerError(f"no Milvus server answers at {url} ({error.strerror or error}). {start}") from error
+    with failing_as(lambda error: _refused(url, said(error), start)):
+        at = url if parts.port else f"{url}:{_PORT}"
+        made = _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
+        try:
+            made.get_server_version(timeout=timeout)
+        except BaseException:
+            made.close()
+            raise
+    return made
+
+
+def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
+    """A client of Milvus Lite in ``path``, which ends in .db, and what closes it. Raises StoreError."""
+    from milvus_lite.server_manager import server_manager_instance
+
+    place = str(path.absolute())
+    with _LOCK, failing_as(lambda error: StoreError(f"Milvus Lite cannot open {path}: {said(error)}.")):
+        client = _client_class()(place, dedicated=True)
+        _IN_USE[place] += 1
+
+    def close() -> None:
+        with _LOCK:
+            client.close()
+            _IN_USE[place] -= 1
+            if not _IN_USE[place]:
+                del _IN_USE[place]
+                server_manager_instance.release_server(place)
+
+    return client, close
+
+
+@contextmanager
+def failing_as(made: Callable[[Exception], StoreError]) -> Iterator[None]:
+    """Whatever Milvus raises becomes the error that ``made`` makes of it."""
+    try:
+        yield
+    except RagtrialError:
+        raise
+    except Exception as error:
+        raise made(error) from error
+
+
+def said(error: Exception) -> str:
+    """What Milvus says: the message of its own errors, the details of gRPC's."""
+    details = getattr(error, "details", None)
+    text = getattr(error, "message", "") or (details() if callable(details) else "") or str(error)
+    return " ".join(str(text).split()).rstrip(".") or type(error).__name__
+
+
+def is_unimplemented(error: Exception) -> bool:
+    """Whether the server does not have what it was asked for."""
+    code: Any = getattr(error, "code", None)
+    return callable(code) and getattr(code(), "name", "") == "UNIMPLEMENTED"
+
+
+def _refused(url: str, why: str, start: str) -> StoreServerError:
+    if "auth" in why.lower():
+        return StoreServerError(f"the Milvus server at {url} refuses ({why}); set store.token, or user and password.")
+    return StoreServerError(f"the server at {url} does not answer as Milvus does ({why}). {start}")
+
+
+def _client_class() -> Any:
+    """The client of pymilvus, which reads a .env file when it is imported, and prints each error that it raises."""
+    known = set(os.environ)
+    from pymilvus import MilvusClient
+
+    for name in set(os.environ) - known:
+        del os.environ[name]
+    for name in ("pymilvus", "milvus_lite"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return MilvusClient

@@ -1,0 +1,337 @@
+"""Milvus, embedded and on a server: what it does silently is named, and what it would ignore is refused."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pydantic import ValidationError
+
+from experiments import python
+from milvus_servers import PACKAGED, milvus_server
+from ragtrial.components.secrets import EnvironmentSecret
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.milvus import MilvusStore
+from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.components.stores.milvus_engine import MilvusEngine
+from ragtrial.components.stores.server import connected, read_remote
+from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.pipeline.stage import dotted_options
+from store_kinds import found_by, nothing, opened, recall
+from vector_oracles import exactly, like_embeddings, vectors_of
+
+STARVED = {"kind": "hnsw", "m": 4, "ef_construction": 10}
+SECRET = EnvironmentSecret("hunter2", "${MILVUS_PASSWORD}")
+IVF = {"kind": "ivf_flat", "lists": 32}
+
+
+def store_of(index: Any = None, **options: Any) -> MilvusStore:
+    given = {} if index is None else {"index": index}
+    return MilvusStore.model_validate({"kind": "milvus", **given, **options})
+
+
+@pytest.fixture(scope="module")
+def many() -> Vectors:
+    return vectors_of(like_embeddings(1_500, 16, seed=1))
+
+
+@pytest.fixture(scope="module")
+def queries() -> npt.NDArray[np.float32]:
+    return like_embeddings(30, 16, seed=2)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with milvus_server(tmp_path_factory.mktemp("milvus")) as reached:
+        yield reached["url"]
+
+
+@pytest.fixture(scope="module")
+def starved(many: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a poor graph in Milvus Lite."""
+    folder = tmp_path_factory.mktemp("starved")
+    store_of(STARVED).build(many, folder, nothing)
+    return folder
+
+
+# Options.
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"index": {"kind": "hnsw", "probes": 3}}, "probes"),
+        ({"index": {"kind": "ivf_flat", "ef_search": 3}}, "ef_search"),
+        ({"index": {"kind": "flat", "m": 3}}, "m"),
+        ({"index": {"kind": "autoindex", "ef_search": 3}}, "ef_search"),
+        ({"index": {"kind": "ivf_flat", "lists": 4, "probes": 8}}, "at most lists, which is 4"),
+        ({"index": {"kind": "ivf_pq", "m": 8}}, "index.kind ivf_pq needs a server"),
+        ({"index": {"kind": "diskann"}}, "index.kind diskann needs a server"),
+        ({"url": "tcp://localhost:19530"}, "must begin with http:// or https://"),
+        ({"url": "http://localhost:19530", "user": "me"}, "user and password go together"),
+        (
+            {"url": "http://h", "user": "me", "password": SECRET, "token": SECRET},
+            "token and user exclude each other",
+        ),
+    ],
+)
+def test_what_milvus_would_ignore_or_does_not_have_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        store_of(**options)
+
+
+def test_every_option_of_searches_is_one_of_some_kind_of_index() -> None:
+    indexes = [IVF, STARVED, {"kind": "diskann"}, {"kind": "scann"}]
+    identities = [store_of(index, url="http://localhost").identity() for index in indexes]
+    names = {name.removeprefix("store.") for one in identities for name in dotted_options("store", one)}
+    assert names >= MilvusStore.search_options
+
+
+def test_secrets_are_in_no_fingerprint_no_summary_and_no_file(url: str, tmp_path: Path) -> None:
+    store = store_of(url=url, user="me", password=SECRET)
+    store.build(vectors_of(np.eye(4)), tmp_path, nothing)
+    written = "".join(path.read_text() for path in tmp_path.glob("*.json"))
+    assert "${MILVUS_PASSWORD}" in written
+    assert "password" not in store.identity()
+    assert "hunter2" not in f"{written} {store.summary()} {store!r} {store.identity()}"
+
+
+# What searches look at.
+
+
+def test_options_that_change_only_searches_are_tried_on_one_build(many: Vectors, queries: Any, starved: Path) -> None:
+    true = exactly(many, queries, 10, "cosine").codes
+    with opened(store_of(STARVED | {"ef_search": 10}), many, starved) as narrow:
+        with opened(store_of(STARVED | {"ef_search": 400}), many, starved) as wide:
+            wide_recall = recall(wide.search(queries, 10).codes, true)
+        narrow_recall = recall(narrow.search(queries, 10).codes, true)  # the other's end is not its own
+    assert narrow_recall < wide_recall - 0.05
+
+
+def test_a_search_for_more_hits_than_ef_search_is_as_wide_as_the_hits(
+    many: Vectors, queries: Any, starved: Path, url: str, tmp_path: Path
+) -> None:
+    """A server refuses a narrower one, Milvus Lite widens it: both find what ef_search 10 finds."""
+    narrow, even = store_of(STARVED | {"ef_search": 1}), store_of(STARVED | {"ef_search": 10})
+    assert narrow.width(10) == even.width(10) == 10
+    np.testing.assert_array_equal(
+        found_by(narrow, many, queries, 10, starved).codes, found_by(even, many, queries, 10, starved).codes
+    )
+    served = store_of(STARVED | {"ef_search": 1}, url=url)
+    assert (found_by(served, many, queries, 10, tmp_path).codes >= 0).all()
+
+
+def test_few_probes_give_fewer_hits_than_asked_for_and_all_probes_all(
+    many: Vectors, queries: Any, tmp_path: Path
+) -> None:
+    few = found_by(store_of(IVF | {"probes": 1}), many, queries, 200, tmp_path)
+    every = found_by(store_of(IVF | {"probes": 32}), many, queries, 200, tmp_path)
+    assert (few.lengths < 200).any()
+    assert (every.lengths == 200).all()
+    assert np.isnan(few.scores[few.codes < 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("index", "space", "least"),
+    [
+        (IVF | {"probes": 32}, "l2", 1.0),
+        ({"kind": "ivf_sq8", "lists": 8, "probes": 8}, "ip", 0.95),
+        ({"kind": "hnsw_sq"}, "cosine", 0.95),
+        ({"kind": "autoindex"}, "l2", 0.95),
+    ],
+)
+def test_every_kind_of_index_finds_nearly_what_exact_search_finds(
+    index: dict[str, Any], space: Any, least: float, many: Vectors, queries: Any, tmp_path: Path
+) -> None:
+    found = found_by(store_of(index, space=space), many, queries, 10, tmp_path)
+    assert recall(found.codes, exactly(many, queries, 10, space).codes) >= least
+
+
+@pytest.mark.skipif(not PACKAGED, reason="needs the packaged server: make milvus")
+@pytest.mark.parametrize("index", [{"kind": "scann", "lists": 8, "probes": 8, "reorder_k": 200}, {"kind": "autoindex"}])
+def test_kinds_that_servers_alone_have_are_built_and_used(
+    index: dict[str, Any], url: str, many: Vectors, queries: Any, tmp_path: Path
+) -> None:
+    with opened(store_of(index, url=url), many, tmp_path) as opened_index:
+        found, use = opened_index.search(queries, 10), opened_index.use()
+    assert recall(found.codes, exactly(many, queries, 10, "cosine").codes) > 0.9
+    assert use.is_used, use.evidence
+
+
+def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilvus_sends_them(
+    many: Vectors, tmp_path: Path
+) -> None:
+    """The sizes of graphs show it: a link is a number of 4 bytes, and a vector has 2 m of them."""
+    sizes = {}
+    for m in (4, 32):
+        (tmp_path / str(m)).mkdir()
+        store_of({"kind": "hnsw", "m": m}).build(many, tmp_path / str(m), nothing)
+        (graph,) = (tmp_path / str(m)).rglob("*.idx")
+        sizes[m] = graph.stat().st_size
+    assert sizes[32] - sizes[4] > 2 * (32 - 4) * 4 * len(many)
+
+
+def test_what_milvus_lite_built_is_in_the_report(many: Vectors, starved: Path) -> None:
+    facts = store_of(STARVED).facts(starved)
+    assert facts["version"].startswith("milvus_lite-3.")
+    assert facts["options"] == {"index_type": "HNSW", "metric_type": "COSINE", "M": 4, "efConstruction": 10}
+
+
+def test_a_build_with_other_options_than_those_asked_for_is_refused(
+    many: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a server that drops what it does not know, without a word."""
+    from pymilvus.milvus_client.index import IndexParam
+
+    monkeypatch.setattr(IndexParam, "get_index_configs", lambda self: {"index_type": "HNSW", "metric_type": "COSINE"})
+    with pytest.raises(StoreError, match=r"has built its index with .*'M': None.*, and not with .*'M': 4"):
+        store_of(STARVED).build(many, tmp_path, nothing)
+
+
+# Whether the index is used.
+
+
+def test_a_graph_is_seen_to_be_used_by_what_the_narrowest_searches_miss(many: Vectors, starved: Path) -> None:
+    with opened(store_of(STARVED), many, starved) as index:
+        use = index.use()
+    assert use.is_used
+    assert "of 200 searches of the narrowest width missed the nearest vector" in use.evidence
+
+
+def test_flat_is_what_was_asked_for(many: Vectors, tmp_path: Path) -> None:
+    with opened(store_of({"kind": "flat"}), many, tmp_path) as index:
+        assert index.use().is_used
+        assert index.unreachable() == 0
+
+
+def test_a_few_vectors_have_an_index_too_where_milvus_lite_wrote_one(tmp_path: Path) -> None:
+    few = vectors_of(like_embeddings(20, 16, seed=3))
+    with opened(store_of({"kind": "hnsw", "m": 64}), few, tmp_path) as index:
+        use = index.use()
+    assert use.is_used
+    assert use.evidence == "Milvus has loaded all 20 vectors with their index."
+
+
+@pytest.mark.skipif(bool(PACKAGED), reason="the packaged server says which segments have an index")
+def test_rows_that_were_never_flushed_are_searched_exactly_and_that_is_seen(url: str, many: Vectors) -> None:
+    """The way of the tutorials: create with an index, load, insert, search. describe_index says Finished."""
+    store = store_of(STARVED, url=url)
+    with connected(store) as engine:
+        assert isinstance(engine, MilvusEngine)
+        fill_as_tutorials_do(engine, "tutorial", many)
+        assert engine.client.describe_index("tutorial", "vector")["state"] == "Finished"
+        use = engine.open("tutorial", many).use()
+        engine.drop("tutorial")
+    assert use.is_used is False
+    assert use.evidence.endswith("missed the nearest vector: all vectors are compared.")
+
+
+def fill_as_tutorials_do(engine: MilvusEngine, name: str, vectors: Vectors) -> None:
+    from pymilvus import DataType
+
+    schema = engine.client.create_schema(auto_id=False)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=vectors.matrix.shape[1])
+    parameters = engine.client.prepare_index_params()
+    parameters.add_index("vector", index_type="HNSW", metric_type="COSINE", params={"M": 4, "efConstruction": 10})
+    engine.client.create_collection(name, schema=schema, index_params=parameters, consistency_level="Strong")
+    engine.client.insert(name, [{"id": code, "vector": row} for code, row in enumerate(vectors.matrix)])
+
+
+@pytest.mark.skipif(not PACKAGED, reason="needs the packaged server: make milvus")
+def test_a_small_segment_is_scanned_by_a_server_and_that_is_seen(url: str, tmp_path: Path) -> None:
+    few = vectors_of(like_embeddings(600, 16, seed=3))
+    with opened(store_of(STARVED, url=url), few, tmp_path) as index:
+        use = index.use()
+    assert use.is_used is False
+    assert use.evidence == "Milvus has loaded all 600 vectors without an index, whatever describe_index says."
+
+
+# What goes wrong.
+
+
+def test_searching_a_folder_changes_none_of_its_files(many: Vectors, queries: Any, starved: Path) -> None:
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")}
+    found_by(store_of(STARVED), many, queries, 10, starved)
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")} == before
+
+
+def test_a_damaged_graph_is_an_error_with_the_folder(many: Vectors, starved: Path, tmp_path: Path) -> None:
+    shutil.copytree(starved, tmp_path, dirs_exist_ok=True)
+    (graph,) = tmp_path.rglob("*.idx")
+    graph.write_bytes(graph.read_bytes()[:1_000])
+    with pytest.raises(StoreError, match=f"Milvus Lite in {tmp_path}/?: "):
+        store_of(STARVED).open(many, tmp_path)
+
+
+def test_an_index_that_goes_while_it_is_searched_is_an_error_with_the_server(
+    url: str, queries: Any, tmp_path: Path
+) -> None:
+    store, few = store_of(url=url), vectors_of(like_embeddings(50, 16, seed=3))
+    with opened(store, few, tmp_path) as index, connected(store) as engine:
+        engine.drop(read_remote(tmp_path)["collection"])
+        with pytest.raises(StoreServerError, match=f"milvus at {url}: "):
+            index.search(queries, 10)
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_while_it_is_searched_is_an_error_within_the_timeout(queries: Any, tmp_path: Path) -> None:
+    few = vectors_of(like_embeddings(50, 16, seed=3))
+    with milvus_server(tmp_path / "data") as reached:
+        store = store_of(timeout=2, **reached)
+        (tmp_path / "index").mkdir()
+        store.build(few, tmp_path / "index", nothing)
+        index = store.open(few, tmp_path / "index")
+    with pytest.raises(StoreServerError, match=f"milvus at {reached['url']}: "):
+        index.search(queries, 10)
+    index.close()
+
+
+def test_what_is_no_milvus_server_is_said_to_be_none() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        at = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(StoreServerError, match=f"the server at {at} does not answer as Milvus does"):
+            server_client(at, "", "default", timeout=2)
+        server.shutdown()
+
+
+def test_a_server_that_is_away_is_refused_before_anything_is_done() -> None:
+    with pytest.raises(InputError, match=r"no Milvus server answers at http://127.0.0.1:9 \(Connection refused\)"):
+        store_of(url="http://127.0.0.1:9").check()
+
+
+def test_a_milvus_lite_that_ignores_ef_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "3.2.0")
+    with pytest.raises(InputError, match=r"Milvus Lite 3.2.0 ignores ef_search: pip install 'milvus-lite>=3.2.2'"):
+        store_of().check()
+
+
+@pytest.mark.slow
+def test_a_env_file_is_not_read_and_errors_are_not_printed(tmp_path: Path) -> None:
+    import pymilvus
+
+    (tmp_path / "pymilvus").symlink_to(Path(pymilvus.__file__).parent)
+    (tmp_path / ".env").write_text("MILVUS_URI=http://elsewhere:1\n")
+    code = """
+import os
+from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.errors import StoreServerError
+import socket
+with socket.create_server(("127.0.0.1", 0)) as silent:
+    try:
+        server_client(f"http://127.0.0.1:{silent.getsockname()[1]}", "", "default", 1)
+    except StoreServerError as error:
+        import pymilvus
+        print(pymilvus.__file__, os.environ.get("MILVUS_URI"))
+"""
+    ran = python(code, PYTHONPATH=str(tmp_path))
+    assert ran.stdout.split() == [str(tmp_path / "pymilvus" / "__init__.py"), "None"]
+    assert ran.stderr == ""
