@@ -266,6 +266,7 @@ def test_what_was_asked_in_other_words_is_not_kept_and_that_is_said(hybrid: Repo
     assert side.notes == [
         "worded: fuses what dense finds for several wordings of the question (rrf).",
         "worded: dense was asked other wordings of the question; what it found for them is not kept.",
+        "worded: asked beside the query: 'Recipe: How long do I bake rye bread?'",
     ]
 
 

@@ -18,6 +18,7 @@ from ragtrial.components.collections import Conditions, opened
 from ragtrial.components.collections.chroma import ChromaCollection, ChromaCollectionOptions
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.existing import grouped
+from ragtrial.components.stores.chroma import USES_GRAPH
 from ragtrial.records import Question
 from ragtrial.report.model import Report
 
@@ -160,6 +161,8 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "queries_that_differ": 0,
         "short_queries": 0,
         "unreachable": None,
+        "used": True,
+        "use": USES_GRAPH,
     }
     assert "chunker" not in setting.parameters
     assert "store" not in setting.parameters

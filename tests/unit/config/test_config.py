@@ -197,7 +197,8 @@ WRONG = [
      "5:22: unknown key 'hnsw' in store. That is an option of kind: chroma. Allowed here: kind, space, quantize, "
      "rescore."),
     ("a quantization that a store has not", with_("{kind: exact}", "{kind: chroma, quantize: int8}"),
-     "5:23: unknown key 'quantize' in store. That is an option of kind: exact. Allowed here: kind, space, hnsw."),
+     "5:23: unknown key 'quantize' in store. That is an option of kind: exact, faiss. Allowed here: kind, space, url, "
+     "timeout, settle_within, hnsw, headers, tenant, database."),
     ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it is required."),
     ("missing key of a kind", with_(', function: "hashing:embed"', ""),
      "4:1: embedder.function is missing; it is required."),
@@ -243,8 +244,8 @@ WRONG = [
      "Leave the key out for its default."),
     ("a kind by its name alone", with_("{kind: exact}", "exact"),
      "5:1: store is 'exact'; it must be a mapping of keys to values, like {kind: exact}."),
-    ("another name alone", with_("{kind: exact}", "faiss"),
-     f"5:1: store is 'faiss'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+    ("another name alone", with_("{kind: exact}", "pinecone"),
+     f"5:1: store is 'pinecone'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
     ("the key of a kind with a typo", with_("{kind: exact}", "{knd: exact}"),
      f"5:1: store.kind is missing; it must be one of: {KINDS(STORES.names())}."),
     ("no kind", with_("{kind: exact}", "{space: l2}"),

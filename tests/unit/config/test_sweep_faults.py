@@ -118,7 +118,7 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
         ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. "
             "That is an option of kind: recursive, cluster, code, fixed, markdown, semantic, "
             "sentence. Allowed here: kind."),
-        ("store.space", "store.kind is missing; it must be one of: chroma, exact."),
+        ("store.space", "store.kind is missing; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant."),
     ],
 )  # fmt: skip
 def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -323,8 +324,8 @@ def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outc
     for one in report["settings"]:
         full = [query["hits"] for query in one["queries"] if len(query["hits"]) == 2]
         assert one["budget"]["queries_not_full"] == len(full) > 0, "where there are no more hits, none is missing"
-        least = min(sum(hit["tokens"] for hit in hits) for hits in full)
-        wanted[one["name"]] = len(full), math.ceil(2 * 10_000 / least)
+        usual = statistics.median(sum(hit["tokens"] for hit in hits) for hits in full)
+        wanted[one["name"]] = len(full), math.ceil(2 * 10_000 / usual)
         assert one["budget"]["scores"]["ap"]["mean"] >= one["scores"]["ap@2"]["mean"]
         assert one["budget"]["scores"]["recall"]["mean"] >= one["scores"]["recall@2"]["mean"]
     assert [warning["message"] for warning in report["warnings"] if warning["code"] == "budget-not-full"] == [

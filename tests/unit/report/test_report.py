@@ -95,6 +95,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "dataset",
         "unit",
         "span_coverage",
+        "search",
         "primary_metric",
         "metrics",
         "prompt",

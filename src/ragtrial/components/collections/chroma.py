@@ -24,8 +24,8 @@ from ragtrial.components.collections.base import (
 )
 from ragtrial.components.collections.conditions import ALL, Conditions
 from ragtrial.components.secrets import Secret
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.chroma import is_chroma_error, score_of
+from ragtrial.components.stores.base import IndexUse, Space
+from ragtrial.components.stores.chroma import USES_GRAPH, is_chroma_error, score_of
 from ragtrial.components.stores.chroma_server import disconnect
 from ragtrial.errors import InputError, StoreError
 from ragtrial.options import PathText
@@ -175,6 +175,9 @@ class ChromaCollection(Collection):
         found = self._get(ids=list(ids), include=["metadatas", "documents", "embeddings"]) if ids else _NOTHING
         vectors = np.asarray(found["embeddings"], dtype=np.float32).reshape(len(found["ids"]), self.dimension)
         return _items(found["ids"], found["metadatas"], found["documents"]), vectors
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=USES_GRAPH)
 
     def ask_for(self, conditions: Conditions) -> None:
         from chromadb.errors import InvalidArgumentError

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from ragtrial.components.collections.base import COLLECTIONS, PAGE, Collection, Fact, FieldNames, Found, Item
 from ragtrial.components.collections.conditions import ALL, Conditions, parsed, passes
-from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.base import IndexUse, Space
 from ragtrial.dataset.documents import json_rows
 from ragtrial.errors import Fault, InputError, StoreError, listed
 from ragtrial.options import PathText, shown
@@ -118,6 +118,11 @@ class FaissCollection(Collection):
 
     def width(self, depth: int) -> int | None:
         return max(int(self._searched.hnsw.efSearch), depth) if self._is("IndexHNSW") else None
+
+    def use(self) -> IndexUse:
+        return IndexUse(
+            is_used=True, evidence=f"FAISS searches its {type(self._searched).__name__}, whatever its size."
+        )
 
     def facts(self) -> Mapping[str, Fact]:
         facts: dict[str, Fact] = {"index": type(self._searched).__name__}

@@ -50,7 +50,7 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "iterative_scan"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "password", "timeout"})
 
-    kind: Literal["pgvector"]
+    kind: Literal["pgvector"] = "pgvector"
     """A table of PostgreSQL with pgvector."""
 
     url: Annotated[str, AfterValidator(postgres_url)]

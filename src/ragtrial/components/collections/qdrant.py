@@ -50,7 +50,7 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     search_options: ClassVar[frozenset[str]] = frozenset({"ef", "exact"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "api_key", "timeout"})
 
-    kind: Literal["qdrant"]
+    kind: Literal["qdrant"] = "qdrant"
     """A collection of a Qdrant server."""
 
     url: ServerUrl

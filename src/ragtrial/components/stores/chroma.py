@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateHNSWConfiguration
     from chromadb.api.models.Collection import Collection
 
+USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
+
 _COLLECTION = "chunks"
 _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
@@ -170,7 +172,7 @@ class ChromaIndex:
         return count_unreachable(self.search, self._vectors.matrix)
 
     def use(self) -> IndexUse:
-        return IndexUse(is_used=True, evidence="Chroma searches its graph, whatever the size of a collection.")
+        return IndexUse(is_used=True, evidence=USES_GRAPH)
 
     def close(self) -> None:
         self._close()
