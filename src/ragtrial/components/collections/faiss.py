@@ -120,9 +120,8 @@ class FaissCollection(Collection):
         return max(int(self._searched.hnsw.efSearch), depth) if self._is("IndexHNSW") else None
 
     def use(self) -> IndexUse:
-        return IndexUse(
-            is_used=True, evidence=f"FAISS searches its {type(self._searched).__name__}, whatever its size."
-        )
+        index = type(self._searched).__name__
+        return IndexUse(is_used=True, evidence=f"FAISS searches its {index}, whatever its size.")
 
     def facts(self) -> Mapping[str, Fact]:
         facts: dict[str, Fact] = {"index": type(self._searched).__name__}
