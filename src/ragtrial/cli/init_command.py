@@ -86,7 +86,7 @@ def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> d
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
         found = write_converted(terminal, read, library, str(output), skip_lost=True)
-        again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.9"
+        again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.8 --skip-lost"
         say_lost(terminal, read, library, f"To take the most similar passages: {again}")
     terminal.say()
     return found

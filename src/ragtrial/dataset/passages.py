@@ -208,6 +208,12 @@ def _spaced(text: str) -> str:
     return " ".join(plain(text).split())
 
 
+def is_in(passage: str, text: str) -> bool:
+    """Whether ``text`` has the passage, perhaps with other white space, case, typography or Markdown signs."""
+    words = _spaced(without_signs(passage))
+    return bool(words) and words in _spaced(without_signs(text))
+
+
 def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case", "typography", "markup"] | None:
     """How a piece of text is the passage, white space at their ends apart; None if it is not."""
     if piece.strip() == passage.strip():

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
+from ragtrial.dataset.passages import is_in
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
@@ -266,9 +267,8 @@ def judged(
 
 
 def has_passage(hit: FoundText, passage: str) -> bool:
-    """Whether a passage is in the text of a hit, perhaps with other white space."""
-    words = " ".join(passage.split())
-    return bool(words) and words in " ".join((hit.text or "").split())
+    """Whether a passage is in the text of a hit, as quotes of labels are found in documents."""
+    return is_in(passage, hit.text or "")
 
 
 def new_id(text: str, taken: Collection[str]) -> str:

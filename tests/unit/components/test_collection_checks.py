@@ -145,8 +145,8 @@ def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
         ({"collection": {"name": "a", "path": "db"}, "filter": "a = 1"},
          "retrievers.prod: filter: Chroma has no filters beside where; remove it."),
         ({"collection": {"kind": "chrome", "name": "a", "path": "db"}},
-         "retrievers.prod.collection.kind is 'chrome'; it must be one of: chroma, faiss, pgvector, qdrant. Did you mean "
-         "'chroma'?"),
+         "retrievers.prod.collection.kind is 'chrome'; it must be one of: chroma, faiss, pgvector, qdrant. Did you "
+         "mean 'chroma'?"),
         ({"collection": {"name": "a", "path": "db"}, "where": {}},
          "retrievers.prod.where has 0 entries; it must have at least 1."),
     ],

@@ -416,8 +416,8 @@ def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
                                         "{kind: fixed}."),
         (
             "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
-            "3:8: store.kind is 'exct'; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant. Did you mean "
-            "'exact'?",
+            "3:8: store.kind is 'exct'; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant. Did you "
+            "mean 'exact'?",
         ),
     ],
 )  # fmt: skip
