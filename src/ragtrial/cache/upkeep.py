@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import sqlite3
@@ -191,6 +192,7 @@ class Upkeep:
         except OSError as error:
             raise WorkspaceError(f"the workspace {self.root} cannot be written to: {error.strerror}.") from error
         try:
+            gc.collect()  # a run of this process that has ended lets go of the workspace when its objects are collected
             if not presence.become_alone():
                 raise WorkspaceError(
                     f"another run is at work in the workspace {self.root}; run the same command again when it is done."
