@@ -259,9 +259,7 @@ def kill(control: Control, number: int, stage: str, after: float, folder: Path) 
     equal = [f"{len(new)} new reports"] if len(new) != 1 else []
     for report in new:
         equal += comparison_faults(report_of(report), control.report)
-        made.unreachable += sum(
-            (one["audit"] or {"unreachable": 0})["unreachable"] for one in report_of(report)["settings"]
-        )
+        made.unreachable += sum((one["audit"] or {}).get("unreachable") or 0 for one in report_of(report)["settings"])
     vectors = next(one["health"]["vectors"] for one in control.report["settings"] if one["name"] == "approximate")
     equal += apart(partial(index_faults, folder, vectors))
     made.equal = not equal

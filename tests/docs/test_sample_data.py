@@ -21,12 +21,16 @@ CONFIGS = (
     "chunking_evaluation",
     "contextual",
     "custom-embedder",
+    "faiss-index",
     "hosted-embedder",
     "hybrid",
     "langchain",
+    "milvus",
     "quickstart",
     "static-embedder",
+    "stores",
     "top-k",
+    "vector-size",
 )
 
 

@@ -35,7 +35,7 @@ def test_its_config_shows_what_an_index_costs_and_which_one_is_not_used(root: Pa
 
 def test_its_table_names_every_kind() -> None:
     table = PAGE[: PAGE.index("## Example")]
-    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == sorted(STORES.names(), key=table.index)
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(STORES.names())
 
 
 def test_the_server_that_it_shows_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,7 +287,7 @@ def test_a_whole_workspace_has_no_damage_however_often_it_was_used(experiment: E
         ("indexes/*/*/data_level0.bin", flip),
         ("indexes/*/chroma.sqlite3", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
         ("rankings/*/rankings.npys", flip),
-        ("reach/*/unreachable.json", flip),
+        ("reach/*/reach.json", flip),
         ("chunks/*/stage.json", Path.unlink),
         ("chunks/*/end.npy", Path.unlink),
         ("vectors/*.sqlite", flip_a_vector),

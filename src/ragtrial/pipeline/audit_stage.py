@@ -194,8 +194,8 @@ def audit_warnings(
         message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
         yield ReportWarning(WarningCode.INDEX_LOSS, message)
     if part.used is False:
-        message = f"searches do not use the index: {part.use} What is measured is exact search"
-        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message}. {searched.advice_for_unused}")
+        message = f"searches do not use the index, so they are exact: {part.use}"
+        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
         asked = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
         yield ReportWarning(

@@ -60,7 +60,7 @@ class CollectionOptions(Options, ABC):
     advice_for_few_hits: ClassVar[str] = ""
     """The next step where searches return fewer hits than they are asked for; that for low recall where empty."""
 
-    advice_for_unused: ClassVar[str] = "What is measured is exact search"
+    advice_for_unused: ClassVar[str] = "The scores are those of exact search."
     """The next step where the engine does not use its index."""
 
     advice_for_low_recall: ClassVar[str] = ""

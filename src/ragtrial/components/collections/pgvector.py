@@ -46,7 +46,7 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
         "ef_search is the most hits that a search returns, and a filter is applied after it: raise it, or set "
         "iterative_scan (pgvector 0.8)."
     )
-    advice_for_unused: ClassVar[str] = "PostgreSQL scans small tables; what is measured is exact search"
+    advice_for_unused: ClassVar[str] = "PostgreSQL scans small tables: the scores are those of exact search."
     search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "iterative_scan"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "password", "timeout"})
 

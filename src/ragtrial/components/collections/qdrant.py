@@ -46,7 +46,7 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     filter_type: ClassVar[type[str | dict[str, Any]] | None] = dict
     advice_for_low_recall: ClassVar[str] = "Raise ef, or build the graph with larger m and ef_construct."
     advice_for_few_hits: ClassVar[str] = "Raise ef, or index the fields of the filter in Qdrant."
-    advice_for_unused: ClassVar[str] = "What is measured is exact search"
+    advice_for_unused: ClassVar[str] = "The scores are those of exact search."
     search_options: ClassVar[frozenset[str]] = frozenset({"ef", "exact"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "api_key", "timeout"})
 

@@ -214,12 +214,12 @@ class MilvusDiskann(MilvusIndexOptions):
 
 
 class MilvusAutoindex(MilvusIndexOptions):
-    """What Milvus chooses."""
+    """Milvus chooses the index."""
 
     engine_name, in_lite = "AUTOINDEX", True
 
     kind: Literal["autoindex"]
-    """What Milvus chooses, with its own options (AUTOINDEX)."""
+    """Milvus chooses the index and its options (AUTOINDEX)."""
 
     def width(self, depth: int) -> int:
         return depth
