@@ -144,8 +144,8 @@ class CachedEmbedder:
     def check(self) -> None:
         """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
         self.embedder.check()
-        wanted, known = self.embedder.cut_to, self._whole_dimension()
-        if wanted is not None and known is not None and wanted > known:
+        wanted = self.embedder.cut_to
+        if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
             raise InputError(too_many(wanted, known))
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
