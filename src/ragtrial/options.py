@@ -270,7 +270,7 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     others = [str(_tag_of(one)) for one in siblings if _tag_of(one) and key in _fields(one)]
     near = did_you_mean(key, allowed)
     if others:
-        near = f" It is an option of {listed(others)}, and would be ignored."
+        near = f" It is an option of {listed(others)}."
     elif _SYNONYMS.get(key) in allowed:
         near = f" Did you mean {_SYNONYMS[key]!r}?"
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:

@@ -194,7 +194,7 @@ WRONG = [
      "5:30: unknown key 'ef_serach' in store.hnsw. Did you mean 'ef_search'? "
      "Allowed here: ef_construction, max_neighbors, ef_search."),
     ("a key of another kind", with_("{kind: exact}", "{kind: exact, hnsw: {}}"),
-     "5:22: unknown key 'hnsw' in store. Allowed here: kind, space."),
+     "5:22: unknown key 'hnsw' in store. It is an option of chroma. Allowed here: kind, space."),
     ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it is required."),
     ("missing key of a kind", with_(', function: "hashing:embed"', ""),
      "4:1: embedder.function is missing; it is required."),
@@ -240,8 +240,8 @@ WRONG = [
      "Leave the key out for its default."),
     ("a kind by its name alone", with_("{kind: exact}", "exact"),
      "5:1: store is 'exact'; it must be a mapping of keys to values, like {kind: exact}."),
-    ("another name alone", with_("{kind: exact}", "faiss"),
-     f"5:1: store is 'faiss'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+    ("another name alone", with_("{kind: exact}", "annoy"),
+     f"5:1: store is 'annoy'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
     ("the key of a kind with a typo", with_("{kind: exact}", "{knd: exact}"),
      f"5:1: store.kind is missing; it must be one of: {KINDS(STORES.names())}."),
     ("no kind", with_("{kind: exact}", "{space: l2}"),
@@ -599,7 +599,8 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
      ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
      ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
      ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
-     ("chunker.size=9", "unknown key 'size' in chunker. Allowed here: kind."),
+     ("chunker.size=9", "unknown key 'size' in chunker. It is an option of recursive, cluster, code, fixed, markdown, "
+      "semantic, sentence. Allowed here: kind."),
      ("evaluators.graded.k=[1, 9]",
       "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
       "raise every retriever's top_k.")],

@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 def test_every_kind_of_every_family_has_a_section() -> None:
     families = (CHUNKERS, EMBEDDERS, STORES, RETRIEVERS, REFINERS)
     kinds = {name for family in families for name in family.names()}
-    assert {section.kind for section in config_sections()} - {""} == kinds
+    assert {section.kind for section in config_sections()} >= kinds  # more where a kind has kinds of its own
 
 
 def test_every_key_says_what_it_means() -> None:
@@ -77,16 +77,15 @@ def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch
 def test_explain_lists_the_kinds_of_a_place_that_has_several(capsys: Capture) -> None:
     shown = ragtrial(capsys, "explain", "store").out
     assert [line for line in shown.splitlines() if not line.startswith(" ")] == [
-        "store (kind chroma)",
-        "store (kind exact)",
-        "The keys of a kind: ragtrial explain chroma",
+        *(f"store (kind {kind})" for kind in STORES.names()),
+        f"The keys of a kind: ragtrial explain {STORES.names()[0]}",
     ]
 
 
 def test_explain_gives_keys_as_json(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "store.space", "--json")
     (section,) = made.json
-    assert (section["path"], section["kind"]) == ("store", "chroma, exact")
+    assert (section["path"], section["kind"]) == ("store", ", ".join(STORES.names()))
     assert section["keys"][0]["default"] == "cosine"
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from ragtrial.components.stores import STORES
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import setting_of
@@ -417,7 +418,7 @@ def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
                                         "{kind: fixed}."),
         (
             "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
-            "3:8: store.kind is 'exct'; it must be one of: chroma, exact. Did you mean 'exact'?",
+            f"3:8: store.kind is 'exct'; it must be one of: {', '.join(STORES.names())}. Did you mean 'exact'?",
         ),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragtrial.components.stores import STORES
 from sweeps import BASE, combined, faults_of, read, written
 
 SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
@@ -112,8 +113,10 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
                           "Allowed here: title, headings, sentences, prefixes."),
         ("chunker..size", f"unknown key '' in chunker. Allowed here: {CHUNKER}."),
         ("chunker.size.x", "chunker.size is a mapping; it must be a whole number."),
-        ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. Allowed here: kind."),
-        ("store.space", "store.kind is missing; it must be one of: chroma, exact."),
+        ("retrievers.whole.chunker.size",
+         "unknown key 'size' in retrievers.whole.chunker. It is an option of recursive, cluster, code, fixed, "
+         "markdown, semantic, sentence. Allowed here: kind."),
+        ("store.space", f"store.kind is missing; it must be one of: {', '.join(STORES.names())}."),
     ],
 )  # fmt: skip
 def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, message: str) -> None:
