@@ -149,11 +149,11 @@ def dropped_parameters(folder: Path) -> Seen:
     from ragtrial.errors import StoreError
     from vector_oracles import vectors_of
 
-    with milvus(folder) as (engine, client):
+    with milvus(folder, index={**STARVED, "ef_search": 64}) as (engine, client):
         milvus_collection(client, with_index=False)
         client.flush("c")
         milvus_indexed(client, M=4, efConstruction=10)
-        sent = recall(milvus_found(client, ef=1), QUERIES, ROWS)
+        sent = recall(milvus_found(client, ef=64), QUERIES, ROWS)
         nested = IndexParam.get_index_configs
         IndexParam.get_index_configs = lambda self: {**nested(self).pop("params"), **nested(self)}
         try:
@@ -165,7 +165,7 @@ def dropped_parameters(folder: Path) -> Seen:
             IndexParam.get_index_configs = nested
         fill = engine.fill("e", vectors_of(ROWS), lambda _: None)
         mine = recall(engine.open("e", vectors_of(ROWS)).search(QUERIES, 10).codes.tolist(), QUERIES, ROWS)
-    happens = f"recall {sent:.3f} at ef 1 with M 4 by pymilvus, {mine:.3f} with M {fill['M']} indeed"
+    happens = f"recall {sent:.3f} at ef 64 with M 4 sent by pymilvus, {mine:.3f} with M {fill['M']} built"
     return Seen(happens, named if sent > mine + 0.05 else None)
 
 
@@ -188,7 +188,7 @@ def foreign_parameter(folder: Path) -> Seen:
     return Seen(f"nprobe 1 for HNSW changes {'nothing' if is_same else 'hits'}, without an error", named)
 
 
-@fault("milvus", "ef below the hits asked for is widened by Milvus Lite, and refused by a server")
+@fault("milvus", "ef below the hits asked for finds less in Milvus Lite, and is refused by a server")
 def narrow_ef(folder: Path) -> Seen:
     from ragtrial.components.stores.milvus import MilvusStore
 

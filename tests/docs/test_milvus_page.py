@@ -36,7 +36,7 @@ def test_the_config_of_the_page_runs_and_names_what_indexes_lose(page: str, root
     (report,) = (tmp_path / "results" / "milvus").glob("*/report.json")
     audits = {one["name"]: one["audit"] for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
     assert all(audits[name]["used"] for name in ("graph", "starved", "lists")), audits
-    assert audits["lists"]["overlap"] < audits["starved"]["overlap"] < audits["graph"]["overlap"]
+    assert max(audits["lists"]["overlap"], audits["starved"]["overlap"]) < 0.7
     assert audits["graph"]["overlap"] > 0.95
 
 

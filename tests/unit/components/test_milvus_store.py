@@ -118,7 +118,7 @@ def test_options_that_change_only_searches_are_tried_on_one_build(many: Vectors,
 def test_a_search_for_more_hits_than_ef_search_is_as_wide_as_the_hits(
     many: Vectors, queries: Any, starved: Path, url: str, tmp_path: Path
 ) -> None:
-    """A server refuses a narrower one, Milvus Lite widens it: both find what ef_search 10 finds."""
+    """A server refuses a narrower one, Milvus Lite finds less by it: both find what ef_search 10 finds."""
     narrow, even = store_of(STARVED | {"ef_search": 1}), store_of(STARVED | {"ef_search": 10})
     assert narrow.width(10) == even.width(10) == 10
     np.testing.assert_array_equal(
@@ -175,7 +175,7 @@ def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilv
         store_of({"kind": "hnsw", "m": m}).build(many, tmp_path / str(m), nothing)
         (graph,) = (tmp_path / str(m)).rglob("*.idx")
         sizes[m] = graph.stat().st_size
-    assert sizes[32] - sizes[4] > (32 - 4) * 4 * len(many)  # the last vectors have fewer
+    assert sizes[32] - sizes[4] > 1.5 * (32 - 4) * 4 * len(many)
 
 
 def test_what_milvus_lite_built_is_in_the_report(many: Vectors, starved: Path) -> None:

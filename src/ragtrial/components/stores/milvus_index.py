@@ -70,7 +70,7 @@ class MilvusGraph(MilvusIndexOptions):
 
     ef_search: Candidates = 64
     """Candidates considered while searching, up to 32,768; more is slower and more exact (Milvus: ef). A search for
-    more hits considers as many candidates as hits: a server refuses a narrower one, and Milvus Lite widens it."""
+    more hits considers as many candidates as hits: a server refuses fewer, and Milvus Lite finds less with them."""
 
     def built(self) -> Parameters:
         return {"M": self.m, "efConstruction": self.ef_construction}
@@ -219,7 +219,7 @@ class MilvusAutoindex(MilvusIndexOptions):
     engine_name, in_lite = "AUTOINDEX", True
 
     kind: Literal["autoindex"]
-    """Milvus chooses the index and its options (AUTOINDEX)."""
+    """An index of the kind that Milvus chooses, with its own options (AUTOINDEX)."""
 
     def width(self, depth: int) -> int:
         return depth
