@@ -75,7 +75,7 @@ def test_hostile_text_is_shown_as_text(seen: Seen) -> None:
 def test_a_query_shows_both_rankings_with_grades_and_the_labelled_passage(seen: Seen) -> None:
     seen.page.get_by_role("button", name="quote", exact=True).click()
     lists = seen.page.locator("#detail .lists > div")
-    assert lists.count() == 2
+    expect(lists).to_have_count(2)  # drawn once the texts are unpacked
     assert lists.first.locator("li").count() == 3
     assert "grade 1" in lists.first.locator("li").first.inner_text()
     assert seen.page.locator("#detail mark").first.inner_text() == "Bake it for an hour in a hot oven."
