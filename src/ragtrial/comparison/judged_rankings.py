@@ -16,7 +16,7 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
-from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.span_labels import span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Bools, from_rows
@@ -30,6 +30,9 @@ Found = str | tuple[str, int, int]
 
 Case = tuple[int, Mapping[Found, int]]
 """A query, by its place in the contest, and the grades that some hits have beside its labels."""
+
+USUAL_DEPTH = 10
+"""How deep rankings are judged where the metric that decides has no cutoff."""
 
 _BLOCK = 2**13
 _CLOSE = 1e-9
@@ -64,6 +67,18 @@ class JudgedRankings:
             except (LookupError, TypeError) as error:
                 raise ReportError(Fault(str(path), message="is damaged: it lacks what report.json names.")) from error
         return self._found[place]
+
+    def usual_depth(self) -> int:
+        """How deep rankings are judged unless a user says: as deep as the metric that decides looks."""
+        return parse_metric(self._contest.primary).k or USUAL_DEPTH
+
+    def best_ranks(self, row: int, depth: int) -> dict[Found, int]:
+        """What any setting has among its first ``depth`` hits for the query at ``row``, with the best of its ranks."""
+        ranks: dict[Found, int] = {}
+        for place in range(len(self._contest.contenders)):
+            for rank, one in enumerate(self.found(place)[row][:depth], 1):
+                ranks[one] = min(rank, ranks.get(one, rank))
+        return ranks
 
     def grade(self, row: int, found: Found) -> int | None:
         """The grade of a hit of the query at ``row``; None where nobody judged it."""

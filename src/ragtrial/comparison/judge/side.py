@@ -23,8 +23,6 @@ from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, Judgment, Query,
 LEAST_PEOPLE = 15
 """Of fewer queries judged by people little is known of a judge's errors."""
 
-USUAL_DEPTH = 10
-
 
 @dataclass(frozen=True, eq=False)
 class JudgeSide:
@@ -102,15 +100,16 @@ def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
     Raises JudgmentsError where people's queries were chosen by what is at stake, and where the judge has judged none of
     the queries whole; ReportError for rankings that cannot be read.
     """
-    rankings, depth = JudgedRankings(contest), parse_metric(contest.primary).k or USUAL_DEPTH
+    rankings = JudgedRankings(contest)
+    depth = rankings.usual_depth()
     labelled = [row for row, query in enumerate(contest.queries) if query.relevant_docs]
     random = [row for row in labelled if DRAWN_AT_RANDOM in contest.queries[row].tags]
     chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags and row not in random]
     if chosen and not random:
         raise JudgmentsError(_by_stakes(contest, chosen))
-    found = [_found(rankings, contest, row, depth) for row in range(len(contest.queries))]
+    found = [rankings.best_ranks(row, depth).keys() for row in range(len(contest.queries))]
     graded = [judgments.grades.get(query.id, {}) for query in contest.queries]
-    covered = np.array([bool(texts) and texts <= set(own) for texts, own in zip(found, graded, strict=True)])
+    covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(found, graded, strict=True)])
     if not covered.any():
         raise JudgmentsError(_nothing_covered(judgments, contest, depth))
     whole = [row for row in random if all(rankings.grade(row, one) is not None for one in found[row])]
@@ -123,10 +122,6 @@ def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
         *_circular(contest, judgments.model),
     ]
     return JudgeSide(judged, judgments, covered, bool(random), highest, tuple(warnings))
-
-
-def _found(rankings: JudgedRankings, contest: ComparisonSet, row: int, depth: int) -> set[Found]:
-    return {one for place in range(len(contest.contenders)) for one in rankings.found(place)[row][:depth]}
 
 
 def _judged(name: str, text: str, grades: Mapping[Found, int | None], highest: int) -> Query:

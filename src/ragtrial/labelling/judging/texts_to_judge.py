@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.judge.side import USUAL_DEPTH
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
 from ragtrial.errors import LabelsError, listed
-from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.pooling.item_texts import questions_of, texts_of
 from ragtrial.progress import Progress
 from ragtrial.records import DRAWN_AT_RANDOM
@@ -39,12 +37,9 @@ def texts_to_judge(
     random sample, and has people's. Raises InputError where texts or questions cannot be had.
     """
     rankings = JudgedRankings(contest)
-    deep = depth or parse_metric(contest.primary).k or USUAL_DEPTH
+    deep = depth or rankings.usual_depth()
     rows = _in_order(contest, seed)[:queries]
-    places = range(len(contest.contenders))
-    found = {
-        row: list(dict.fromkeys(one for place in places for one in rankings.found(place)[row][:deep])) for row in rows
-    }
+    found = {row: list(rankings.best_ranks(row, deep)) for row in rows}
     questions = questions_of(contest, rows, config)
     lacking = [contest.queries[row].id for row, text in questions.items() if not text.strip()]
     if lacking:

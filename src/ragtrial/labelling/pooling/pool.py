@@ -20,9 +20,6 @@ from ragtrial.labelling.pooling.worklist import WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Unit
 
-USUAL_DEPTH = 10
-"""How deep is pooled where a metric has no cutoff."""
-
 USUAL_REPEATS = 0.2
 _LEAST = 1e-12
 """A label that moves a difference by less moves nothing but rounding."""
@@ -88,16 +85,12 @@ class Pool:
         self._metric = parse_metric(contest.primary)
         self._rankings = JudgedRankings(contest)
         self._values = contest.scores(contest.primary).values
-        self.depth = depth or self._metric.k or USUAL_DEPTH
+        self.depth = depth or self._rankings.usual_depth()
         self.unit: Unit = self._rankings.unit
         self.judged: list[PooledHit] = []
         unjudged: list[PooledHit] = []
         for row in np.flatnonzero(~np.isnan(self._values).all(axis=0)).tolist():
-            ranks: dict[Found, int] = {}
-            for place in range(len(contest.contenders)):
-                for rank, one in enumerate(self._rankings.found(place)[row][: self.depth], 1):
-                    ranks[one] = min(rank, ranks.get(one, rank))
-            for one, rank in sorted(ranks.items()):
+            for one, rank in sorted(self._rankings.best_ranks(row, self.depth).items()):
                 is_judged = self._rankings.grade(row, one) is not None
                 (self.judged if is_judged else unjudged).append(PooledHit(row, one, rank))
         weighed = zip(unjudged, self._weights(unjudged).tolist(), strict=True)

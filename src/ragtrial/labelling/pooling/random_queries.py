@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.errors import InputError, counted
-from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.label_target import label_target, refuse_others
-from ragtrial.labelling.pooling.pool import USUAL_DEPTH, Pooled, PooledHit, PoolOptions, work_items, worklist_of
+from ragtrial.labelling.pooling.pool import Pooled, PooledHit, PoolOptions, work_items, worklist_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import DRAWN_AT_RANDOM
 
@@ -34,7 +33,8 @@ def random_pool_of(
     query that is judged whole one text, so that labels say how it came to be among people's. Raises InputError where
     fewer queries are left, and where texts or the file of the labels cannot be had.
     """
-    depth = options.depth or parse_metric(contest.primary).k or USUAL_DEPTH
+    rankings = JudgedRankings(contest)
+    depth = options.depth or rankings.usual_depth()
     left = [row for row, query in enumerate(contest.queries) if DRAWN_AT_RANDOM not in query.tags]
     if queries > len(left):
         drawn = len(contest.queries) - len(left)
@@ -43,36 +43,27 @@ def random_pool_of(
             f"which {drawn:,} were drawn before. Draw at most {len(left):,}, or ask more questions."
         )
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
-    made = _drawn(contest, rng.sample(left, queries), depth, options, rng)
+    rows = rng.sample(left, queries)
+    made = _drawn(rankings, rows, depth, options, rng)
     report = contest.contenders[0].report
     target = label_target(report, options.labels, options.config)
     hits = [*made.new, *made.again]
     items = work_items(contest, report.unit, hits, target, progress or Silent())
     refuse_others(target, items[: len(made.new)], report)
-    order = {row: place for place, row in enumerate(dict.fromkeys(hit.row for hit in _by_draw(hits, rng)))}
+    order = {row: place for place, row in enumerate(rows)}
     shuffled = sorted(range(len(items)), key=lambda place: (order[hits[place].row], rng.random()))
     worklist = worklist_of(contest, target, [items[place] for place in shuffled], options.seed)
     return Pooled(worklist.model_copy(update={"drawn": "random"}), len(made.new), len(made.again), len(made.new), depth)
 
 
-def _by_draw(hits: Sequence[PooledHit], rng: random.Random) -> list[PooledHit]:
-    rows = list(dict.fromkeys(hit.row for hit in hits))
-    rng.shuffle(rows)
-    place = {row: at for at, row in enumerate(rows)}
-    return sorted(hits, key=lambda hit: place[hit.row])
-
-
-def _drawn(contest: ComparisonSet, rows: Sequence[int], depth: int, options: PoolOptions, rng: random.Random) -> _Draw:
-    rankings = JudgedRankings(contest)
+def _drawn(
+    rankings: JudgedRankings, rows: Sequence[int], depth: int, options: PoolOptions, rng: random.Random
+) -> _Draw:
     new: list[PooledHit] = []
     judged: list[PooledHit] = []
     again: list[PooledHit] = []
     for row in rows:
-        ranks: dict[Found, int] = {}
-        for place in range(len(contest.contenders)):
-            for rank, one in enumerate(rankings.found(place)[row][:depth], 1):
-                ranks[one] = min(rank, ranks.get(one, rank))
-        hits = [PooledHit(row, one, rank) for one, rank in sorted(ranks.items())]
+        hits = [PooledHit(row, one, rank) for one, rank in sorted(rankings.best_ranks(row, depth).items())]
         unjudged = [hit for hit in hits if rankings.grade(row, hit.found) is None]
         known = [hit for hit in hits if hit not in unjudged]
         if hits and not unjudged:
