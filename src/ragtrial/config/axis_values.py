@@ -27,7 +27,7 @@ class RangeAxis(Options):
     """Numbers at equal distances."""
 
     range: Annotated[list[float], AfterValidator(_a_range)]
-    """[start, stop, step]: start, then steps up or down, as far as stop, which is among them if it is met."""
+    """[start, stop, step]: numbers from start, in steps up or down. stop is included if a step reaches it."""
 
     @property
     def count(self) -> int:
@@ -51,10 +51,10 @@ class BetweenAxis(Options):
     """Any number between two, for a search; whole ones between whole ones."""
 
     between: Annotated[list[int | float], AfterValidator(_two_ends)]
-    """[lowest, highest]: whole numbers, if both are written as such."""
+    """[lowest, highest]: only whole numbers, if both are written as whole numbers."""
 
     log: bool = False
-    """Whether numbers are drawn by their logarithm: as many from 1 to 10 as from 10 to 100."""
+    """Draw numbers on a logarithmic scale: as many from 1 to 10 as from 10 to 100."""
 
     @model_validator(mode="after")
     def _has_logarithms(self) -> BetweenAxis:
@@ -83,11 +83,11 @@ class ShareAxis(Options):
         BeforeValidator(lambda value: value if isinstance(value, list) else [value], float | list[float]),
         Field(min_length=1),
     ]
-    """The value as a share of the other key's, rounded to a whole number, halves up; a list of shares is tried one by
-    one."""
+    """The value as a share of the other key's value, rounded to a whole number (halves up). Each share in a list is
+    tried."""
 
     of: str
-    """The other key: an axis, or a whole number that the config has."""
+    """The other key: an axis, or a key of the config with a whole number."""
 
 
 @dataclass(frozen=True)

@@ -30,34 +30,34 @@ class SearchOptions(Options):
     """A search for the best setting along the axes of the sweep, instead of all combinations."""
 
     method: Method = "random"
-    """How settings are chosen: `random` never looks at the labels, so every query counts for the verdict. `greedy` (the
-    best value of one axis after the other), `tpe` (Optuna's tree-structured Parzen estimator) and `halving` (the better
-    third goes on to more queries) look at them, and need `held_out`."""
+    """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `greedy` (the
+    best value of one axis after another), `tpe` (Optuna's tree-structured Parzen estimator) and `halving` (the better
+    third goes on to more queries) look at the labels and need `held_out`."""
 
     settings: Annotated[int, Field(ge=2)] = 60
-    """How many settings are tried at most, beside those of the config and of `sweep.include`."""
+    """The maximum number of settings to try, in addition to those of the config and of `sweep.include`."""
 
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """After so many minutes no other setting is begun. The same command goes on where a search ended (default: no
-    limit)."""
+    """Start no new setting after this many minutes (default: no limit). The same command continues where a search
+    stopped."""
 
     within: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={})
-    """The most that the best setting may cost: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query),
-    `tokens@10`, `characters@10` (the text of so many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`."""
+    """Cost limits for the best setting: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query), `tokens@10`,
+    `characters@10` (the text of that many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`."""
 
     held_out: Annotated[float, Field(gt=0, lt=1)] | Annotated[list[str], Field(min_length=1)] | None = None
-    """The queries that no choice looks at, and that alone decide the verdict: a share of them, drawn with `seed`, or
-    all with one of these tags."""
+    """Queries that are kept out of the search and alone decide the verdict: a share of all queries, drawn with `seed`,
+    or all queries with one of these tags."""
 
     group_by: Literal["document"] | None = None
-    """Keep queries that have a relevant document in common on one side of a `held_out` share."""
+    """Keep queries with a common relevant document on the same side of a `held_out` share."""
 
     finalists: Annotated[int, Field(ge=1)] = 3
-    """How many of the best are compared with one another."""
+    """The number of best settings to compare with one another."""
 
     baseline: str | None = None
-    """The retriever that, with the options that the config has, the best setting is compared with (default: the first
-    one)."""
+    """The retriever to compare the best setting with, using its options in the config (default: the first
+    retriever)."""
 
     @property
     def is_adaptive(self) -> bool:

@@ -75,17 +75,19 @@ class CollectionOptions(Options, ABC):
     kind: str
 
     document: str | None = None
-    """The metadata key that holds the id of an item's document, or a path that ends in it (default: the item's id)."""
+    """The metadata key with the id of an item's document, or with a path that ends in it (default: the item's own
+    id)."""
 
     start: str | None = None
-    """The metadata key of the character at which an item begins in its document's normalised text, from 0. Without it
-    the item's text is looked for in its document."""
+    """The metadata key with the position of an item's first character in the normalised text of its document, from 0.
+    Without it, ragtrial searches the document for the item's text."""
 
     end: str | None = None
-    """The metadata key of the character after an item's last (default: `start` and the length of the item's text)."""
+    """The metadata key with the position after an item's last character (default: `start` plus the length of the item's
+    text)."""
 
     check: bool = True
-    """Embed a few stored texts again before the run, and refuse vectors that the embedder did not make."""
+    """Embed a few stored texts again before the run, and refuse vectors that the embedder does not reproduce."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -52,7 +52,8 @@ class ChromaCollectionOptions(NamedCollectionOptions):
     """A Chroma collection, in a folder or on a server."""
 
     path: PathText | None = None
-    """The folder of an embedded Chroma. It is copied and the copy searched: opening a folder changes its files."""
+    """The folder of an embedded Chroma database. ragtrial searches a copy, because opening a folder changes its
+    files."""
 
     host: str | None = None
     """The host of a Chroma server, without `http://`."""
@@ -61,10 +62,11 @@ class ChromaCollectionOptions(NamedCollectionOptions):
     """The server's port."""
 
     ssl: bool = False
-    """Whether the server speaks https."""
+    """Whether the server uses https."""
 
     headers: dict[str, Secret] = Field(default={})
-    """Sent with every request, like `{Authorization: "Bearer ${TOKEN}"}`; in no report and no fingerprint."""
+    """Headers to send with every request, like `{Authorization: "Bearer ${TOKEN}"}`; never written to a report or
+    fingerprint."""
 
     tenant: str = "default_tenant"
     """Chroma's tenant."""

@@ -40,23 +40,23 @@ class FaissCollectionOptions(FieldNames):
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "path", "items"})  # their contents are
 
     kind: Literal["faiss"] = "faiss"
-    """An index file of FAISS, with its items in a JSON Lines file."""
+    """A FAISS index file, with its items in a JSON Lines file."""
 
     path: PathText
-    """The index, as `faiss.write_index` writes it."""
+    """The index file, as written by `faiss.write_index`."""
 
     items: PathText
-    """A JSON Lines file with a row for each vector, in the order in which they were added. A row has an id, a text if
-    there is one, and metadata: all other keys, or those below `metadata`."""
+    """A JSON Lines file with one row per vector, in the order in which the vectors were added. A row has an id,
+    optionally a text, and metadata: all other keys, or the keys below `metadata`."""
 
     number: str | None = None
-    """The key of a row with the number that its vector has in the index (default: rows are in the index's order)."""
+    """The row key with the number of the vector in the index (default: rows are in the order of the index)."""
 
     ef: Annotated[int, Field(ge=1)] | None = None
-    """Candidates considered by a search of an HNSW index (default: what the file says)."""
+    """Candidates considered when searching an HNSW index (default: the value in the file)."""
 
     nprobe: Annotated[int, Field(ge=1)] | None = None
-    """Lists that a search of an IVF index reads (default: what the file says)."""
+    """Lists to search in an IVF index (default: the value in the file)."""
 
     @model_validator(mode="after")
     def _is_no_pickle(self) -> Self:

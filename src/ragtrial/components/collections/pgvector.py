@@ -51,10 +51,10 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "password", "timeout"})
 
     kind: Literal["pgvector"] = "pgvector"
-    """A table of PostgreSQL with pgvector."""
+    """A PostgreSQL table with pgvector."""
 
     url: Annotated[str, AfterValidator(postgres_url)]
-    """The database, like `postgresql://user@localhost:5432/database`, without a password."""
+    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
 
     password: Secret | None = None
     """The user's password, like `${PGPASSWORD}`."""
@@ -63,22 +63,22 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     """The table's schema."""
 
     metadata: str | None = None
-    """A column of JSON that holds the metadata (default: all other columns are the metadata)."""
+    """A JSON column with the metadata (default: all other columns are metadata)."""
 
     space: Space | None = None
-    """The similarity (default: that of the column's index; cosine without an index)."""
+    """The similarity measure (default: that of the column's index, or cosine without an index)."""
 
     ef_search: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """`hnsw.ef_search` of the session (default: the server's)."""
+    """`hnsw.ef_search` for the connection (default: the server's setting)."""
 
     probes: Annotated[int, Field(ge=1, le=32_768)] | None = None
-    """`ivfflat.probes` of the session (default: the server's)."""
+    """`ivfflat.probes` for the connection (default: the server's setting)."""
 
     iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
-    """`hnsw.iterative_scan` of the session, from pgvector 0.8 (default: the server's)."""
+    """`hnsw.iterative_scan` for the connection; needs pgvector 0.8 (default: the server's setting)."""
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds in which the server must answer a request."""
+    """The time limit for a request, in seconds."""
 
     @property
     def address(self) -> str:

@@ -51,31 +51,31 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "api_key", "timeout"})
 
     kind: Literal["qdrant"] = "qdrant"
-    """A collection of a Qdrant server."""
+    """A collection on a Qdrant server."""
 
     url: ServerUrl
-    """The server, like `http://localhost:6333`."""
+    """The URL of the server, like `http://localhost:6333`."""
 
     api_key: Secret | None = None
-    """The server's key, like `${QDRANT_API_KEY}`."""
+    """The server's API key, like `${QDRANT_API_KEY}`."""
 
     id: str | None = None
-    """The payload key that holds an item's id (default: the point's own id)."""
+    """The payload key with an item's id (default: the point's own id)."""
 
     text: str = "text"
-    """The payload key that holds an item's text."""
+    """The payload key with an item's text."""
 
     vector: str | None = None
-    """The name of the vector, in a collection that has several."""
+    """The name of the vector, if the collection has several."""
 
     ef: Annotated[int, Field(ge=1)] | None = None
-    """`hnsw_ef` of searches (default: Qdrant's)."""
+    """`hnsw_ef` for searches (default: Qdrant's own)."""
 
     exact: bool = False
-    """Whether Qdrant compares all vectors instead of searching its graph."""
+    """Compare all vectors instead of searching the graph."""
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds in which the server must answer a request."""
+    """The time limit for a request, in seconds."""
 
     @property
     def address(self) -> str:

@@ -40,8 +40,8 @@ class Embedder(Options):
     """Scale every vector to length 1."""
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
-    """Use only the first so many numbers of every vector, scaled again where `normalize` is true; all values share one
-    embedding pass (default: the whole vectors)."""
+    """Keep only the first N numbers of every vector, and scale it again if `normalize` is true. All values of this key
+    share one embedding pass (default: the whole vectors)."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model gets at once; affects speed and memory, not results."""

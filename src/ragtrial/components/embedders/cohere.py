@@ -19,16 +19,16 @@ class CohereEmbedder(EndpointEmbedder):
     """A model of Cohere; requests say what is a query and what is a document."""
 
     kind: Literal["cohere"] = "cohere"
-    """A model of Cohere, like embed-v4.0; requests say what is a query and what is a document."""
+    """A Cohere model, like embed-v4.0; requests mark texts as queries or documents."""
 
     base_url: EndpointUrl = "https://api.cohere.com/v2"
     """The URL before `/embed`."""
 
     batch_size: Annotated[int, Field(ge=1, le=96)] = 96
-    """How many texts go into one request, at most."""
+    """The maximum number of texts in one request."""
 
     truncate: Literal["none", "end", "start"] = "end"
-    """Which end of a text that is too long is left out; none: it is an error."""
+    """The end to cut from a text that is too long; with `none`, such a text is an error."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         cut = {"truncate": self.truncate.upper()}

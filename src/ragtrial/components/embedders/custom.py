@@ -35,16 +35,16 @@ class CustomEmbedder(Embedder):
     """Your version of the function: cached vectors are used while it stays the same (default: the hash of its file)."""
 
     query_prefix: str = ""
-    """Put before every query."""
+    """Text to put before every query."""
 
     document_prefix: str = ""
-    """Put before every text of a document."""
+    """Text to put before every document text."""
 
     tokenizer_model: ModelName | None = None
-    """A hub name, a folder or a tokenizer.json whose tokens chunk sizes are counted in."""
+    """The tokenizer for measuring chunk sizes: a hub name, a folder or a tokenizer.json."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a text the model reads; longer ones are counted and warned about."""
+    """The number of tokens of a text that the model reads; longer texts are counted, with a warning."""
 
     def prefixes(self) -> tuple[str, str]:
         return self.query_prefix, self.document_prefix

@@ -34,25 +34,25 @@ class EndpointEmbedder(EndpointOptions, Embedder):
     may_change: ClassVar[bool] = True
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
-    """How many dimensions the endpoint is asked for (default: all that the model has)."""
+    """The number of dimensions to request from the endpoint (default: the model's full size)."""
 
     query_prefix: str = ""
-    """Put before every query."""
+    """Text to put before every query."""
 
     document_prefix: str = ""
-    """Put before every text of a document."""
+    """Text to put before every document text."""
 
     batch_size: Annotated[int, Field(ge=1)] = 64
-    """How many texts go into one request, at most."""
+    """The maximum number of texts in one request."""
 
     batch_tokens: Annotated[int, Field(ge=1)] = 100_000
-    """How many tokens go into one request, at most; without a tokenizer a token is taken for two characters."""
+    """The maximum number of tokens in one request. Without a tokenizer, two characters count as one token."""
 
     tokenizer_model: ModelName | None = None
-    """A hub name, a folder or a tokenizer.json whose tokens chunk sizes and batches are counted in."""
+    """The tokenizer for measuring chunk sizes and batches: a hub name, a folder or a tokenizer.json."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a text the model reads; longer ones are counted and warned about."""
+    """The number of tokens of a text that the model reads; longer texts are counted, with a warning."""
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())

@@ -24,10 +24,10 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
     reads_documents: ClassVar[bool] = True
 
     kind: Literal["late-chunking"] = "late-chunking"  # type: ignore[assignment]  # a kind of its own
-    """A model that reads whole documents; the vector of a chunk is the mean of those of its tokens."""
+    """A model that reads whole documents; a chunk's vector is the mean of its tokens' vectors."""
 
     overlap: Annotated[int, Field(ge=0)] = 64
-    """How many tokens two windows share, of a document that is longer than the model reads."""
+    """Tokens that neighbouring windows share, in a document longer than the model reads."""
 
     @model_validator(mode="after")
     def _windows_advance(self) -> Self:

@@ -18,16 +18,17 @@ class OpenAIEmbedder(EndpointEmbedder):
     """A model behind any endpoint in OpenAI's form (`/embeddings`), hosted or your own."""
 
     kind: Literal["openai"] = "openai"
-    """A model behind any endpoint in OpenAI's form (`/embeddings`), hosted or your own."""
+    """A model behind any OpenAI-compatible endpoint (`/embeddings`), hosted or your own."""
 
     encoding: Literal["base64", "float"] = "base64"
-    """How vectors are sent: base64 is a quarter of the size and exact; float for servers that know nothing else."""
+    """The encoding of vectors in replies: base64 is exact and a quarter of the size; float is for servers that support
+    nothing else."""
 
     query_fields: dict[str, JsonValue] = Field(default={})
-    """More fields of requests for queries, as the endpoint's manual names them, like `{task: retrieval.query}`."""
+    """Extra fields for query requests, as the endpoint's manual names them, like `{task: retrieval.query}`."""
 
     document_fields: dict[str, JsonValue] = Field(default={})
-    """More fields of requests for texts of documents, like `{task: retrieval.passage}`."""
+    """Extra fields for document requests, like `{task: retrieval.passage}`."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return self.query_fields, self.document_fields

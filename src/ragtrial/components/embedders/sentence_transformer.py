@@ -54,24 +54,24 @@ class SentenceTransformerEmbedder(Embedder):
     """A branch, tag or commit of the hub's repository."""
 
     device: str | None = None
-    """cpu, cuda, mps, ... (default: the best that is there)."""
+    """cpu, cuda, mps, ... (default: the best available)."""
 
     backend: Backend = "torch"
-    """The engine that runs the model: torch, onnx or openvino. The last two run on the processor, need the extra of
-    their name, and convert the model when it is loaded."""
+    """The engine that runs the model: torch, onnx or openvino. The last two run on the CPU only, need the extra of the
+    same name, and convert the model each time it is loaded."""
 
     precision: Precision = "float32"
-    """The number format of the model: float32, bfloat16 (torch, openvino) or int8 (openvino: weights of one byte). The
-    report says how near the vectors are to those of torch in float32."""
+    """The number format of the model: float32, bfloat16 (torch, openvino) or int8 (openvino, one-byte weights). The
+    report compares the vectors with those of torch in float32."""
 
     query_prefix: str | None = None
-    """Put before every query (default: the prompt that the model itself declares for queries)."""
+    """Text to put before every query (default: the query prompt that the model declares)."""
 
     document_prefix: str | None = None
-    """Put before every text of a document (default: the prompt that the model itself declares for documents)."""
+    """Text to put before every document text (default: the document prompt that the model declares)."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a text are read at most (default: what the model declares)."""
+    """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
 
     def prefixes(self) -> tuple[str, str]:
         declared = self._json("config_sentence_transformers.json").get("prompts") or {}

@@ -19,16 +19,16 @@ class VoyageEmbedder(EndpointEmbedder):
     """A model of Voyage AI; requests say what is a query and what is a document."""
 
     kind: Literal["voyage"] = "voyage"
-    """A model of Voyage AI, like voyage-3.5; requests say what is a query and what is a document."""
+    """A Voyage AI model, like voyage-3.5; requests mark texts as queries or documents."""
 
     base_url: EndpointUrl = "https://api.voyageai.com/v1"
     """The URL before `/embeddings`."""
 
     batch_size: Annotated[int, Field(ge=1, le=1000)] = 128
-    """How many texts go into one request, at most."""
+    """The maximum number of texts in one request."""
 
     truncate: bool = True
-    """Leave out the end of a text that is too long; without it, it is an error."""
+    """Cut the end of a text that is too long; with false, such a text is an error."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         cut = {"truncation": self.truncate}

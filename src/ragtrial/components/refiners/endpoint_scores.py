@@ -32,13 +32,13 @@ class RerankEndpoint(EndpointOptions):
     """The URL before `/rerank`, like https://api.cohere.com/v2, https://api.jina.ai/v1 or https://api.voyageai.com/v1."""
 
     search_price: Price | None = None
-    """The price of a thousand searches (a question with up to 100 texts), where it is not tokens that are paid for."""
+    """The price of a thousand searches (one question with up to 100 texts), if the provider charges per search."""
 
     batch_size: Annotated[int, Field(ge=1)] = 100
-    """How many texts go into one request with their question, at most."""
+    """The maximum number of texts to send with a question in one request."""
 
     texts_are: Literal["documents", "texts"] = "documents"
-    """The endpoint's name for the texts: documents; or texts, as TEI has it."""
+    """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
         """What so many tokens and searches cost; None without a price for what is known."""

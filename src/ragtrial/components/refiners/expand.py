@@ -48,14 +48,16 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     """Ask what the labels have under a query's `phrasings`, too."""
 
     endpoint: ChatOptions | None = None
-    """A chat model behind an endpoint in OpenAI's form that writes more wordings of each query; every reply is kept."""
+    """A chat model behind an OpenAI-compatible endpoint that writes more wordings of each query; every reply is
+    kept."""
 
     prompt: str = "rewrites"
-    """The request to the chat model: rewrites (three other wordings), answer (a passage that answers the query: HyDE),
-    or a text of your own with {query} where the text of the query goes."""
+    """The request to the chat model: rewrites (three other wordings), answer (a passage that answers the query, HyDE),
+    or your own text with {query} as the placeholder."""
 
     lines: bool | None = None
-    """Whether each line of a reply is a wording of its own, or all of it is one (default: lines, but for answer)."""
+    """Treat each line of a reply as a wording of its own, instead of the whole reply as one (default: true, except for
+    answer)."""
 
     question: bool = True
     """Ask the query as it is, too; without it, where there is no other wording, the query is asked all the same."""

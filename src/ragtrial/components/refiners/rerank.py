@@ -69,7 +69,7 @@ class Rerank(SingleInputRefiner):
     """A branch, tag or commit of the hub's repository."""
 
     device: str | None = None
-    """cpu, cuda, mps, ... (default: the best that is there)."""
+    """cpu, cuda, mps, ... (default: the best available)."""
 
     precision: Precision = "float32"
     """The number format of the model; bfloat16 is faster on recent machines, with slightly other results."""
@@ -84,7 +84,7 @@ class Rerank(SingleInputRefiner):
     """Whether the model reads a document's title before the text."""
 
     endpoint: RerankEndpoint | None = None
-    """A reranker behind an endpoint instead of a cross-encoder of your own."""
+    """A reranker behind an endpoint, instead of a local cross-encoder."""
 
     @model_validator(mode="after")
     def _has_one_model(self) -> Self:

@@ -37,16 +37,17 @@ class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
 
     collection: AnyCollection | None = None
-    """An existing collection to search, instead of chunks and a new index; of Chroma, unless it has a `kind`."""
+    """An existing collection to search, instead of chunks and a new index; a Chroma collection unless `kind` is set."""
 
     where: dict[str, JsonValue] | None = Field(default=None, min_length=1)
-    """Search only items with such metadata: `{lang: en}`, `{year: {$gte: 2024}}`; together with a query's own."""
+    """Search only items with matching metadata: `{lang: en}`, `{year: {$gte: 2024}}`. A query's own `where` applies as
+    well."""
 
     where_document: dict[str, JsonValue] | None = Field(default=None, min_length=1)
-    """Search only items of a Chroma collection with such a text, as Chroma writes it: `{$contains: hub}`."""
+    """Search only items of a Chroma collection with matching text, in Chroma's syntax: `{$contains: hub}`."""
 
     filter: dict[str, JsonValue] | str | None = Field(default=None, min_length=1)
-    """Search only items that pass this filter, in the words of the collection's engine, if it has any."""
+    """Search only items that pass this filter, in the filter language of the collection's engine, if it has one."""
 
     @model_validator(mode="after")
     def _is_built_or_there(self) -> Self:

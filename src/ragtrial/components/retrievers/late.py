@@ -30,7 +30,7 @@ class LateRetriever(TokenRetriever):
     form: ClassVar[Form] = "late"
 
     kind: Literal["late"] = "late"
-    """The chunks whose tokens are nearest to those of the question: late interaction (ColBERT), by exact MaxSim."""
+    """The chunks whose tokens best match those of the question: late interaction (ColBERT), with exact MaxSim."""
 
     @property
     def version(self) -> int:

@@ -26,7 +26,7 @@ class SparseRetriever(TokenRetriever):
     form: ClassVar[Form] = "sparse"
 
     kind: Literal["sparse"] = "sparse"
-    """The chunks that share the most important terms with the question, as a sparse encoder (SPLADE) weighs them."""
+    """The chunks that share the most important terms with the question, as weighted by a sparse encoder (SPLADE)."""
 
     @property
     def version(self) -> int:

@@ -63,13 +63,13 @@ class ChromaStore(ServerStore):
     not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"headers"}
 
     kind: Literal["chroma"] = "chroma"
-    """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on a server by `url`."""
+    """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on the server at `url`."""
 
     hnsw: HnswOptions = HnswOptions()
     """How the graph is built and searched."""
 
     headers: dict[str, Secret] = Field(default={})
-    """Sent with every request to the server, like `{Authorization: "Bearer ${TOKEN}"}`."""
+    """Headers to send with every request to the server, like `{Authorization: "Bearer ${TOKEN}"}`."""
 
     tenant: str = "default_tenant"
     """The tenant on the server."""

@@ -45,24 +45,24 @@ class FaissStore(QuantizedStore):
     named_by: ClassVar[tuple[str, ...]] = ("space", "factory")
 
     kind: Literal["faiss"] = "faiss"
-    """FAISS in this process: graphs, inverted lists, scalar and product quantisation."""
+    """FAISS in this process: graphs, inverted lists, scalar and product quantization."""
 
     factory: Annotated[str, Field(min_length=1)] = "HNSW32"
-    """The index as FAISS's `index_factory` describes it, like `Flat`, `HNSW32`, `IVF256,Flat`, `IVF256,SQ8`,
+    """The index, in the syntax of FAISS's `index_factory`, like `Flat`, `HNSW32`, `IVF256,Flat`, `IVF256,SQ8`,
     `IVF256,PQ48`, `SQ8,RFlat`."""
 
     ef_construction: Annotated[int, Field(ge=1)] | None = None
-    """Candidates considered while building a graph (`HNSW` in the factory; FAISS's default: 40)."""
+    """Candidates considered while building a graph; needs `HNSW` in the factory (FAISS's default: 40)."""
 
     ef_search: Annotated[int, Field(ge=1)] | None = None
-    """Candidates considered while searching a graph (`HNSW` in the factory; FAISS's default: 16)."""
+    """Candidates considered while searching a graph; needs `HNSW` in the factory (FAISS's default: 16)."""
 
     probes: Annotated[int, Field(ge=1)] | None = None
-    """Inverted lists that a search looks into (`IVF` in the factory; FAISS's nprobe, default: 1)."""
+    """Inverted lists to search (FAISS: nprobe); needs `IVF` in the factory (FAISS's default: 1)."""
 
     rescore: Annotated[int, Field(ge=1)] | None = None
-    """Find so many times the hits that are wanted, and rank these again: by the whole vectors (`RFlat` or `Refine` in
-    the factory; FAISS's k_factor), or by the float query and the codes of `quantize`."""
+    """Find this many times the requested hits, then rank them again: with the whole vectors (needs `RFlat` or `Refine`
+    in the factory; FAISS: k_factor), or with the float query and the codes of `quantize`."""
 
     @model_validator(mode="after")
     def _can_be_quantized(self) -> Self:

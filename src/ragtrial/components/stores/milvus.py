@@ -55,19 +55,19 @@ class MilvusStore(ServerStore):
     )
 
     kind: Literal["milvus"] = "milvus"
-    """Milvus: in a folder by Milvus Lite, or on a server by `url`."""
+    """Milvus: in a folder with Milvus Lite, or on the server at `url`."""
 
     index: MilvusIndexKind = Field(default=MilvusHnsw())
-    """The kind of index, with its options."""
+    """The index of the collection."""
 
     token: Secret | None = None
-    """The token of the server, as `${NAME}`; an API key, or `user:password`."""
+    """The server's token, written as `${NAME}`: an API key, or `user:password`."""
 
     user: str | None = None
-    """The user of the server, with `password`."""
+    """The user on the server; needs `password`."""
 
     password: Secret | None = None
-    """The user's password, as `${NAME}`."""
+    """The user's password, written as `${NAME}`."""
 
     database: str = "default"
     """The database on the server."""

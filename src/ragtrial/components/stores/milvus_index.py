@@ -63,14 +63,16 @@ class MilvusGraph(MilvusIndexOptions):
     """A graph, whatever its nodes are."""
 
     m: Links = 16
-    """Links per vector, from 2 to 2,048; more takes memory and is more exact (Milvus: M)."""
+    """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
 
     ef_construction: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while building; more is slower to build and more exact (Milvus: efConstruction)."""
+    """Candidates considered while building; a higher value is slower to build and more exact (Milvus:
+    efConstruction)."""
 
     ef_search: Candidates = 64
-    """Candidates considered while searching, up to 32,768; more is slower and more exact (Milvus: ef). A search for
-    more hits considers as many candidates as hits: a server refuses fewer, and Milvus Lite finds less with them."""
+    """Candidates considered while searching, up to 32,768; a higher value is slower and more exact (Milvus: ef). A
+    search never considers fewer candidates than the requested hits: a server would refuse it, and Milvus Lite would
+    find less."""
 
     def built(self) -> Parameters:
         return {"M": self.m, "efConstruction": self.ef_construction}
@@ -103,18 +105,18 @@ class MilvusHnswSq(MilvusGraph):
     engine_name, in_lite = "HNSW_SQ", True
 
     kind: Literal["hnsw_sq"]
-    """A graph over vectors of one byte a number (HNSW_SQ; a server has it from Milvus 2.5 on)."""
+    """A graph over vectors with one byte per number (HNSW_SQ; servers need Milvus 2.5)."""
 
 
 class MilvusIvf(MilvusIndexOptions):
     """Lists of near vectors, of which a search looks into some."""
 
     lists: Lists = 128
-    """Lists that the vectors are divided into, up to 65,536 (Milvus: nlist)."""
+    """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
 
     probes: Lists = 8
-    """Lists that a search looks into (Milvus: nprobe). More is slower and more exact; with few there may be fewer hits
-    than asked for."""
+    """Lists to search (Milvus: nprobe). A higher value is slower and more exact; a low one may return fewer hits than
+    requested."""
 
     @model_validator(mode="after")
     def _probes_are_lists(self) -> Self:
@@ -150,7 +152,7 @@ class MilvusIvfSq8(MilvusIvf):
     engine_name, in_lite = "IVF_SQ8", True
 
     kind: Literal["ivf_sq8"]
-    """Lists of vectors of one byte a number (IVF_SQ8)."""
+    """Lists of vectors with one byte per number (IVF_SQ8)."""
 
 
 class MilvusIvfPq(MilvusIvf):
@@ -159,13 +161,13 @@ class MilvusIvfPq(MilvusIvf):
     engine_name = "IVF_PQ"
 
     kind: Literal["ivf_pq"]
-    """Lists of product-quantised vectors (IVF_PQ; servers only)."""
+    """Lists of product-quantized vectors (IVF_PQ; servers only)."""
 
     m: Annotated[int, Field(ge=1)]
-    """Parts that a vector is divided into, each stored as one code; it must divide the dimension."""
+    """Parts to divide a vector into, each stored as one code; must divide the dimension."""
 
     bits: Annotated[int, Field(ge=1, le=16)] = 8
-    """Bits of a code (Milvus: nbits)."""
+    """Bits per code (Milvus: nbits)."""
 
     def built(self) -> Parameters:
         return {**super().built(), "m": self.m, "nbits": self.bits}
@@ -177,10 +179,10 @@ class MilvusScann(MilvusIvf):
     engine_name = "SCANN"
 
     kind: Literal["scann"]
-    """Lists of vectors of four bits a number, whose best hits are scored again (SCANN; servers only)."""
+    """Lists of vectors with four bits per number; the best hits are scored again (SCANN; servers only)."""
 
     reorder_k: Candidates | None = None
-    """Hits that are scored again by the whole vectors (default: as many as are asked for)."""
+    """Hits to score again with the whole vectors (default: the number of requested hits)."""
 
     def searched(self, depth: int) -> Parameters:
         return {**super().searched(depth), "reorder_k": self.width(depth)}
@@ -198,10 +200,10 @@ class MilvusDiskann(MilvusIndexOptions):
     engine_name = "DISKANN"
 
     kind: Literal["diskann"]
-    """A graph on the server's disk (DISKANN; servers only, which must be set up for it)."""
+    """A graph on the server's disk (DISKANN; only on servers that are set up for it)."""
 
     search_list: Candidates = 100
-    """Candidates considered while searching; never fewer than the hits asked for."""
+    """Candidates considered while searching; never fewer than the requested hits."""
 
     def searched(self, depth: int) -> Parameters:
         return {"search_list": self.width(depth)}
@@ -219,7 +221,7 @@ class MilvusAutoindex(MilvusIndexOptions):
     engine_name, in_lite = "AUTOINDEX", True
 
     kind: Literal["autoindex"]
-    """An index of the kind that Milvus chooses, with its own options (AUTOINDEX)."""
+    """The kind of index that Milvus chooses, with its own options (AUTOINDEX)."""
 
     def width(self, depth: int) -> int:
         return depth

@@ -44,21 +44,20 @@ class HnswIndex(Options):
     """A graph. Source: pgvector's README, "HNSW"."""
 
     kind: Literal["hnsw"] = "hnsw"
-    """A graph: slower to build than lists, better answers for the time of a search."""
+    """A graph: slower to build than inverted lists, and more exact at the same search speed."""
 
     m: Annotated[int, Field(ge=2, le=100)] = 16
-    """Links per vector and layer; more takes memory and is more exact."""
+    """Links per vector and layer; a higher value takes more memory and is more exact."""
 
     ef_construction: Annotated[int, Field(ge=4, le=1_000)] = 64
-    """Candidates considered while building, at least 2 * m; more is slower and more exact."""
+    """Candidates considered while building, at least 2 * m; a higher value is slower and more exact."""
 
     ef_search: Annotated[int, Field(ge=1, le=1_000)] = 40
-    """Candidates considered while searching (`hnsw.ef_search`). A search returns no more hits than that, however many
-    it is asked for."""
+    """Candidates considered while searching (`hnsw.ef_search`). A search never returns more hits than this."""
 
     iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
-    """Whether a search goes on until it has enough hits (`hnsw.iterative_scan`, from pgvector 0.8; the server's own
-    setting if left out)."""
+    """Keep searching until there are enough hits (`hnsw.iterative_scan`); needs pgvector 0.8 (default: the server's
+    setting)."""
 
     @model_validator(mode="after")
     def _builds_at_all(self) -> HnswIndex:
@@ -71,17 +70,18 @@ class IvfflatIndex(Options):
     """Lists of vectors around centres. Source: pgvector's README, "IVFFlat"."""
 
     kind: Literal["ivfflat"] = "ivfflat"
-    """Inverted lists: quick to build."""
+    """Inverted lists: fast to build."""
 
     lists: Annotated[int, Field(ge=1, le=32_768)] = 100
-    """How many lists; pgvector advises a thousandth of the vectors, and their root beyond a million."""
+    """The number of lists. pgvector recommends a thousandth of the number of vectors, and its square root above a
+    million."""
 
     probes: Annotated[int, Field(ge=1, le=32_768)] = 1
-    """Lists that a search looks into (`ivfflat.probes`); as many as there are make it exact."""
+    """Lists to search (`ivfflat.probes`); searching all of them is exact."""
 
     iterative_scan: Literal["off", "relaxed_order"] | None = None
-    """Whether a search goes on until it has enough hits (`ivfflat.iterative_scan`, from pgvector 0.8; the server's own
-    setting if left out)."""
+    """Keep searching until there are enough hits (`ivfflat.iterative_scan`); needs pgvector 0.8 (default: the server's
+    setting)."""
 
 
 class FlatIndex(Options):
@@ -119,10 +119,10 @@ class PgvectorStore(ServerStore):
     )
 
     kind: Literal["pgvector"] = "pgvector"
-    """PostgreSQL with pgvector, on a server by `url`."""
+    """PostgreSQL with pgvector, on the server at `url`."""
 
     url: Annotated[str, AfterValidator(postgres_url)] | None = None
-    """The database, like `postgresql://user@localhost:5432/database`, without a password."""
+    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
 
     password: Secret | None = None
     """The user's password, like `${PGPASSWORD}`."""
@@ -131,10 +131,10 @@ class PgvectorStore(ServerStore):
     """The index of the table."""
 
     column: Literal["vector", "halfvec"] = "vector"
-    """The type of the column: vector (4 bytes a number) or halfvec (2 bytes, from pgvector 0.7)."""
+    """The type of the vector column: vector (4 bytes per number) or halfvec (2 bytes; needs pgvector 0.7)."""
 
     enable_seqscan: bool = True
-    """Whether the planner may scan the table instead of searching the index, as it does with small tables."""
+    """Let the planner scan the table instead of searching the index, as it does for small tables."""
 
     @model_validator(mode="after")
     def _has_a_server(self) -> PgvectorStore:

@@ -45,7 +45,7 @@ class QdrantStore(QdrantOptions):
     )
 
     kind: Literal["qdrant"] = "qdrant"
-    """Qdrant: its engine in this process (Edge), or a server by `url`."""
+    """Qdrant: embedded in this process (Qdrant Edge), or on the server at `url`."""
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is

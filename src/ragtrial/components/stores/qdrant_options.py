@@ -31,27 +31,28 @@ class QdrantHnswIndex(Options):
     """Qdrant's graph."""
 
     m: Annotated[int, Field(ge=1, le=256)] = 16
-    """Links per vector; more takes memory and is more exact."""
+    """Links per vector; a higher value takes more memory and is more exact."""
 
     ef_construction: Annotated[int, Field(ge=4)] = _USUAL_EF
-    """Candidates considered while building (`ef_construct`); more is slower and more exact."""
+    """Candidates considered while building (`ef_construct`); a higher value is slower and more exact."""
 
     ef_search: Annotated[int, Field(ge=1)] | None = None
-    """Candidates considered while searching (`hnsw_ef`), never below the hits asked for (default: ef_construction)."""
+    """Candidates considered while searching (`hnsw_ef`), never fewer than the requested hits (default:
+    ef_construction)."""
 
     full_scan_threshold: Annotated[int, Field(ge=1)] | None = None
-    """Kilobytes of vectors below which a segment is scanned instead of searching its graph (default: Qdrant's own,
-    10,000)."""
+    """The size of a segment's vectors, in kilobytes, below which Qdrant scans it instead of searching its graph
+    (default: Qdrant's own, 10,000)."""
 
     indexing_threshold: Annotated[int, Field(ge=1)] | None = None
-    """Kilobytes of vectors below which a segment gets no graph at all (default: Qdrant's own)."""
+    """The size of a segment's vectors, in kilobytes, below which Qdrant builds no graph (default: Qdrant's own)."""
 
 
 class QdrantFlatIndex(Options):
     """No index."""
 
     kind: Literal["flat"] = "flat"
-    """No graph: every vector is compared (`exact`)."""
+    """No graph: Qdrant compares every vector (`exact`)."""
 
 
 class ScalarQuantization(Options):
@@ -68,17 +69,17 @@ class ProductQuantization(Options):
     """Codes for parts of a vector."""
 
     kind: Literal["product"] = "product"
-    """Product quantisation."""
+    """Product quantization."""
 
     compression: Literal["x4", "x8", "x16", "x32", "x64"] = "x16"
-    """How many times smaller the vectors become."""
+    """The factor by which vectors become smaller."""
 
 
 class BinaryQuantization(Options):
     """One bit per number."""
 
     kind: Literal["binary"] = "binary"
-    """A bit per number: a thirty-second of the memory."""
+    """One bit per number: a thirty-second of the memory."""
 
 
 AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQuantization, Field(discriminator="kind")]
@@ -92,7 +93,7 @@ class QdrantOptions(ServerStore):
     search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
 
     api_key: Secret | None = None
-    """The server's key, like `${QDRANT_API_KEY}`."""
+    """The server's API key, like `${QDRANT_API_KEY}`."""
 
     index: Annotated[QdrantHnswIndex | QdrantFlatIndex, Field(discriminator="kind")] = QdrantHnswIndex()
     """The index of the collection."""
@@ -101,10 +102,10 @@ class QdrantOptions(ServerStore):
     """Smaller vectors to search first."""
 
     rescore: bool | None = None
-    """Whether what quantised vectors found is scored again by the whole ones (default: Qdrant's own choice)."""
+    """Score the hits of quantized vectors again with the whole vectors (default: Qdrant's own choice)."""
 
     oversampling: Annotated[float, Field(ge=1)] | None = None
-    """How many times the hits asked for are scored again."""
+    """The number of hits to score again, as a multiple of the requested hits."""
 
     def width(self, depth: int) -> int | None:
         if isinstance(self.index, QdrantFlatIndex):

@@ -32,12 +32,12 @@ class QuantizedStore(Store):
     """A store that can keep one byte or one bit of each number of a vector."""
 
     quantize: Quantization | None = None
-    """Search vectors of one byte (int8) or one bit (binary) a number, in ranges taken from all vectors, as
-    sentence-transformers makes them (default: float32). Needs `space: cosine` or `ip`."""
+    """Search vectors with one byte (int8) or one bit (binary) per number, made as sentence-transformers makes them,
+    with ranges taken from all vectors (default: float32). Needs `space: cosine` or `ip`."""
 
     rescore: Annotated[int, Field(ge=1)] | None = None
-    """Find so many times the hits that are wanted, and rank these again by the float query and the quantized vectors
-    (default: the first search decides)."""
+    """Find this many times the requested hits, then rank them again with the float query and the quantized vectors
+    (default: keep the order of the first search)."""
 
     @model_validator(mode="after")
     def _can_be_quantized(self) -> Self:

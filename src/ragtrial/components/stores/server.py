@@ -105,13 +105,13 @@ class ServerStore(Store):
     """The options that change nothing of what is found, secrets among them."""
 
     url: ServerUrl | None = None
-    """The address of a server, without a password."""
+    """The URL of a server, without a password."""
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds in which the server must answer a request."""
+    """The time limit for a request, in seconds."""
 
     settle_within: Annotated[float, Field(gt=0)] = 3_600.0
-    """Seconds in which the server must have built its index after the last vector was sent."""
+    """The time limit for building the index after the last vector was sent, in seconds."""
 
     @property
     def address(self) -> str:

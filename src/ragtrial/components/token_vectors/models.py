@@ -51,7 +51,7 @@ class TokenModel(Ranker):
     """A branch, tag or commit of the hub's repository."""
 
     device: str | None = None
-    """cpu, cuda, mps, ... (default: the best that is there)."""
+    """cpu, cuda, mps, ... (default: the best available)."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
     """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
@@ -60,7 +60,7 @@ class TokenModel(Ranker):
     """How many texts the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a text are read at most (default: what the model declares)."""
+    """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits."""
