@@ -282,6 +282,7 @@ def test_an_index_that_goes_while_it_is_searched_is_an_error_with_the_server(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(bool(PACKAGED), reason="two packaged servers do not run side by side")
 def test_a_server_that_ends_while_it_is_searched_is_an_error_within_the_timeout(queries: Any, tmp_path: Path) -> None:
     few = vectors_of(like_embeddings(50, 16, seed=3))
     with milvus_server(tmp_path / "data") as reached:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from ragtrial.errors import RagtrialError, StoreError, StoreServerError
 
 if TYPE_CHECKING:
@@ -27,10 +29,10 @@ _IN_USE: Counter[str] = Counter()
 """How many clients each folder of Milvus Lite has in this process: they share what serves it."""
 
 
-def server_client(url: str, token: str, database: str, timeout: float) -> MilvusClient:
-    """A client of the server at ``url``, which has answered. Raises StoreServerError."""
+def server_client(url: str, token: str, database: str, timeout: float, named_by: str = "store.url") -> MilvusClient:
+    """A client of the server at ``url``, the option ``named_by``, which has answered. Raises StoreServerError."""
     parts = urlsplit(url)
-    start = f"Start it, or correct store.url (Milvus listens at port {_PORT})."
+    start = f"Start it, or correct {named_by} (Milvus listens at port {_PORT})."
     try:
         # Milvus's own client would wait for its whole time limit where nobody listens.
         socket.create_connection((parts.hostname or "", parts.port or _PORT), min(_PATIENCE, timeout)).close()
@@ -67,6 +69,13 @@ def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
     return client, close
 
 
+def token_of(token: SecretStr | None, user: str | None, password: SecretStr | None) -> str:
+    """What Milvus is sent: the token, or user and password joined; empty without either."""
+    secret = token or password
+    given = "" if secret is None else secret.get_secret_value()
+    return given if user is None else f"{user}:{given}"
+
+
 @contextmanager
 def failing_as(made: Callable[[Exception], StoreError]) -> Iterator[None]:
     """Whatever Milvus raises becomes the error that ``made`` makes of it."""
@@ -78,7 +87,7 @@ def failing_as(made: Callable[[Exception], StoreError]) -> Iterator[None]:
         raise made(error) from error
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """What Milvus says: the message of its own errors, the details of gRPC's."""
     details = getattr(error, "details", None)
     text = getattr(error, "message", "") or (details() if callable(details) else "") or str(error)
@@ -93,12 +102,13 @@ def is_unimplemented(error: Exception) -> bool:
 
 def _refused(url: str, why: str, start: str) -> StoreServerError:
     if "auth" in why.lower():
-        return StoreServerError(f"the Milvus server at {url} refuses ({why}); set store.token, or user and password.")
+        return StoreServerError(f"the Milvus server at {url} refuses ({why}); set token, or user and password.")
     return StoreServerError(f"the server at {url} does not answer as Milvus does ({why}). {start}")
 
 
 def _client_class() -> Any:
     """The client of pymilvus, which reads a .env file when it is imported, and prints each error that it raises."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     known = set(os.environ)
     from pymilvus import MilvusClient
 
