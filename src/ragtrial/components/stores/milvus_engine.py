@@ -165,9 +165,8 @@ class MilvusEngine:
             self.client.release_collection(name, timeout=self._seconds)
             self._load(name)
             return True
-        return sum(one.num_rows for one in segments) == count and not any(
-            one.state.name == "Growing" for one in segments
-        )
+        loaded = sum({one.segment_id: int(one.num_rows) for one in segments}.values())
+        return loaded == count and not any(one.state.name == "Growing" for one in segments)
 
     def _described(self, name: str) -> Mapping[str, Any]:
         return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
