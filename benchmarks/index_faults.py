@@ -237,8 +237,10 @@ def unreachable(folder: Path) -> Seen:
         engine.fill("c", vectors_of(ROWS), lambda _: None)
         listed = {one for hits in milvus_found(client, depth=6_000, ef=32_768) for one in hits}
         lost = engine.open("c", vectors_of(ROWS)).unreachable()
-    happens = f"{len(ROWS) - len(listed):,} of {len(ROWS):,} rows are in no listing of all, though they are stored"
-    return Seen(happens, f"audit.unreachable {lost:,}: {engine.store.advice_for_unreachable}" if lost else None)
+    missing = len(ROWS) - len(listed)
+    happens = f"{missing:,} of {len(ROWS):,} rows are in no listing of all, though they are stored"
+    named = f"audit.unreachable {lost:,}: {engine.store.advice_for_unreachable}"
+    return Seen(happens, named if bool(lost) == bool(missing) else None)
 
 
 @fault("milvus", "a segment of fewer than 1,024 rows is scanned (servers alone)")

@@ -309,6 +309,11 @@ def test_a_server_that_is_away_is_refused_before_anything_is_done() -> None:
         store_of(url="http://127.0.0.1:9").check()
 
 
+def test_a_database_that_is_not_there_is_refused_before_anything_is_done(url: str) -> None:
+    with pytest.raises(InputError, match=f"Milvus at {url}, database 'nope': .*nope"):
+        store_of(url=url, database="nope").check()
+
+
 def test_a_milvus_lite_that_ignores_ef_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda _name: "3.2.0")
     with pytest.raises(InputError, match=r"Milvus Lite 3.2.0 ignores ef_search: pip install 'milvus-lite>=3.2.2'"):

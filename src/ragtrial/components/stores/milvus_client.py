@@ -24,6 +24,7 @@ _PATIENCE = 10
 """Seconds in which a server must say that it is one."""
 
 _PORT = 19_530
+_REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _LOCK = threading.Lock()
 _IN_USE: Counter[str] = Counter()
 """How many clients each folder of Milvus Lite has in this process: they share what serves it."""
@@ -38,14 +39,15 @@ def server_client(url: str, token: str, database: str, timeout: float, named_by:
         socket.create_connection((parts.hostname or "", parts.port or _PORT), min(_PATIENCE, timeout)).close()
     except OSError as error:
         raise StoreServerError(f"no Milvus server answers at {url} ({error.strerror or error}). {start}") from error
-    with failing_as(lambda error: _refused(url, said(error), start)):
+    with failing_as(lambda error: _refused(url, error, start)):
         at = url if parts.port else f"{url}:{_PORT}"
         made = _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
-        try:
-            made.get_server_version(timeout=timeout)
-        except BaseException:
-            made.close()
-            raise
+    try:
+        with failing_as(lambda error: StoreServerError(f"Milvus at {url}, database {database!r}: {said(error)}.")):
+            made.list_collections(timeout=timeout)  # says, too, whether there is the database
+    except BaseException:
+        made.close()
+        raise
     return made
 
 
@@ -96,14 +98,22 @@ def said(error: BaseException) -> str:
 
 def is_unimplemented(error: Exception) -> bool:
     """Whether the server does not have what it was asked for."""
+    return _status_of(error) == "UNIMPLEMENTED"
+
+
+def _status_of(error: BaseException) -> str:
+    """The name of gRPC's status; empty for an error that has none."""
     code: Any = getattr(error, "code", None)
-    return callable(code) and getattr(code(), "name", "") == "UNIMPLEMENTED"
+    return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
-def _refused(url: str, why: str, start: str) -> StoreServerError:
-    if "auth" in why.lower():
-        return StoreServerError(f"the Milvus server at {url} refuses ({why}); set token, or user and password.")
-    return StoreServerError(f"the server at {url} does not answer as Milvus does ({why}). {start}")
+def _refused(url: str, error: BaseException, start: str) -> StoreServerError:
+    # Of a wrong password pymilvus says that the server may be unavailable; what it caught says more.
+    causes = [error, error.__cause__ or error.__context__]
+    refusals = [one for one in causes if one is not None and _status_of(one) in _REFUSALS]
+    if refusals:
+        return StoreServerError(f"Milvus at {url} refuses ({said(refusals[0])}); set token, or user and password.")
+    return StoreServerError(f"the server at {url} does not answer as Milvus does ({said(error)}). {start}")
 
 
 def _client_class() -> Any:
