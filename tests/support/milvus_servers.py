@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ def milvus_server(folder: Path, port: int | None = None) -> Iterator[dict[str, A
         wait_until_up(url, process)
         yield {"url": url}
     finally:
-        os.kill(server, signal.SIGKILL)  # the packaged one heeds no other signal
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)  # the packaged one heeds no other signal
         process.wait()
         if process.stdout:
             process.stdout.close()

@@ -282,6 +282,7 @@ def test_an_index_that_goes_while_it_is_searched_is_an_error_with_the_server(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(bool(PACKAGED), reason="two packaged servers do not run side by side")
 def test_a_server_that_ends_while_it_is_searched_is_an_error_within_the_timeout(queries: Any, tmp_path: Path) -> None:
     few = vectors_of(like_embeddings(50, 16, seed=3))
     with milvus_server(tmp_path / "data") as reached:
@@ -306,6 +307,11 @@ def test_what_is_no_milvus_server_is_said_to_be_none() -> None:
 def test_a_server_that_is_away_is_refused_before_anything_is_done() -> None:
     with pytest.raises(InputError, match=r"no Milvus server answers at http://127.0.0.1:9 \(Connection refused\)"):
         store_of(url="http://127.0.0.1:9").check()
+
+
+def test_a_database_that_is_not_there_is_refused_before_anything_is_done(url: str) -> None:
+    with pytest.raises(InputError, match=f"Milvus at {url}, database 'nope': .*nope"):
+        store_of(url=url, database="nope").check()
 
 
 def test_a_milvus_lite_that_ignores_ef_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, Vectors
-from ragtrial.components.stores.milvus_client import folder_client, server_client
+from ragtrial.components.stores.milvus_client import folder_client, server_client, token_of
 from ragtrial.components.stores.milvus_engine import MOST_HITS, MilvusEngine
 from ragtrial.components.stores.milvus_index import MilvusHnsw, MilvusIndexKind
 from ragtrial.components.stores.server import Engine, ServerStore
@@ -101,9 +101,7 @@ class MilvusStore(ServerStore):
             )
 
     def engine(self) -> Engine:
-        secret = self.token or self.password
-        given = "" if secret is None else secret.get_secret_value()
-        token = given if self.user is None else f"{self.user}:{given}"
+        token = token_of(self.token, self.user, self.password)
         client = server_client(str(self.url), token, self.database, self.timeout)
         return MilvusEngine(self, client, client.close)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from ragtrial.errors import RagtrialError, StoreError, StoreServerError
 
 if TYPE_CHECKING:
@@ -22,28 +24,30 @@ _PATIENCE = 10
 """Seconds in which a server must say that it is one."""
 
 _PORT = 19_530
+_REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _LOCK = threading.Lock()
 _IN_USE: Counter[str] = Counter()
 """How many clients each folder of Milvus Lite has in this process: they share what serves it."""
 
 
-def server_client(url: str, token: str, database: str, timeout: float) -> MilvusClient:
-    """A client of the server at ``url``, which has answered. Raises StoreServerError."""
+def server_client(url: str, token: str, database: str, timeout: float, named_by: str = "store.url") -> MilvusClient:
+    """A client of the server at ``url``, the option ``named_by``, which has answered. Raises StoreServerError."""
     parts = urlsplit(url)
-    start = f"Start it, or correct store.url (Milvus listens at port {_PORT})."
+    start = f"Start it, or correct {named_by} (Milvus listens at port {_PORT})."
     try:
         # Milvus's own client would wait for its whole time limit where nobody listens.
         socket.create_connection((parts.hostname or "", parts.port or _PORT), min(_PATIENCE, timeout)).close()
     except OSError as error:
         raise StoreServerError(f"no Milvus server answers at {url} ({error.strerror or error}). {start}") from error
-    with failing_as(lambda error: _refused(url, said(error), start)):
+    with failing_as(lambda error: _refused(url, error, start)):
         at = url if parts.port else f"{url}:{_PORT}"
         made = _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
-        try:
-            made.get_server_version(timeout=timeout)
-        except BaseException:
-            made.close()
-            raise
+    try:
+        with failing_as(lambda error: StoreServerError(f"Milvus at {url}, database {database!r}: {said(error)}.")):
+            made.list_collections(timeout=timeout)  # says, too, whether there is the database
+    except BaseException:
+        made.close()
+        raise
     return made
 
 
@@ -67,6 +71,13 @@ def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
     return client, close
 
 
+def token_of(token: SecretStr | None, user: str | None, password: SecretStr | None) -> str:
+    """What Milvus is sent: the token, or user and password joined; empty without either."""
+    secret = token or password
+    given = "" if secret is None else secret.get_secret_value()
+    return given if user is None else f"{user}:{given}"
+
+
 @contextmanager
 def failing_as(made: Callable[[Exception], StoreError]) -> Iterator[None]:
     """Whatever Milvus raises becomes the error that ``made`` makes of it."""
@@ -78,7 +89,7 @@ def failing_as(made: Callable[[Exception], StoreError]) -> Iterator[None]:
         raise made(error) from error
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """What Milvus says: the message of its own errors, the details of gRPC's."""
     details = getattr(error, "details", None)
     text = getattr(error, "message", "") or (details() if callable(details) else "") or str(error)
@@ -87,18 +98,27 @@ def said(error: Exception) -> str:
 
 def is_unimplemented(error: Exception) -> bool:
     """Whether the server does not have what it was asked for."""
+    return _status_of(error) == "UNIMPLEMENTED"
+
+
+def _status_of(error: BaseException) -> str:
+    """The name of gRPC's status; empty for an error that has none."""
     code: Any = getattr(error, "code", None)
-    return callable(code) and getattr(code(), "name", "") == "UNIMPLEMENTED"
+    return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
-def _refused(url: str, why: str, start: str) -> StoreServerError:
-    if "auth" in why.lower():
-        return StoreServerError(f"the Milvus server at {url} refuses ({why}); set store.token, or user and password.")
-    return StoreServerError(f"the server at {url} does not answer as Milvus does ({why}). {start}")
+def _refused(url: str, error: BaseException, start: str) -> StoreServerError:
+    # Of a wrong password pymilvus says that the server may be unavailable; what it caught says more.
+    causes = [error, error.__cause__ or error.__context__]
+    refusals = [one for one in causes if one is not None and _status_of(one) in _REFUSALS]
+    if refusals:
+        return StoreServerError(f"Milvus at {url} refuses ({said(refusals[0])}); set token, or user and password.")
+    return StoreServerError(f"the server at {url} does not answer as Milvus does ({said(error)}). {start}")
 
 
 def _client_class() -> Any:
     """The client of pymilvus, which reads a .env file when it is imported, and prints each error that it raises."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     known = set(os.environ)
     from pymilvus import MilvusClient
 

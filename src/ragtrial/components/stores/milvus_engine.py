@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,7 @@ class MilvusEngine:
                 stems = {file.stem for file in self._folder.rglob("data/*.parquet")}
                 return None if stems - {file.name.partition(".")[0] for file in self._folder.rglob("indexes/*")} else 0
             segments = self._segments(name)
-            return None if segments is None else sum(one.num_rows for one in segments if not one.index_id)
+            return None if segments is None else max(0, self._count(name) - rows_with_index(segments))
 
     def failing(self) -> AbstractContextManager[None]:
         """Whatever Milvus raises within becomes one error with the place."""
@@ -165,9 +165,8 @@ class MilvusEngine:
             self.client.release_collection(name, timeout=self._seconds)
             self._load(name)
             return True
-        return sum(one.num_rows for one in segments) == count and not any(
-            one.state.name == "Growing" for one in segments
-        )
+        loaded = sum({one.segment_id: int(one.num_rows) for one in segments}.values())
+        return loaded == count and not any(one.state.name == "Growing" for one in segments)
 
     def _described(self, name: str) -> Mapping[str, Any]:
         return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
@@ -203,6 +202,11 @@ class MilvusEngine:
             if is_unimplemented(error):
                 return None
             raise
+
+
+def rows_with_index(segments: Iterable[Any]) -> int:
+    """How many rows are in those of the loaded segments that have an index; each counts once, whatever its replicas."""
+    return sum({one.segment_id: int(one.num_rows) for one in segments if one.index_id}.values())
 
 
 class MilvusIndex:
