@@ -20,9 +20,12 @@ from qdrant_double import qdrant_double
 from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from ragtrial.components.collections.faiss import FaissCollectionOptions
+from ragtrial.components.collections.milvus import MilvusCollectionOptions
 from ragtrial.components.collections.pgvector import PgvectorCollectionOptions
 from ragtrial.components.collections.qdrant import QdrantCollectionOptions
+from ragtrial.components.secrets import EnvironmentSecret
 from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.milvus_client import folder_client
 from store_kinds import postgres_url
 
 if TYPE_CHECKING:
@@ -117,6 +120,37 @@ def faiss(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fille
 
 
 @contextmanager
+def milvus(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
+    """In a folder of Milvus Lite: `lang` and `year` are fields of the schema, all other metadata are dynamic."""
+    from pymilvus import DataType
+
+    folder.mkdir(exist_ok=True)
+    path = folder / "docs.db"
+    client, close = folder_client(path)
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
+    schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=100)
+    schema.add_field("text", DataType.VARCHAR, max_length=100, nullable=True)
+    schema.add_field("lang", DataType.VARCHAR, max_length=100, nullable=True)
+    schema.add_field("year", DataType.INT64, nullable=True)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=len(items[0].vector))
+    index = client.prepare_index_params()
+    index.add_index("vector", index_type="FLAT", metric_type={"cosine": "COSINE", "ip": "IP", "l2": "L2"}[space])
+    client.create_collection("docs", schema=schema, index_params=index)
+    rows = [{"id": one.id, "text": one.text, "vector": list(one.vector), **one.metadata} for one in items]
+    client.insert("docs", rows)
+    client.flush("docs")
+    close()
+    options = MilvusCollectionOptions(kind="milvus", name="docs", path=str(path))
+    place: Any = {"kind": "milvus", "name": "docs", "url": "http://127.0.0.1:9"}
+    yield Filled(
+        options,
+        lambda: bytes_below(path),
+        options.model_copy(update={"name": "dosc"}),
+        MilvusCollectionOptions(**place, user="me", password=EnvironmentSecret(SECRET, "${PASSWORD}")),
+    )
+
+
+@contextmanager
 def pgvector(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
     import psycopg
 
@@ -175,4 +209,10 @@ def qdrant(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
         client.close()
 
 
-FILLERS: Mapping[str, Filler] = {"chroma": chroma, "faiss": faiss, "pgvector": pgvector, "qdrant": qdrant}
+FILLERS: Mapping[str, Filler] = {
+    "chroma": chroma,
+    "faiss": faiss,
+    "milvus": milvus,
+    "pgvector": pgvector,
+    "qdrant": qdrant,
+}

@@ -23,7 +23,7 @@ from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.collections import opened
+from ragtrial.components.collections import COLLECTIONS, opened
 from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from ragtrial.components.collections.chroma_client import copied
 from ragtrial.components.collections.items import ItemReader
@@ -145,8 +145,8 @@ def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
         ({"collection": {"name": "a", "path": "db"}, "filter": "a = 1"},
          "retrievers.prod: filter: Chroma has no filters beside where; remove it."),
         ({"collection": {"kind": "chrome", "name": "a", "path": "db"}},
-         "retrievers.prod.collection.kind is 'chrome'; it must be one of: chroma, faiss, pgvector, qdrant. Did you "
-         "mean 'chroma'?"),
+         f"retrievers.prod.collection.kind is 'chrome'; it must be one of: {', '.join(COLLECTIONS.names())}. "
+         "Did you mean 'chroma'?"),
         ({"collection": {"name": "a", "path": "db"}, "where": {}},
          "retrievers.prod.where has 0 entries; it must have at least 1."),
     ],
