@@ -35,7 +35,7 @@ from ragtrial.components.stores.milvus_client import (
     server_client,
     token_of,
 )
-from ragtrial.components.stores.milvus_engine import MOST_HITS
+from ragtrial.components.stores.milvus_engine import MOST_HITS, rows_with_index
 from ragtrial.components.stores.server import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
 from ragtrial.options import PathText
@@ -345,7 +345,7 @@ class MilvusCollection(Collection):
             if isinstance(error.__cause__, Exception) and is_unimplemented(error.__cause__):
                 return None
             raise
-        return sum(int(one.num_rows) for one in segments if not one.index_id)
+        return max(0, self.count - rows_with_index(segments))
 
     # --- conditions
 
