@@ -70,7 +70,7 @@ def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch
     made = ragtrial(capsys, "explain", "embedder.query_prefix")
     assert (made.code, made.err) == (0, "")
     head = "embedder (kind sentence-transformer, late-chunking)\n"
-    assert f"{head}  query_prefix: text\n      Put before every query (" in made.out
+    assert f"{head}  query_prefix: text\n      Text to put before every query (" in made.out
     assert max(len(line) for line in made.out.splitlines()) <= 70
     kind = ragtrial(capsys, "explain", "recursive").out
     assert all(f"  {key.name}: " in kind for key in look_up("recursive")[0].keys)
