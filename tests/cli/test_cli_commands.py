@@ -411,11 +411,11 @@ def test_show_says_which_file_of_a_report_is_damaged(
     ("content", "told"),
     [("{", "is damaged, or of another version: Invalid JSON: EOF while parsing an object at line 1 column 1. "
       "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 1}', "is damaged, or of another version: experiment: Field required. "
+     ('{"schema_version": 2}', "is damaged, or of another version: experiment: Field required. "
       "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 0}', "is damaged, or of another version: schema_version: Input should be 1. "
+     ('{"schema_version": 0}', "is damaged, or of another version: schema_version: Input should be 2. "
       "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 99}', "is damaged, or of another version: schema_version: Input should be 1. "
+     ('{"schema_version": 99}', "is damaged, or of another version: schema_version: Input should be 2. "
       "Update ragtrial, or make it again with the command that wrote it.")],
 )  # fmt: skip
 def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(

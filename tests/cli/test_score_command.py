@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ragtrial import load_report
+from report_hits import hits_of
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -192,7 +194,8 @@ def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None
     done = ragtrial(capsys, "score", "qrels.txt", "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
     assert done.code == 0, done.err
     rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
-    assert json.loads(rows[0]) == {"query": "q1", "docs": ["c", "x"], "scores": [3.0, 2.0]}
+    wanted = {"query": "q1", "docs": ["c", "x"], "grades": [2, None], "scores": [3.0, 2.0]}
+    assert json.loads(rows[0]) == wanted
 
 
 def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: Capture) -> None:
@@ -281,8 +284,8 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
     assert Path("out.run").read_text() == "q1 Q0 a 1 5.0 twice\nq1 Q0 b 2 4.0 twice\nq1 Q0 c 3 2.0 twice\n"
     arguments = ("--metrics", "rr", "--duplicates", "first", "-o", "rep", "-q")
     assert ragtrial(capsys, "score", "qrels.txt", "twice.run", *arguments).code == 0
-    hits = json.loads(Path("rep/report.json").read_text())["settings"][0]["queries"][0]["hits"]
-    assert [(hit["rank"], hit["doc"], hit["score"]) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
+    hits = hits_of(load_report("rep"), "twice")["q1"]
+    assert [(hit.rank, hit.doc, hit.score) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
 
 
 def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture) -> None:
@@ -312,7 +315,7 @@ def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None
     (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
     (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
-    assert {one["id"]: one["short"] for one in setting["queries"]} == {"q1": False, "q2": True, "q3": True, "q4": True}
+    assert setting["per_query"]["short"] == [False, True, True, True]
 
 
 def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> None:

@@ -30,6 +30,7 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Mean, Query
+from report_hits import hits_of
 from scenarios import Scenario, scenario, scores
 from strategies import scenarios
 from trec_scenarios import Labels, Scored, as_dicts, graded_as_trec_eval_does
@@ -85,12 +86,10 @@ def test_equal_scores_of_a_run_go_by_id_from_either_end(ties: str, rank: int, tm
         tmp_path, documents=documents, queries=queries, retrievers={"words": {"kind": "bm25", "top_k": 3}},
         evaluators={"ties": ties, "primary_metric": "rr@3", "order_unaware": {"k": [1]}},
     )  # fmt: skip
-    found = run_experiment(experiment.config()).settings[0]
-    assert found.scores["rr@3"].mean == 1 / rank
-    (row,) = found.queries
-    assert of_pytrec_eval("recip_rank", {"q": {"b.txt": 1}}, {"q": {hit.doc: hit.score or 0 for hit in row.hits}}) == {
-        "q": 1.0
-    }
+    report = run_experiment(experiment.config())
+    assert report.settings[0].scores["rr@3"].mean == 1 / rank
+    run = {query: {hit.doc: hit.score or 0 for hit in hits} for query, hits in hits_of(report, "words").items()}
+    assert of_pytrec_eval("recip_rank", {"q": {"b.txt": 1}}, run) == {"q": 1.0}
 
 
 def test_scores_are_compared_in_full() -> None:

@@ -22,7 +22,9 @@ from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.retrieval import Ranked
 from ragtrial.rankings import PADDING, Rankings
 from ragtrial.records import WarningCode
-from ragtrial.report.model import Report, read_lines
+from ragtrial.report.model import Report
+from ragtrial.report.rows import read_rows
+from report_hits import values_of
 
 TEXTS = {
     "bread": "Bread is baked in a hot oven for an hour.",
@@ -72,7 +74,7 @@ def trec(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def by_trec_eval(report: Report, setting: str) -> dict[str, dict[str, float]]:
     """What trec_eval says of the documents and scores of a report, whose order it does not see."""
     qrels = {one["id"]: {label["doc"]: label.get("relevance", 1) for label in one["relevant_docs"]} for one in QUERIES}
-    rows = read_lines(report.ranking_file(setting))
+    rows = read_rows(report.ranking_file(setting))
     run = {row["query"]: dict(zip(row["docs"], row["scores"], strict=True)) for row in rows}
     found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(qrels, set(MEASURES.values())).evaluate(run)
     return found
@@ -81,14 +83,14 @@ def by_trec_eval(report: Report, setting: str) -> dict[str, dict[str, float]]:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_in_its_order_every_number_is_that_of_trec_eval(trec: Report, setting: str) -> None:
     expected = by_trec_eval(trec, setting)
-    for one in trec.setting(setting).queries:
-        for metric, measure in MEASURES.items():
-            assert one.evaluations[metric] == pytest.approx(expected[one.id][measure], abs=1e-12), (one.id, metric)
+    for metric, measure in MEASURES.items():
+        for query, value in values_of(trec, setting, metric).items():
+            assert value == pytest.approx(expected[query][measure], abs=1e-12), (query, metric)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_same_is_found_and_only_equal_scores_change_places(first: Report, trec: Report, setting: str) -> None:
-    for one, two in zip(*(read_lines(report.ranking_file(setting)) for report in (first, trec)), strict=True):
+    for one, two in zip(*(read_rows(report.ranking_file(setting)) for report in (first, trec)), strict=True):
         assert one["scores"] == two["scores"]
         assert sorted(one["docs"]) == sorted(two["docs"])
         for score in set(one["scores"]):
@@ -120,7 +122,7 @@ def test_an_export_keeps_the_scores_where_they_say_the_order(
         written = [(row[0], row[2], float(row[4])) for row in rows]
         own = [
             (row["query"], *hit)
-            for row in read_lines(report.ranking_file(setting))
+            for row in read_rows(report.ranking_file(setting))
             for hit in zip(row["docs"], row["scores"], strict=True)
         ]
         assert [one[:2] for one in written] == [one[:2] for one in own]

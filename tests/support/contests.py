@@ -14,12 +14,11 @@ from ragtrial.pipeline.metric_descriptions import metric_part
 from ragtrial.report.model import Report
 from ragtrial.report.schema import (
     DatasetPart,
-    HitPart,
     JudgmentPart,
     MeanPart,
     MetricPart,
+    QueryColumns,
     QueryPart,
-    QueryScores,
     SettingPart,
 )
 
@@ -42,7 +41,7 @@ def report_of(values: Values, metric: str = "ndcg@3", **changes: Any) -> Report:
         for number in range(1, count + 1)
     ]
     made: dict[str, Any] = {
-        "schema_version": 1,
+        "schema_version": 2,
         "experiment": "kitchen",
         "run_id": RUN,
         "config": {},
@@ -69,14 +68,11 @@ def setting_of(name: str, metric: str, values: Sequence[float | None]) -> Settin
     return SettingPart(
         name=name, fingerprint=name, parameters={}, counts={}, index={}, health=None, audit=None, timings={},
         latency=None, scores={metric: MeanPart(mean=sum(known) / len(known) if known else None, n=len(known))},
-        queries=[
-            QueryScores(id=f"q{number}", evaluations={metric: value}, hits=[HIT], short=False, collapsed=0)
-            for number, value in enumerate(values, 1)
-        ],
+        per_query=QueryColumns(
+            evaluations={metric: list(values)},
+            short=[False] * len(values), skipped=[False] * len(values), collapsed=[0] * len(values),
+        ),
     )  # fmt: skip
-
-
-HIT = HitPart(doc="a.md", chunk="a.md#0", start=0, end=9, rank=1, score=0.5, grade=2)
 
 
 def changed_queries(report: Report, **changes: Mapping[str, Any]) -> Report:

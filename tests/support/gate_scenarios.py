@@ -9,7 +9,7 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, Pro
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.gates.gate import Findings, GateEvidence, GateOutcome, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
-from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
+from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, SettingPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
 HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")
@@ -25,7 +25,8 @@ def setting(name: str, *, p95: float | None = None, **scores: float | None) -> S
     latency = None if p95 is None else LatencyPart(p50=p95 / 2, p95=p95, n=50, machine="m", date="2026-01-01")
     costs = CostsPart(embedding_seconds=None, indexing_seconds=0.5, index_bytes=1_000)
     return SettingPart(name=name, fingerprint="", parameters={}, scores=means, counts={}, index={}, health=None,
-                       audit=None, timings={}, costs=costs, latency=latency, queries=[])  # fmt: skip
+                       audit=None, timings={}, costs=costs, latency=latency,
+                       per_query=QueryColumns(evaluations={}, short=[], skipped=[], collapsed=[]))  # fmt: skip
 
 
 def part(name: str, difference: float | None, ci: tuple[float, float] | None, **changes: Any) -> ComparisonPart:

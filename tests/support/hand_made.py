@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.report.model import Report, write_folder
-from ragtrial.report.schema import DatasetPart, MetricPart, QueryPart, QueryScores, SettingPart
+from ragtrial.report.schema import DatasetPart, MetricPart, QueryColumns, QueryPart, SettingPart
 
 METRIC = "ndcg@10"
 
@@ -21,15 +21,13 @@ Values = Sequence[float | None] | npt.NDArray[np.float64]
 def setting_of(name: str, values: Values, **more: Any) -> SettingPart:
     """A setting with a value of METRIC for each query q0, q1, ...; None or NaN where the query does not count."""
     known = [None if value is None or np.isnan(value) else float(value) for value in values]
-    queries = [
-        QueryScores(id=f"q{place}", evaluations={METRIC: value}, hits=[], short=False, collapsed=0)
-        for place, value in enumerate(known)
-    ]
+    nothing = [False] * len(known)
+    columns = QueryColumns(evaluations={METRIC: known}, short=nothing, skipped=nothing, collapsed=[0] * len(known))
     given: dict[str, Any] = {
         "fingerprint": name, "parameters": {}, "scores": {}, "counts": {}, "index": {}, "health": None, "audit": None,
         "timings": {}, "latency": None, **more,
     }  # fmt: skip
-    return SettingPart(name=name, queries=queries, **given)
+    return SettingPart(name=name, per_query=columns, **given)
 
 
 def query_of(
@@ -42,11 +40,11 @@ def query_of(
 
 def report_of(settings: Sequence[SettingPart], queries: Sequence[QueryPart] | None = None, **more: Any) -> Report:
     """A report of ``settings``; without ``queries`` these have neither texts nor labels."""
-    count = len(settings[0].queries) if settings else 0
+    count = len(settings[0].per_query.short) if settings else 0
     queries = [query_of(place) for place in range(count)] if queries is None else queries
     given: dict[str, Any] = {"config": {}, "unit": "document", "run_id": "20260101T000000Z-000000", **more}
     return Report(
-        schema_version=1,
+        schema_version=2,
         experiment="hand-made",
         dataset=DatasetPart(
             documents=1, empty_documents=0, queries=count, documents_fingerprint="d", labels_fingerprint="l"

@@ -25,7 +25,8 @@ from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.write_back import read_labels_text
-from ragtrial.report.model import load_report, read_lines
+from ragtrial.report.model import load_report
+from ragtrial.report.rows import read_rows
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.formats.results_files import read_results
 from small_experiment import CONFIG, LABELS, small_experiment
@@ -79,7 +80,7 @@ def _session(path: Path) -> object:
 def _whole_report(path: Path) -> object:
     folder = path.parent if path.name == "report.json" else path.parent.parent
     report = load_report(folder)
-    return [list(read_lines(report.ranking_file(one.name))) for one in report.settings]
+    return [list(read_rows(report.ranking_file(one.name))) for one in report.settings]
 
 
 def _report(folder: Path) -> Sequence[str]:

@@ -16,6 +16,8 @@ import pytest
 from commands import Command, Ended, commands_of, hooked
 from experiments import Experiment, write_experiment
 from forked import forked_command
+from ragtrial import load_report
+from report_hits import hits_of
 
 EMBEDDING = """
 import json
@@ -210,15 +212,13 @@ def with_retrievers(experiment: Experiment, name: str, retrievers: Mapping[str, 
 def settings_of(ended: Ended) -> dict[str, Any]:
     """The settings of the report that a run with --json names, by name."""
     assert ended.code == 0, ended.err
-    report = json.loads(Path(ended.json["report"]).read_text(encoding="utf-8"))
-    return {setting["name"]: setting for setting in report["settings"]}
+    report = load_report(Path(ended.json["report"]).parent)
+    return {one.name: {**one.model_dump(mode="json"), "hits": hits_of(report, one.name)} for one in report.settings}
 
 
 def rounded(setting: Mapping[str, Any]) -> Any:
     """What was found and how it scores; scores of Chroma to the digits that do not depend on its graph."""
-    hits = [
-        [(hit["doc"], hit["chunk"], round(hit["score"], 5)) for hit in query["hits"]] for query in setting["queries"]
-    ]
+    hits = [[(hit.doc, hit.chunk, round(hit.score, 5)) for hit in hits] for hits in setting["hits"].values()]
     return hits, setting["scores"], setting["counts"]
 
 
@@ -257,7 +257,7 @@ def test_eight_runs_at_once_share_the_work_and_find_what_a_lone_run_finds(tmp_pa
         made = settings_of(one)[name]
         assert rounded(made) == rounded(lone[name]), name
         if name.endswith("exact"):
-            assert made["queries"] == lone[name]["queries"]
+            assert made["hits"] == lone[name]["hits"]
         else:
             assert (made["audit"]["overlap"], made["audit"]["unreachable"]) == (1.0, 0)
     indexes = {name: settings_of(one)[name]["index"].get("id") for name, one in zip(AT_ONCE, ended, strict=True)}
@@ -335,7 +335,7 @@ def test_the_lock_of_a_killed_run_is_taken_over_and_what_it_embedded_is_kept(tmp
     lone = experiment_in(tmp_path / "lone")
     wanted = settings_of(forked_command(lone.folder, "run", "config.yaml", "--json"))["dense"]
     made = settings_of(second.ended())["dense"]
-    assert (made["queries"], made["scores"]) == (wanted["queries"], wanted["scores"])
+    assert (made["hits"], made["scores"]) == (wanted["hits"], wanted["scores"])
     committed = {text for call in before[:-1] for text in call}
     again = [text for call in calls_of(experiment)[len(before) :] for text in call if text in committed]
     assert len(committed) == 20
@@ -374,5 +374,5 @@ def test_a_run_that_starts_while_something_is_removed_waits_for_it(tmp_path: Pat
     hold.unlink()
     assert pruning.ended().code == 0
     second = settings_of(running.ended())["dense"]
-    assert (first["queries"], first["scores"]) == (second["queries"], second["scores"])
+    assert (first["hits"], first["scores"]) == (second["hits"], second["scores"])
     shutil.rmtree(experiment.workspace)

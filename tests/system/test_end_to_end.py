@@ -12,8 +12,9 @@ import pytest
 from ragtrial import Report, RetrievalEvaluator, load_config, run_experiment
 from ragtrial.config import ExperimentConfig
 from ragtrial.records import Mean, WarningCode
-from ragtrial.report.model import read_lines
+from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import SettingPart
+from report_hits import values_of
 
 Load = Callable[..., ExperimentConfig]
 
@@ -96,14 +97,16 @@ def test_only_queries_without_relevant_documents_are_left_out(outcome: Outcome) 
     ]
     assert len(unanswerable) == 3
     for setting in outcome.report.settings:
-        undefined = [query.id for query in setting.queries if query.evaluations["ndcg@10"] is None]
+        undefined = [
+            query for query, value in values_of(outcome.report, setting.name, "ndcg@10").items() if value is None
+        ]
         assert undefined == unanswerable
         assert setting.scores["ndcg@10"].n == len(outcome.report.queries) - len(unanswerable)
 
 
 def test_chroma_and_exact_search_agree(outcome: Outcome) -> None:
     rankings = {
-        name: {row["query"]: row for row in read_lines(outcome.report.folder / "rankings" / f"{name}.jsonl.gz")}
+        name: {row["query"]: row for row in read_rows(outcome.report.folder / "rankings" / f"{name}.jsonl.gz")}
         for name in ("dense", "exact")
     }
     same = [len(set(row["docs"]) & set(rankings["exact"][query]["docs"])) for query, row in rankings["dense"].items()]

@@ -14,7 +14,8 @@ import pytest
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, load_report, read_lines
+from ragtrial.report.model import Report, load_report
+from ragtrial.report.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +89,8 @@ def read_all(folder: Path) -> list[Any]:
     """All that commands read of a report: its values, every hit, the texts, the config."""
     report = load_report(folder)
     report.verify()
-    rankings = [list(read_lines(report.ranking_file(one.name))) for one in report.settings]
-    texts = list(read_lines(report.file("texts.jsonl.gz")))
+    rankings = [list(read_rows(report.ranking_file(one.name))) for one in report.settings]
+    texts = list(read_rows(report.file("texts.jsonl.gz")))
     return [report.model_dump(), rankings, texts, report.file("config.yaml").read_text()]
 
 

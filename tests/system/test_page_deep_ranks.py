@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,16 +52,5 @@ def test_a_hit_that_falls_out_of_the_list_has_its_rank(browser: Browser, report:
     assert "rank 40 in the other" in listed(seen, 1, "d40")
     text = seen.page.locator("#moved").inner_text()
     assert not re.search(r"\b(gone|new|Found by neither)\b", text)
-    assert seen.console == []
-    seen.page.context.close()
-
-
-def test_without_rankings_it_says_that_the_rank_is_below_those(browser: Browser, report: Path, tmp_path: Path) -> None:
-    shutil.rmtree(report / "rankings")
-    seen = opened(browser, write_page(report, tmp_path / "page.html"), "#q=q&a=dense&b=other")
-    found = moves(seen)
-    assert found["d03"] == "3 → below 20 ↓ down"
-    assert found["d40"] == "below 20 → 7 ↑ up"
-    assert "rank below 20 in the other" in listed(seen, 0, "d03")
     assert seen.console == []
     seen.page.context.close()

@@ -157,19 +157,6 @@ def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, fil
     seen.page.context.close()
 
 
-def test_without_rankings_it_says_that_the_ranks_in_parts_are_not_known(
-    browser: Browser, fused: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "report.json").write_bytes((fused / "report.json").read_bytes())
-    seen = opened(browser, write_page(tmp_path / "bare", tmp_path / "page.html"), "#q=rye&a=dense&b=both")
-    notes = seen.page.locator("#moved p.soft").all_inner_texts()
-    assert notes == ["both: the report has no rankings/, so the ranks in its parts are not known."]
-    assert seen.page.locator("#moved tbody tr").count() > 0
-    assert seen.console == []
-    seen.page.context.close()
-
-
 def test_passages_say_at_which_rank_they_were_found(browser: Browser, swept: Path) -> None:
     seen = opened(browser, swept, "#q=rye&b=both-size60")
     text = seen.page.locator("#moved").inner_text()

@@ -64,7 +64,7 @@ def test_numbers_of_passages_do_not_hang_on_how_deep_an_earlier_run_has_searched
     fresh = run_experiment(made.config())
     for name in alone:
         assert later.setting(name).scores == fresh.setting(name).scores
-        assert later.setting(name).queries == fresh.setting(name).queries
+        assert later.setting(name).per_query == fresh.setting(name).per_query
     ceilings = {name: fresh.setting(name).scores["span_precision_ceiling"] for name in alone}
     assert (ceilings["mine"].mean, ceilings["mine"].n) == (None, 0)
     assert ceilings["words"].n == 3

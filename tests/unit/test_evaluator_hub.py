@@ -54,9 +54,8 @@ def test_retrieving_and_then_running_gives_the_scores_of_a_whole_experiment(tmp_
         assert {name: (mean.mean, mean.n) for name, mean in results.evaluations.items()} == {
             name: (mean.mean, mean.n) for name, mean in setting.scores.items()
         }
-        assert [(one.id, dict(one.evaluations)) for one in results.results] == [
-            (one.id, one.evaluations) for one in setting.queries
-        ]
+        for metric, values in setting.per_query.evaluations.items():
+            assert [one.evaluations[metric] for one in results.results] == values
         assert results.parameters == setting.parameters
 
 

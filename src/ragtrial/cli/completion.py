@@ -59,7 +59,7 @@ def _of_reports(words: Sequence[str], context: click.Context) -> list[str]:
     names = dict[str, None]()
     for word in [*words, "latest"]:
         with suppress(ReportError):
-            report = load_report(word, context.params.get("results") or "results", hits=False)
+            report = load_report(word, context.params.get("results") or "results")
             names |= dict.fromkeys(setting.name for setting in report.settings)
         if names:
             break

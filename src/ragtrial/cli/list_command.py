@@ -78,7 +78,7 @@ def _say_runs(terminal: Terminal, directory: Path) -> int:
     rows: list[dict[str, Any]] = []
     for folder in reversed(list_reports(directory)):
         try:
-            report = load_report(folder, hits=False)
+            report = load_report(folder)
         except ReportError as error:  # one that is damaged does not hide the others
             rows.append({"name": folder.name, "error": str(error)})
             continue

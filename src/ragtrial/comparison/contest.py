@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import ReportWarning, WarningCode
-from ragtrial.report.model import Report, load_report
+from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.scoring.report_subsets import over_queries
 
@@ -26,8 +25,7 @@ from ragtrial.scoring.report_subsets import over_queries
 class ComparedSetting:
     """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` where several reports are compared.
 
-    ``setting`` has the scores of the queries that are compared, and means over them.
-    A report that was read for the comparison has no hits: ``load_report(contender.report.folder)`` has them.
+    ``setting`` has the scores of the queries that are compared, in their order, and means over them.
     ``report_name`` is what the report is called here.
     """
 
@@ -131,21 +129,9 @@ class ComparisonSet:
 
     def over(self, queries: Collection[str]) -> ComparisonSet:
         """The same over those of its queries alone that have these ids."""
-        chosen = tuple(query for query in self.queries if query.id in queries)
-        contenders = (replace(one, setting=over_queries(one.setting, queries)) for one in self.contenders)
-        return replace(self, contenders=tuple(contenders), queries=chosen)
-
-    def with_hits(self) -> ComparisonSet:
-        """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
-        folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
-        whole = {folder: load_report(folder) for folder in folders}
-        known = {query.id for query in self.queries}
-        contenders = [
-            replace(contender, report=report, setting=over_queries(report.setting(contender.setting.name), known))
-            for contender in self.contenders
-            for report in [whole[contender.report.folder]]
-        ]
-        return replace(self, contenders=tuple(contenders))
+        places = [place for place, query in enumerate(self.queries) if query.id in queries]
+        contenders = (replace(one, setting=over_queries(one.setting, places)) for one in self.contenders)
+        return replace(self, contenders=tuple(contenders), queries=tuple(self.queries[place] for place in places))
 
     def scores(self, metric: str) -> PairedScores:
         """The values of a metric for each contender and each of the queries.
@@ -153,23 +139,13 @@ class ComparisonSet:
         Of queries that people judged beside a judge, those for which they found nothing relevant are ties, with 0.
         """
         values = np.full((len(self.contenders), len(self.queries)), np.nan)
-        for row, (contender, places) in enumerate(zip(self.contenders, self._places, strict=True)):
-            own = [query.evaluations.get(metric) for query in contender.setting.queries]
-            values[row, places[places >= 0]] = np.array(own, dtype=np.float64)[places >= 0]  # None becomes NaN
+        for row, contender in enumerate(self.contenders):
+            values[row] = contender.setting.per_query.evaluations[metric]  # None becomes NaN
         if self.people is not None:
             is_people = np.array([query.id in self.people for query in self.queries])
             values[:, ~is_people] = np.nan
             values[:, is_people & np.isnan(values).all(axis=0)] = 0.0
         return PairedScores(metric, values)
-
-    @cached_property
-    def _places(self) -> list[npt.NDArray[np.int64]]:
-        """For each contender the places of its queries among those of the contest; -1 where one is not there."""
-        known = {query.id: place for place, query in enumerate(self.queries)}
-        return [
-            np.array([known.get(query.id, -1) for query in contender.setting.queries], dtype=np.int64)
-            for contender in self.contenders
-        ]
 
 
 def contest_of(
@@ -201,7 +177,7 @@ def contest_of(
     """
     entries, meant = read_entries(references, settings, baseline, Path(directory))
     agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
-    contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
+    contenders = tuple(_contenders(entries, [query.id for query in agreement.queries]))
     if len(contenders) < 2 and not may_be_one:
         (entry,) = entries
         others = [name for name in entry.names if name != contenders[0].name]
@@ -243,11 +219,13 @@ def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comp
     return replace(agreement, queries=queries, warnings=tuple(warnings))
 
 
-def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[ComparedSetting]:
+def _contenders(entries: Sequence[ComparedReport], queries: Sequence[str]) -> Iterator[ComparedSetting]:
     for entry in entries:
+        known = {query.id: place for place, query in enumerate(entry.report.queries)}
+        places = [known[query] for query in queries]
         for setting in entry.settings:
             name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
-            yield ComparedSetting(name, entry.report, over_queries(setting, queries), entry.name)
+            yield ComparedSetting(name, entry.report, over_queries(setting, places), entry.name)
 
 
 def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
@@ -280,7 +258,8 @@ def _left_out(contest: ComparisonSet, known: npt.NDArray[np.bool_]) -> Iterator[
     for contender, own in zip(contest.contenders, known, strict=True):
         names = [query.id for query, lacks in zip(contest.queries, anywhere & ~own, strict=True) if lacks]
         if names:
-            skipped = {query.id for query in contender.setting.queries if query.skipped}
+            is_skipped = contender.setting.per_query.skipped
+            skipped = {query.id for query, so in zip(contest.queries, is_skipped, strict=True) if so}
             why = "could not be answered" if skipped.issuperset(names) else f"without {contest.primary}"
             yield ReportWarning(
                 WarningCode.QUERIES_LEFT_OUT,

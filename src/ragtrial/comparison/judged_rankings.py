@@ -21,7 +21,7 @@ from ragtrial.evaluation.span_labels import span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Bools, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
-from ragtrial.report.model import Report, read_rows
+from ragtrial.report.model import Report
 from ragtrial.scoring.query_details import grade_of_chunk
 from ragtrial.scoring.rescoring.new_labels import labels_of_report
 
@@ -59,13 +59,13 @@ class JudgedRankings:
         """What a setting found for each query, best first. Raises ReportError if it cannot be read."""
         if place not in self._found:
             contender = self._contest.contenders[place]
-            path = contender.report.ranking_file(contender.setting.name)
-            names = [query.id for query in self._contest.queries]
-            rows = read_rows(path, "query", names)
+            report, name = contender.report, contender.setting.name
+            rows = report.rankings(name, [query.id for query in self._contest.queries])
             try:
-                self._found[place] = [list(dict.fromkeys(found_in(rows[name], self.unit))) for name in names]
+                self._found[place] = [list(dict.fromkeys(found_in(row, self.unit))) for row in rows]
             except (LookupError, TypeError) as error:
-                raise ReportError(Fault(str(path), message="is damaged: it lacks what report.json names.")) from error
+                message = "is damaged: it lacks what report.json names."
+                raise ReportError(Fault(str(report.ranking_file(name)), message=message)) from error
         return self._found[place]
 
     def usual_depth(self) -> int:

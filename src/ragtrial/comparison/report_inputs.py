@@ -63,7 +63,7 @@ class _Reading:
         folder, name, setting = self.found(str(reference))
         key = folder.resolve()
         if key not in self.entries:
-            report = load_report(folder, hits=False)
+            report = load_report(folder)
             self.entries[key] = ComparedReport(report, None if setting is None else [])
         entry = self.entries[key]
         entry.spellings += [name] if name not in entry.spellings else []
@@ -151,8 +151,7 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
 def _contradictions(report: Report) -> Iterator[str]:
     """What no report may be, whoever made it."""
     known = [query.id for query in report.queries]
-    results = [f"{setting.name}: {query.id}" for setting in report.settings for query in setting.queries]
-    all_names = {"setting": [one.name for one in report.settings], "query": known, "result": results}
+    all_names = {"setting": [one.name for one in report.settings], "query": known}
     for what, names in all_names.items():
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             yield f"has two of the {what} {listed(map(repr, twice), 3)}. It was changed by hand; run it again."

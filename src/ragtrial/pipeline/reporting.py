@@ -32,7 +32,7 @@ from ragtrial.rankings import PADDING, Bools, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
 from ragtrial.report.environment import environment
-from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, part_file
+from ragtrial.report.model import SCHEMA_VERSION, Report, part_file
 
 _FEW_JUDGED = 0.5
 _TIED = 0.001
@@ -194,12 +194,17 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
         )
 
 
-def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str, Any]]:
-    """One row per query with all its hits, or the first ``depth``, best first, as columns."""
+def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
+    """One row per query with all its hits, best first, as columns.
+
+    ``grades`` are those of the labels, None where a hit is not judged: of a chunk the highest of the passages that it
+    overlaps. ``tokens`` are those of the chunks' texts, and lack where there is no tokenizer.
+    """
     chunks, ranked = scored.result.chunks, scored.result.ranked
     for index, name in enumerate(scored.query_ids):
-        units = [unit for unit in ranked.units[index, :depth].tolist() if unit != PADDING]
+        units = [unit for unit in ranked.units[index].tolist() if unit != PADDING]
         scores = ranked.rankings.scores[index, : len(units)].tolist()
+        tokens = scored.result.sizes.of_hits(index)
         yield {
             "query": name,
             "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
@@ -207,9 +212,17 @@ def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str,
             "starts": chunks.start[units].tolist(),
             "ends": chunks.end[units].tolist(),
             "scores": [None if math.isnan(score) else score for score in scores],
+            "grades": grades_row(scored.graded, index, len(units)),
+            **({} if tokens is None else {"tokens": tokens[: len(units)]}),
             **_matches_row(scored.result.matches, index),
             **({"wordings": list(asked)} if (asked := scored.result.wordings[index]) else {}),
         }
+
+
+def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | None]:
+    """The grade of each of the first ``length`` hits of a query; None where a hit is not judged."""
+    grades = graded.grades_by_rank(query)
+    return [grades.get(rank) for rank in range(1, length + 1)]
 
 
 def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
@@ -305,7 +318,7 @@ def setting_part(scored: Scored) -> schema.SettingPart:
         latency=schema.LatencyPart(**result.latency.summary) if result.latency else None,
         context=list(context_parts(scored.evaluations, result.sizes, top_k, skipped)),
         budget=scored.budget,
-        queries=list(_query_scores(scored)),
+        per_query=_query_columns(scored),
     )
 
 
@@ -319,39 +332,15 @@ def context_parts(
         yield schema.ContextPart(k=k, characters=characters, tokens=tokens)
 
 
-def _query_scores(scored: Scored) -> Iterator[schema.QueryScores]:
-    ranked, lengths, sizes = scored.result.ranked, scored.graded.lengths, scored.result.sizes
-    passages = passage_parts(scored.graded)
-    values = {metric: one.as_list() for metric, one in scored.evaluations.items()}
-    dropped, skipped = ranked.dropped.tolist(), ranked.candidates.skipped.tolist()
-    for index, found in enumerate(ranking_rows(scored, HITS_SHOWN)):
-        grades, tokens = scored.graded.grades_by_rank(index), sizes.of_hits(index)
-        columns = zip(*(found[name] for name in ("docs", "chunks", "starts", "ends", "scores")), strict=True)
-        hits = [
-            {
-                "doc": doc,
-                "chunk": chunk,
-                "start": start,
-                "end": end,
-                "rank": rank,
-                "score": score,
-                "grade": grades.get(rank),
-                "tokens": None if tokens is None else tokens[rank - 1],
-            }
-            for rank, (doc, chunk, start, end, score) in enumerate(columns, 1)
-        ]
-        # Validated with its hits at once: a hit at a time takes three times as long.
-        yield schema.QueryScores.model_validate(
-            {
-                "id": found["query"],
-                "evaluations": {metric: column[index] for metric, column in values.items()},
-                "hits": hits,
-                "short": bool(lengths[index] < scored.result.setting.retriever.top_k),
-                "skipped": skipped[index],
-                "collapsed": dropped[index],
-                "passages": passages[index] if passages else None,
-            }
-        )
+def _query_columns(scored: Scored) -> schema.QueryColumns:
+    ranked = scored.result.ranked
+    return schema.QueryColumns(
+        evaluations={metric: one.as_list() for metric, one in scored.evaluations.items()},
+        short=(scored.graded.lengths < scored.result.setting.retriever.top_k).tolist(),
+        skipped=ranked.candidates.skipped.tolist(),
+        collapsed=ranked.dropped.tolist(),
+        passages=passage_parts(scored.graded),
+    )
 
 
 def passage_parts(graded: GradedRankings) -> list[list[schema.PassagePart]] | None:

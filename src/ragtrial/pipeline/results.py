@@ -36,8 +36,10 @@ from ragtrial.pipeline.stage import Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Counts
 from ragtrial.records import Question
-from ragtrial.report.model import HITS_SHOWN
 from ragtrial.report.schema import CostsPart
+
+_HITS_EXPLAINED = 20
+"""For so many hits of a query the report says which terms or tokens matched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +227,7 @@ class Results:
         setting, resources = run.stages.setting, self.graph.corpus.resources
         if not setting.retriever.tells_matches:
             return None
-        questions, codes = run.ranking.questions, ranked.units[:, :HITS_SHOWN]
+        questions, codes = run.ranking.questions, ranked.units[:, :_HITS_EXPLAINED]
         units = ranked.candidates.units
         found = [list(codes.shape), array_digest(codes), units.name]
         asked = fingerprint([question.text for question in questions])

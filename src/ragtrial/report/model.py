@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 import secrets
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
@@ -21,7 +16,8 @@ from ragtrial.cache.presence import only_writer
 from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean
 from ragtrial.records import Unit
 from ragtrial.report.find import find_report
-from ragtrial.report.notebooks import Row, data_frame, html_table
+from ragtrial.report.notebooks import data_frame, html_table
+from ragtrial.report.rows import Row, read_numbered, read_rows, write_rows
 from ragtrial.report.schema import (
     DatasetPart,
     FailurePart,
@@ -36,13 +32,9 @@ from ragtrial.report.schema import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SCHEMA_VERSION = 1
-HITS_SHOWN = 20
-"""How many hits of a query are in report.json; all of them are in rankings/."""
-
-_HITS = re.compile(rb'"hits": \[(?=\n {6}\{\n {7}"doc")(?:\n {6}.*+)++\n {5}\]')
-"""The hits of a query as ``write_folder`` indents them."""
+SCHEMA_VERSION = 2
 OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. Run the experiment again."
+OTHER_QUERIES = "is damaged: its rows are not those of the queries in report.json. Run the experiment again."
 PARTS = "parts"
 """Where the rankings of parts are, below rankings/."""
 
@@ -50,14 +42,12 @@ _END = b'"\n}\n'
 """What follows the checksum of report.json, which comes last."""
 
 _METRICS_SHOWN = 6
-_GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
-_LINES_AT_ONCE = 100
 
 
 class Report(Part):
     """The outcome of one run of an experiment."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     experiment: str
     run_id: str
     parent: str | None = None
@@ -94,6 +84,18 @@ class Report(Part):
 
     _folder: Path | None = PrivateAttr(default=None)
     _sound: set[str] = PrivateAttr(default_factory=set)
+    _rows: dict[str, int] = PrivateAttr(default_factory=dict)
+    """The row that each query has in the files of rankings, once the report is written or if it was read."""
+
+    @model_validator(mode="after")
+    def _has_a_value_per_query(self) -> Self:
+        for setting in self.settings:
+            columns = setting.per_query
+            sizes = {len(columns.short), len(columns.skipped), len(columns.collapsed)}
+            sizes |= {len(values) for values in columns.evaluations.values()}
+            if sizes | ({len(columns.passages)} if columns.passages is not None else set()) != {len(self.queries)}:
+                raise ValueError(f"per_query of {setting.name} must have {len(self.queries)} rows, one per query")
+        return self
 
     @property
     def folder(self) -> Path:
@@ -133,6 +135,37 @@ class Report(Part):
         """Where all hits of a setting are, or of a part; see ``file``."""
         return self.file(f"rankings/{setting}.jsonl.gz")
 
+    def rankings(self, setting: str, queries: Sequence[str]) -> Iterator[Row]:
+        """What a setting, or a part, found for each of ``queries``, in this order: all hits in columns.
+
+        No other query is read. Raises ReportError if the file is missing or damaged, KeyError for an unknown query.
+        """
+        path = self.ranking_file(setting)
+        wanted = [self._rows[query] for query in queries]
+        ordered = sorted(wanted)
+        rows = read_numbered(path, ordered)
+        if wanted != ordered:
+            by_number = dict(zip(ordered, rows, strict=True))
+            rows = (by_number[number] for number in wanted)
+        for query, row in zip(queries, rows, strict=True):
+            if row.get("query") != query:
+                raise ReportError(Fault(str(path), message=OTHER_QUERIES))
+            yield row
+
+    def texts(self, chunks: Collection[str]) -> dict[str, Row]:
+        """The text and the place of each of these chunks that the report has, by name.
+
+        Raises ReportError if the file is missing or damaged.
+        """
+        left, found = set(chunks), dict[str, Row]()
+        for row in read_rows(self.file("texts.jsonl.gz")) if left else ():
+            if row["chunk"] in left:
+                found[row["chunk"]] = row
+                left.remove(row["chunk"])
+                if not left:
+                    break
+        return found
+
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(len(self.queries), 'query', 'queries')}"
         value = "no value"
@@ -158,9 +191,10 @@ class Report(Part):
         """The scores by ``setting`` (and ``query``) and metric: a row per setting, best first, or per query of each."""
         if per_query:
             return [
-                {"setting": one.name, "query": query.id, **{name: query.evaluations.get(name) for name in metrics}}
+                {"setting": one.name, "query": query.id, **{name: values[place] for name, values in columns}}
                 for one in self.ranked_settings()
-                for query in one.queries
+                for columns in [[(name, one.per_query.evaluations[name]) for name in metrics]]
+                for place, query in enumerate(self.queries)
             ]
         return [
             {
@@ -254,8 +288,8 @@ def write_folder(
         for name, rows in rankings.items():
             path = new / "rankings" / f"{name}.jsonl.gz"
             path.parent.mkdir(exist_ok=True)
-            _write_lines(path, rows)
-        _write_lines(new / "texts.jsonl.gz", texts)
+            write_rows(path, rows)
+        write_rows(new / "texts.jsonl.gz", texts)
         files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
         unsealed = report.model_copy(update={"files": files, "checksum": ""})
         text = (unsealed.model_dump_json(indent=1) + "\n").encode()
@@ -264,26 +298,22 @@ def write_folder(
     return _placed(made, folder)
 
 
-def load_report(reference: str | Path, directory: str | Path = "results", *, hits: bool = True) -> Report:
+def load_report(reference: str | Path, directory: str | Path = "results") -> Report:
     """The report that ``reference`` means: a folder, a run id, or ``latest``, looked for in ``directory``.
 
-    Without ``hits`` those of every query are left out of a report that ``write_folder`` wrote (its ``hits`` is empty,
-    whatever was found), which saves time and memory where values are enough. Raises ReportError if it is not there,
-    damaged, or of a newer version.
+    Raises ReportError if it is not there, damaged, or of another version.
     """
     folder = find_report(str(reference), Path(directory))
     path = folder / "report.json"
     try:
         text = path.read_bytes()
-        found = Report.model_validate_json(text if hits else _HITS.sub(rb'"hits": []', text))
+        found = Report.model_validate_json(text)
         own = found.checksum.encode()
         if own and checksum(text.removesuffix(own + _END) + _END) != found.checksum:
             raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise ReportError(Fault(str(path), message=f"cannot be read: {error.strerror or error}.")) from error
     except ValidationError as error:
-        if not hits:
-            return load_report(folder)  # which says what is wrong with all of it
         raise ReportError(Fault(str(path), message=_damage(error))) from None
     return _placed(found, folder)
 
@@ -298,43 +328,5 @@ def _damage(error: ValidationError) -> str:
 def _placed(report: Report, folder: Path) -> Report:
     placed = report.model_copy()
     placed._folder, placed._sound = folder, set()  # noqa: SLF001 - set once, here
+    placed._rows = {query.id: place for place, query in enumerate(report.queries)}  # noqa: SLF001
     return placed
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of one of a report's .jsonl.gz files. Raises ReportError if it is damaged."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise _unreadable(path, ValueError("a row is no object"))
-                yield row
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise _unreadable(path, error) from error
-
-
-def read_rows(path: Path, key: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
-    """The rows of one of a report's .jsonl.gz files whose field ``key`` is ``wanted``, by that.
-
-    Nothing behind the last that is wanted is read; rows that are not there are left out. Raises ReportError if the
-    file is damaged.
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    lines = read_lines(path)
-    while len(rows) < len(set(wanted)) and (row := next(lines, None)) is not None:
-        if row.get(key) in wanted:
-            rows[row[key]] = row
-    return rows
-
-
-def _unreadable(path: Path, error: Exception) -> ReportError:
-    return ReportError(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))
-
-
-def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
-        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-        lines = (encode(row) + "\n" for row in rows)
-        while block := "".join(islice(lines, _LINES_AT_ONCE)):
-            file.write(block.encode("utf-8"))

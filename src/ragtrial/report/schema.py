@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
 from ragtrial.options import Described
 from ragtrial.records import brief
 
+T = TypeVar("T")
 _LOADED = 0.2
 """The share of its time for which a search waited, from which its latency is marked."""
 
@@ -51,24 +53,6 @@ class QueryPart(Part):
     ordered: bool = False
 
 
-class HitPart(Part):
-    """A ranked document, and the chunk that brought it; null where whole documents were ranked elsewhere."""
-
-    doc: str
-    chunk: str | None
-    start: int | None
-    end: int | None
-    rank: int
-    score: float | None
-    """Null where only ranks are known."""
-
-    grade: int | None
-    """None where the document is not judged; of a chunk the highest grade of the passages that it overlaps."""
-
-    tokens: int | None = None
-    """Of the chunk's text; null where there is no tokenizer. Its characters are those from start to end."""
-
-
 class CoveredPart(Part):
     """How much of a label's passage the first hits have together."""
 
@@ -87,27 +71,43 @@ class PassagePart(Part):
     """Each rank that adds to it. Of a passage with several places that which counts: found first, or covered most."""
 
 
-class QueryScores(Part):
-    """What a setting found for a query."""
+class QueryColumns(Part):
+    """What a setting found for each query: columns in the order of the report's queries.
 
-    id: str
-    evaluations: dict[str, float | None]
-    """Metric to value; null where the metric is not defined for the query, which is then not in its mean."""
+    The hits themselves are in ``rankings/``, in the same order.
+    """
 
-    hits: list[HitPart]
-    """The first 20."""
+    evaluations: dict[str, list[float | None]]
+    """For each metric its values; null where it is not defined for a query, which is then not in its mean."""
 
-    short: bool
+    short: list[bool]
     """Whether fewer hits than top_k were found."""
 
-    skipped: bool = False
-    """Whether it could not be answered, and is in none of the means."""
+    skipped: list[bool]
+    """Whether a query could not be answered, and is in none of the means."""
 
-    collapsed: int
+    collapsed: list[int]
     """Chunks read that belong to a document already ranked higher."""
 
-    passages: list[PassagePart] | None = None
-    """One for each of the query's relevant_docs, under unit: span; null where documents are found."""
+    passages: list[list[PassagePart]] | None = None
+    """Under unit: span, for each query one for each of its relevant_docs; null where documents are found."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self.short):,} queries>"
+
+    def at(self, places: Sequence[int]) -> QueryColumns:
+        """Those of the queries at these places."""
+
+        def chosen(column: Sequence[T]) -> list[T]:
+            return [column[place] for place in places]
+
+        return QueryColumns(
+            evaluations={name: chosen(values) for name, values in self.evaluations.items()},
+            short=chosen(self.short),
+            skipped=chosen(self.skipped),
+            collapsed=chosen(self.collapsed),
+            passages=None if self.passages is None else chosen(self.passages),
+        )
 
 
 class MeanPart(Part):
@@ -281,7 +281,7 @@ class SettingPart(Part):
     budget: BudgetPart | None = None
     """Null where no budget was given."""
 
-    queries: list[QueryScores]
+    per_query: QueryColumns
 
 
 class MetricPart(Part):

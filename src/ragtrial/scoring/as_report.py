@@ -16,18 +16,17 @@ from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.pipeline.metric_descriptions import metric_part
 from ragtrial.pipeline.reporting import query_parts
 from ragtrial.pipeline.scores import means
-from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
 from ragtrial.report.environment import environment, without_secrets
-from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
-from ragtrial.report.schema import DatasetPart, HitPart, QueryScores, SettingPart, WarningPart
+from ragtrial.report.model import SCHEMA_VERSION, Report, new_run_id, write_folder
+from ragtrial.report.rows import Row
+from ragtrial.report.schema import DatasetPart, QueryColumns, SettingPart, WarningPart
 from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
 from ragtrial.runs.trec.in_memory import in_order
 from ragtrial.scoring.score_runs import RunScores, Scoring
-
-Row = dict[str, Any]
 
 
 def write_score_report(
@@ -50,8 +49,7 @@ def write_score_report(
     names = distinct([file_name(run.name) for run in scoring.runs])
     rankings = {name: list(_rows(labels, run, protocol.depth)) for name, run in zip(names, runs, strict=True)}
     settings = [
-        _setting(name, run, rankings[name], labels, protocol.depth)
-        for name, run in zip(names, scoring.runs, strict=True)
+        _setting(name, run, rankings[name], protocol.depth) for name, run in zip(names, scoring.runs, strict=True)
     ]
     report = _report(scoring, settings, labels, given, folder.name).model_copy(update=others)
     return write_new(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
@@ -126,7 +124,7 @@ def _report(
     )
 
 
-def _setting(name: str, run: RunScores, rows: list[Row], labels: PromptQueries, depth: int | None) -> SettingPart:
+def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> SettingPart:
     counts: dict[str, int | None] = {
         "rows": run.counts.rows,
         "duplicates": run.counts.duplicates,
@@ -145,7 +143,7 @@ def _setting(name: str, run: RunScores, rows: list[Row], labels: PromptQueries, 
         audit=None,
         timings=dict(run.seconds),
         latency=None,
-        queries=list(_query_scores(run, rows, labels, depth)),
+        per_query=_query_columns(run, rows, depth),
     )
 
 
@@ -157,21 +155,19 @@ def _rows(labels: PromptQueries, run: Run, depth: int | None) -> Iterator[Row]:
     for query in labels.queries:
         start, end = bounds.get(query.id, (0, 0))
         end = end if depth is None else min(end, start + depth)
-        row: Row = {"query": query.id, "docs": documents[start:end]}
+        known, docs = highest_grades((one.doc, one.relevance) for one in query.relevant_docs), documents[start:end]
+        row: Row = {"query": query.id, "docs": docs, "grades": [known.get(doc) for doc in docs]}
         yield row if scores is None else {**row, "scores": scores[start:end]}
 
 
-def _query_scores(run: RunScores, rows: list[Row], labels: PromptQueries, depth: int | None) -> Iterator[QueryScores]:
+def _query_columns(run: RunScores, rows: list[Row], depth: int | None) -> QueryColumns:
     values = run.per_query()
-    for query, row in zip(labels.queries, rows, strict=True):
-        known = {one.doc: one.relevance for one in query.relevant_docs}
-        scores = row.get("scores") or [None] * len(row["docs"])
-        hits = [
-            HitPart(doc=doc, chunk=None, start=None, end=None, rank=rank, score=score, grade=known.get(doc))
-            for rank, (doc, score) in enumerate(zip(row["docs"][:HITS_SHOWN], scores, strict=False), 1)
-        ]
-        short = depth is not None and len(row["docs"]) < depth
-        yield QueryScores(id=query.id, evaluations=values[query.id], hits=hits, short=short, collapsed=0)
+    return QueryColumns(
+        evaluations={name: [values[row["query"]][name] for row in rows] for name in run.evaluations},
+        short=[depth is not None and len(row["docs"]) < depth for row in rows],
+        skipped=[False] * len(rows),
+        collapsed=[0] * len(rows),
+    )
 
 
 def file_name(name: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragtrial.errors import Fault, InputError, ReportError, did_you_mean, listed
-from ragtrial.records import FoundText, Unit, highest_grades
-from ragtrial.report.model import Report, read_rows
+from ragtrial.records import FoundText
+from ragtrial.report.model import Report
+from ragtrial.report.rows import Row
 from ragtrial.report.schema import PassagePart, QueryPart, SettingPart
 
 
@@ -51,24 +52,23 @@ class FilledPrompt:
 
 def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
     """All hits of one query with their texts, for each setting. Raises ReportError."""
-    query = next((one for one in report.queries if one.id == name), None)
-    if query is None:
+    place = next((place for place, one in enumerate(report.queries) if one.id == name), None)
+    if place is None:
         names = [one.id for one in report.queries]
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
+    query = report.queries[place]
     try:
-        files = {setting.name: report.ranking_file(setting.name) for setting in settings}
-        rows = {setting: read_rows(path, "query", [name])[name] for setting, path in files.items()}
-        wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
-        texts = read_rows(report.file("texts.jsonl.gz"), "chunk", wanted)
+        rows = {setting.name: next(report.rankings(setting.name, [name])) for setting in settings}
+        texts = report.texts({chunk for row in rows.values() for chunk in row.get("chunks", ())})
         rankings = []
         for setting in settings:
-            scores = next(one for one in setting.queries if one.id == name)
-            hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
-            passages = None if scores.passages is None else tuple(scores.passages)
-            terms = _pairs(rows[setting.name].get("query_terms"))
-            wordings = tuple(map(str, rows[setting.name].get("wordings", ())))
-            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, terms, wordings))
+            row, found = rows[setting.name], setting.per_query
+            values = {metric: column[place] for metric, column in found.evaluations.items()}
+            passages = None if found.passages is None else tuple(found.passages[place])
+            terms, wordings = _pairs(row.get("query_terms")), tuple(map(str, row.get("wordings", ())))
+            hits = tuple(_hits(row, texts))
+            rankings.append(QueryRanking(setting, query, values, hits, passages, terms, wordings))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
@@ -87,15 +87,13 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
 
-def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> Iterator[FoundText]:
-    grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
+def _hits(row: Row, texts: Mapping[str, Row]) -> Iterator[FoundText]:
     docs, why = row["docs"], [row.get(name) or [] for name in ("matches", "terms")]
-    columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores"))
-    for rank, (doc, chunk, start, end, score) in enumerate(zip(docs, *columns, strict=True), 1):
+    columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores", "grades"))
+    for rank, (doc, chunk, start, end, score, grade) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        grade = grades.get(doc) if unit == "document" else grade_of_chunk(query, doc, start, end)
         matches, terms = (_pairs(column[rank - 1]) if rank <= len(column) else () for column in why)
         yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, matches, terms)
 

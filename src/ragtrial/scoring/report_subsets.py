@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def of_tag(report: Report, tag: str) -> Report:
     What was measured over all queries is left out: context, budget, audit, latency and costs. Raises ReportError for
     a tag that no query has.
     """
-    chosen = {query.id for query in report.queries if tag in query.tags}
+    chosen = [place for place, query in enumerate(report.queries) if tag in query.tags]
     if not chosen:
         known = sorted({name for query in report.queries for name in query.tags})
         there = f"They have: {', '.join(known)}." if known else "None has a tag."
@@ -29,18 +29,18 @@ def of_tag(report: Report, tag: str) -> Report:
     for setting in report.settings:
         left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
         settings.append(over_queries(setting, chosen).model_copy(update=left_out))
-    asked = [query for query in report.queries if query.id in chosen]
+    asked = [report.queries[place] for place in chosen]
     dataset = report.dataset.model_copy(update={"queries": len(asked)})
     return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
 
 
-def over_queries(setting: SettingPart, chosen: Collection[str]) -> SettingPart:
-    """The setting with its scores of the queries with these ids alone, and the means over them."""
-    queries = [query for query in setting.queries if query.id in chosen]
-    if len(queries) == len(setting.queries):
+def over_queries(setting: SettingPart, places: Sequence[int]) -> SettingPart:
+    """The setting with its scores of the queries at these places alone, in this order, and the means over them."""
+    if list(places) == list(range(len(setting.per_query.short))):
         return setting
-    scores = {name: _mean(name, [query.evaluations.get(name) for query in queries]) for name in setting.scores}
-    return setting.model_copy(update={"queries": queries, "scores": scores})
+    chosen = setting.per_query.at(places)
+    scores = {name: _mean(name, values) for name, values in chosen.evaluations.items() if name in setting.scores}
+    return setting.model_copy(update={"per_query": chosen, "scores": scores})
 
 
 def _mean(metric: str, values: list[float | None]) -> MeanPart:

@@ -181,7 +181,7 @@ def _fact(value: float | str) -> str:
 def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
     """The queries for which a setting scored lowest: where to look first."""
     texts = {query.id: query.text for query in report.queries}
-    scored = [(one.evaluations[report.primary_metric], one.id) for one in setting.queries]
+    scored = zip(setting.per_query.evaluations[report.primary_metric], texts, strict=True)
     lowest = sorted((value, name) for value, name in scored if value is not None)[:most]
     known = report.run_id if report.folder.name == report.run_id else report.folder
     lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]

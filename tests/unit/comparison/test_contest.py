@@ -247,10 +247,8 @@ def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
 # values
 
 
-def test_values_stand_by_query_whatever_their_order_and_are_nan_where_there_is_none() -> None:
-    report = report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})
-    turned = report.settings[1].model_copy(update={"queries": report.settings[1].queries[::-1]})
-    contest = contest_of([report.model_copy(update={"settings": [report.settings[0], turned]})])
+def test_values_stand_by_query_and_are_nan_where_there_is_none() -> None:
+    contest = contest_of([report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})])
     nan = math.nan
     np.testing.assert_array_equal(contest.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
     np.testing.assert_array_equal(contest.scores("ndcg@3").differences(contest.pairs("a")), [[0.5, nan, -0.25]])
@@ -262,23 +260,22 @@ def test_values_are_those_of_the_report(here: Path) -> None:
     for metric in contest.metrics:
         for name, row in zip(contest.names, contest.scores(metric).values, strict=True):
             report, _, setting = name.partition(":")
-            values = [query.evaluations[metric] for query in whole[report].setting(setting).queries]
+            values = whole[report].setting(setting).per_query.evaluations[metric]
             np.testing.assert_array_equal(row, np.array(values, dtype=float))
 
 
 def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_that_is_said() -> None:
     report = report_of({"a": [0.5, None, 0.25, None], "b": [1.0, 0.75, 0.0, None]})
-    skipped = [query.model_copy(update={"skipped": query.id == "q2"}) for query in report.settings[0].queries]
-    first = report.settings[0].model_copy(update={"queries": skipped})
+    skipped = report.settings[0].per_query.model_copy(update={"skipped": [False, True, False, False]})
+    first = report.settings[0].model_copy(update={"per_query": skipped})
     contest = contest_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
     assert [(warning.code, warning.message) for warning in contest.warnings] == [
         ("queries-left-out", "a: queries could not be answered, left out of every comparison with it: 1 of 3 "
          "('q2'). They may be the harder ones.")
     ]  # fmt: skip
     assert compare(report.model_copy(update={"settings": [first, report.settings[1]]})).comparisons[0].n == 2
-    both = first.model_copy(update={"queries": [
-        query.model_copy(update={"evaluations": {}} if query.id == "q1" else {}) for query in skipped
-    ]})  # fmt: skip
+    unknown = skipped.model_copy(update={"evaluations": {"ndcg@3": [None, None, 0.25, None]}})
+    both = first.model_copy(update={"per_query": unknown})
     mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
     assert "a: queries without ndcg@3, left out of every comparison with it: 2 of 3" in mixed.warnings[0].message
     unskipped = contest_of([report])
@@ -297,10 +294,9 @@ def test_the_metric_that_decides_comes_first(here: Path) -> None:
 def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() -> None:
     report = report_of({"a": [1.0], "b": [0.0]})
     settings = [
-        setting.model_copy(update={"queries": [
-            query.model_copy(update={"evaluations": {**query.evaluations, "rbo(p=0.9)@3": None}})
-            for query in setting.queries
-        ]})
+        setting.model_copy(update={"per_query": setting.per_query.model_copy(
+            update={"evaluations": {**setting.per_query.evaluations, "rbo(p=0.9)@3": [None]}}
+        )})
         for setting in report.settings
     ]  # fmt: skip
     metrics = {**report.metrics, "rbo(p=0.9)@3": metric_of("rbo(p=0.9)@3")}

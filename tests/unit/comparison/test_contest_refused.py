@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contests import RUN, report_of, setting_of
+from contests import RUN, report_of
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
@@ -14,17 +14,12 @@ from ragtrial.report.schema import FailurePart
 def test_what_no_report_may_be_is_refused_all_at_once() -> None:
     twice = report_of({"a": [0.5, 0.5], "b": [0.5, 0.5]})
     a, b = twice.settings
-    strange = setting_of("c", "ndcg@3", [0.5, 0.5, 0.5])
-    doubled = b.model_copy(update={"queries": [*b.queries, b.queries[0]]})
-    report = twice.model_copy(
-        update={"settings": [a, a, doubled, strange], "queries": [*twice.queries, twice.queries[1]]}
-    )
+    report = twice.model_copy(update={"settings": [a, a, b], "queries": [*twice.queries, twice.queries[1]]})
     with pytest.raises(ComparisonError) as caught:
         contest_of([report])
     assert str(caught.value).splitlines() == [
         f"report {RUN}: has two of the setting 'a'. It was changed by hand; run it again.",
         f"report {RUN}: has two of the query 'q2'. It was changed by hand; run it again.",
-        f"report {RUN}: has two of the result 'a: q1', 'a: q2', 'b: q1'. It was changed by hand; run it again.",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, read_lines, read_rows
+from ragtrial.report.model import OTHER_QUERIES, Report
+from ragtrial.report.rows import write_rows
 from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines
 from ragtrial.views.sections.query_view import side_blocks
 from scored_runs import scored_report
@@ -213,8 +213,8 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def hits_of(report: Report, setting: str, query: str) -> list[str]:
-    path = report.folder / "rankings" / f"{setting}.jsonl.gz"
-    return list(read_rows(path, "query", [query])[query]["docs"])
+    (row,) = report.rankings(setting, [query])
+    return list(row["docs"])
 
 
 def side_of(report: Report, baseline: str, setting: str, query: str) -> SideBySide:
@@ -289,14 +289,13 @@ def test_parts_that_are_not_kept_are_looked_for_among_the_settings_or_told_of(tm
 def test_a_file_of_a_part_that_lacks_the_query_is_damaged(tmp_path: Path) -> None:
     report = run_experiment(write_experiment(tmp_path, retrievers=HYBRID).config())
     (path,) = (report.folder / "rankings" / "parts").glob("words-*")
-    with gzip.open(path, "wt") as file:
-        file.write('{"query": "other", "docs": []}\n')
+    write_rows(path, [{"query": "other", "docs": []}] * len(report.queries))
     with pytest.raises(ReportError) as raised:
         side_of(report, "dense", "both", "rye")
     assert str(raised.value).endswith("it is damaged, or was edited. Run the experiment again.")
     with pytest.raises(ReportError) as raised:  # as it was before files had checksums
         side_of(report.model_copy(update={"files": {}}), "dense", "both", "rye")
-    assert str(raised.value) == f"{path}: is damaged: it has no row for query 'rye'."
+    assert str(raised.value) == f"{path}: {OTHER_QUERIES}"
 
 
 def test_a_part_of_a_sweep_s_setting_is_found_whatever_the_sweep_calls_it(tmp_path: Path) -> None:
@@ -328,7 +327,7 @@ def test_of_chunks_moves_are_told_chunk_by_chunk_and_labels_passage_by_passage(t
         assert (move.rank_baseline, move.rank) == (ranked[0].get(place), ranked[1].get(place))
         assert [one.part for one in move.parts] == ["dense", "words"]
     assert len(side.moves) == len({*ranked[0], *ranked[1]})
-    found = [setting.queries[0].passages for setting in (report.setting("dense"), report.setting("both"))]
+    found = [(report.setting(name).per_query.passages or [[]])[0] for name in ("dense", "both")]
     assert side.passages is not None
     assert [(one.found_baseline, one.found) for one in side.passages] == [
         (found[0][0].found if found[0] else None, found[1][0].found if found[1] else None)
@@ -344,19 +343,6 @@ def test_reports_are_compared_by_their_own_files(scored: Report, tmp_path: Path)
     assert [hit.doc for hit in side.hits_baseline] == ["a", "b", "n"]
     assert [hit.doc for hit in side.hits] == ["n", "b", "a"]
     assert json.loads(side.model_dump_json())["moves"][0]["doc"] == "a"
-
-
-def test_nothing_behind_the_last_row_that_is_wanted_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl.gz"
-    lines = ['{"query": "a", "docs": [1]}', '{"query": "b"}', '{"docs": [3], "query": "c"}', "damaged"]
-    with gzip.open(path, "wt") as file:
-        file.write("\n".join(lines))
-    assert read_rows(path, "query", ["a", "c"]) == {"a": {"query": "a", "docs": [1]}, "c": {"docs": [3], "query": "c"}}
-    assert read_rows(path, "query", []) == {}
-    with pytest.raises(ReportError, match="cannot be read"):
-        read_rows(path, "query", ["gone"])
-    with pytest.raises(ReportError, match="cannot be read"):
-        list(read_lines(path))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,8 +16,10 @@ from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.unjudged import UnjudgedPart, depends_on_unjudged, unjudged_parts
 from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report
+from ragtrial.report.model import OTHER_QUERIES, Report
+from ragtrial.report.rows import write_rows
 from ragtrial.views.sections.unjudged_view import unjudged_reasons, unjudged_table
+from report_hits import hits_of
 from scored_runs import scored_report
 
 
@@ -186,8 +186,7 @@ def test_grades_below_0_are_open_where_trec_eval_takes_them_for_not_judged(tmp_p
 
 
 def changed(report: Report, name: str, row: dict[str, object]) -> None:
-    with gzip.open(report.folder / "rankings" / f"{name}.jsonl.gz", "wt") as file:
-        file.write(json.dumps(row) + "\n")
+    write_rows(report.folder / "rankings" / f"{name}.jsonl.gz", [row])
 
 
 def test_rankings_that_do_not_give_the_scores_are_told_and_no_range_is_made_up(tmp_path: Path) -> None:
@@ -206,7 +205,7 @@ def test_rankings_that_do_not_give_the_scores_are_told_and_no_range_is_made_up(t
     ]
     changed(report, "two", {"query": "other", "docs": ["a"]})
     _, (part,) = compared(report, "rr@2")
-    assert (part.why_not_known or "").endswith("is damaged: it lacks what report.json names.")
+    assert (part.why_not_known or "").endswith(OTHER_QUERIES)
     (report.folder / "rankings" / "two.jsonl.gz").unlink()
     _, (part,) = compared(report, "rr@2")
     assert (part.why_not_known or "").endswith("cannot be read: No such file or directory.")
@@ -226,8 +225,8 @@ def test_a_chunk_that_nobody_judged_is_a_passage_of_its_own(tmp_path: Path) -> N
     )
     _, (part,) = compared(report, "precision@3")
     higher = [0, 0]
-    for sides in zip(*(setting.queries for setting in report.settings), strict=True):
-        ranks = [{hit.chunk: hit.rank for hit in side.hits if hit.grade is None} for side in sides]
+    for sides in zip(*(hits_of(report, setting.name).values() for setting in report.settings), strict=True):
+        ranks = [{hit.chunk: hit.rank for hit in side if hit.grade is None} for side in sides]
         for own, other in ((0, 1), (1, 0)):
             favoured = [chunk for chunk, rank in ranks[own].items() if rank < ranks[other].get(chunk, 99)]
             shared = [chunk for chunk in favoured if chunk in ranks[other]]

@@ -21,6 +21,7 @@ from ragtrial.components.retrievers.existing import grouped
 from ragtrial.components.stores.chroma import USES_GRAPH
 from ragtrial.records import Question
 from ragtrial.report.model import Report
+from report_hits import hits_of
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +79,7 @@ def reported(made: Experiment) -> Report:
 
 
 def ranked(report: Report) -> list[list[str]]:
-    return [[hit.doc for hit in query.hits] for query in report.settings[0].queries]
+    return [[hit.doc for hit in hits] for hits in hits_of(report, report.settings[0].name).values()]
 
 
 def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTIONS) -> Candidates:

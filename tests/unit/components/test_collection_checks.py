@@ -31,6 +31,7 @@ from ragtrial.components.collections.vector_agreement import compare
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
+from report_hits import hits_of
 
 pytestmark = pytest.mark.slow
 
@@ -218,7 +219,7 @@ def test_a_folder_whose_program_was_killed_while_it_wrote_is_searched_and_left_a
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert folder / "chroma.sqlite3-journal" in before
     made = [experiment(tmp_path / name, {"path": str(path)}) for name, path in (("1", database), ("2", folder))]
-    wanted, found = (run_experiment(one.config()).settings[0].queries for one in made)
+    wanted, found = (hits_of(run_experiment(one.config()), "prod") for one in made)
     assert found == wanted
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 

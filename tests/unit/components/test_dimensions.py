@@ -24,6 +24,7 @@ from ragtrial.errors import EmbedderError, InputError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import Floats
+from report_hits import hits_of
 
 TEXTS = ["Rye bread", "How long does soup keep in the fridge?", "Leave the oven overnight, then wipe it."]
 CUTS = [4, 8, 16, 32]
@@ -56,9 +57,9 @@ def unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def hits_of(report: Report, setting: str) -> dict[str, list[str]]:
+def docs_of(report: Report, setting: str) -> dict[str, list[str]]:
     """The documents of each query, best first."""
-    return {one.id: [hit.doc for hit in one.hits] for one in report.setting(setting).queries}
+    return {query: [hit.doc for hit in hits] for query, hits in hits_of(report, setting).items()}
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -181,7 +182,7 @@ def test_scifact_hits_are_those_of_sentence_transformers_truncation_and_codes(
         units = unit(truncate_embeddings(corpus, cut)) if cut < 32 else corpus
         ranges = np.stack([units.min(axis=0), units.max(axis=0)])
         for kind, precision in (("int8", "int8"), ("binary", "ubinary")):
-            found = hits_of(report, f"dense-{cut}-{kind}")
+            found = docs_of(report, f"dense-{cut}-{kind}")
             queries = counted([asked[name] for name in found])
             queries = unit(truncate_embeddings(queries, cut)) if cut < 32 else queries
             made = [quantize_embeddings(one, precision, ranges=ranges) for one in (queries, units)]  # type: ignore[arg-type]

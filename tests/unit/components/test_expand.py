@@ -21,6 +21,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question, ReportWarning
+from report_hits import hits_of
 from small_experiment import CONFIG, small_experiment
 
 RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "en"})
@@ -231,8 +232,8 @@ def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp
     run = {"rye": {"bread/rye.md": 2.0, "oven.txt": 1.0}, "dark bread": {"storage.txt": 3.0, "oven.txt": 2.0}}
     (tmp_path / "run.json").write_text(json.dumps(run))
     report = run_experiment(experiment.config())
-    (found,) = report.setting("wide").queries
-    assert [hit.doc for hit in found.hits] == ["oven.txt", "bread/rye.md", "storage.txt"]
+    (hits,) = hits_of(report, "wide").values()
+    assert [hit.doc for hit in hits] == ["oven.txt", "bread/rye.md", "storage.txt"]
     assert [one.message for one in report.warnings if one.code == "queries-not-in-run"] == [
         "file, by itself, as a part of wide: 1 labelled queries are not in run.json ('brown loaf'); they score 0."
     ]

@@ -20,6 +20,7 @@ from ragtrial.components.collections import Conditions, opened
 from ragtrial.components.collections.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
+from report_hits import hits_of
 
 pytestmark = pytest.mark.slow
 
@@ -230,7 +231,7 @@ def test_an_experiment_over_an_index_gives_the_documents_and_is_run_again_when_t
     report = run_experiment(made.config())
     (prod,) = report.settings
     near = normalised([query["text"] for query in QUERIES]) @ vectors.T
-    found = [[list(DOCUMENTS).index(hit.doc) for hit in query.hits] for query in prod.queries]
+    found = [[list(DOCUMENTS).index(hit.doc) for hit in hits] for hits in hits_of(report, "prod").values()]
     scores = np.take_along_axis(near, np.array(found), axis=1)
     np.testing.assert_allclose(scores, -np.sort(-near, axis=1)[:, :3], rtol=1e-6)
     assert prod.facts["checked"] == "ok (cosine 1.0000)"

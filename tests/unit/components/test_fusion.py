@@ -24,6 +24,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
+from report_hits import hits_of
 
 TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more mice"}
 Z, A, M = range(3)
@@ -342,7 +343,7 @@ def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_th
         "of-heavy": {**outer, "inputs": ["heavy", "dense"]},
     }
     report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
-    light, heavy = (setting.queries[0].hits for setting in report.settings)
+    light, heavy = (hits_of(report, setting.name)["rye"] for setting in report.settings)
     assert light[0].score is not None
     assert heavy[0].score is not None
     assert light[0].score < 1.1  # a cosine, and two reciprocal ranks above 60

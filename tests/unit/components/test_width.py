@@ -32,7 +32,7 @@ from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
-from ragtrial.report.model import read_lines
+from ragtrial.report.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -210,9 +210,7 @@ def found_by(indexed: Experiment, folder: Path, *names: str) -> dict[str, list[l
     file.write_text(json.dumps(config))
     report = run_experiment(load_config(file))
     assert not report.failures
-    return {
-        name: [row["docs"] for row in read_lines(report.folder / "rankings" / f"{name}.jsonl.gz")] for name in names
-    }
+    return {name: [row["docs"] for row in read_rows(report.folder / "rankings" / f"{name}.jsonl.gz")] for name in names}
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
+from report_hits import hits_of
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -247,10 +248,10 @@ def test_an_axis_of_depths_is_cut_from_the_deepest(tmp_path: Path, capsys: Captu
     made = experiment(tmp_path, {"matrix": {"retrievers.deep.top_k": [1, 2, 5]}}, retrievers={"deep": DENSE})
     assert run(capsys, made).code == 0
     assert rankings_of(made) == 1
-    deepest = {query.id: [hit.doc for hit in query.hits] for query in report_of(made).setting("deep-top_k5").queries}
+    deepest = hits_of(report_of(made), "deep-top_k5")
     for depth in (1, 2):
-        for query in report_of(made).setting(f"deep-top_k{depth}").queries:
-            assert [hit.doc for hit in query.hits] == deepest[query.id][:depth]
+        found = hits_of(report_of(made), f"deep-top_k{depth}")
+        assert found == {query: hits[:depth] for query, hits in deepest.items()}
 
 
 @pytest.mark.slow

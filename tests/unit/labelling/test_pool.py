@@ -20,7 +20,8 @@ from ragtrial.errors import ReportError
 from ragtrial.labelling.pooling import item_texts
 from ragtrial.labelling.pooling.pool import Pool, PoolOptions
 from ragtrial.labelling.pooling.worklist import Worklist, read_worklist
-from ragtrial.report.model import Report, read_lines
+from ragtrial.report.model import Report
+from ragtrial.report.rows import read_rows
 from scored_runs import scored_report
 from small_experiment import ragtrial
 
@@ -131,7 +132,7 @@ def test_queries_outside_the_mean_are_not_pooled(tmp_path: Path) -> None:
 
 def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> None:
     report = report_of(tmp_path, "rr@10", {"a": {"q1": "r x"}, "b": {"q1": "x r"}}, q1={"r": 1})
-    edit_report(report.folder, '"rr@10": 0.5', '"rr@10": 0.25')
+    edit_report(report.folder, "      0.5\n", "      0.25\n")
     with pytest.raises(ReportError, match=r"do not give its scores \(queries that differ: 1\)"):
         pool_of(load_report(report.folder))
 
@@ -396,7 +397,7 @@ def test_under_unit_span_items_are_passages(tmp_path: Path, monkeypatch: pytest.
     found = {
         (row["query"], *place)
         for path in (tmp_path / "report" / "rankings").glob("*.gz")
-        for row in read_lines(path)
+        for row in read_rows(path)
         for place in zip(row["docs"], row["starts"], row["ends"], strict=True)
     }
     for item in worklist.items:

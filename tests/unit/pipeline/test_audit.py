@@ -16,7 +16,8 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.audit_stage import audit_warnings, overlap
 from ragtrial.rankings import from_rows
-from ragtrial.report.model import Report, read_lines
+from ragtrial.report.model import Report
+from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import AuditPart
 
 pytestmark = pytest.mark.slow
@@ -182,7 +183,7 @@ def test_the_overlap_of_a_poor_index_is_that_of_a_computation_by_hand(clustered:
     names = [f"{number:04}.txt" for number in range(2_000)]
     matrix = np.array([vector(f"cluster{number % 40} {number}") for number in range(2_000)])
     shares = []
-    for row in read_lines(report.folder / "rankings" / "poor.jsonl.gz"):
+    for row in read_rows(report.folder / "rankings" / "poor.jsonl.gz"):
         cosines = matrix @ vector(f"cluster{row['query'][1:]} wanted")
         nearest = {names[place] for place in np.argsort(-cosines)[:TOP_K]}
         shares.append(len(nearest & set(row["docs"])) / TOP_K)

@@ -14,7 +14,8 @@ from experiments import Experiment, write_experiment
 from filled_collections import Stored, faiss
 from ragtrial import run_experiment
 from ragtrial.rankings import Floats
-from ragtrial.report.model import Report, read_lines
+from ragtrial.report.model import Report
+from ragtrial.report.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +81,7 @@ def experiment(
 
 
 def found_by(report: Report) -> list[list[str]]:
-    rows = read_lines(report.folder / "rankings" / "prod.jsonl.gz")
+    rows = read_rows(report.folder / "rankings" / "prod.jsonl.gz")
     return [row["docs"] for row in rows]
 
 

@@ -23,7 +23,7 @@ from ragtrial.pipeline.chunk_stage import estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.records import WarningCode
-from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
+from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 from ragtrial.views.report_tables import cost_table
 
@@ -381,7 +381,8 @@ def test_what_a_setting_takes_counts_what_its_parts_share_once(finished: Experim
 def part(name: str, costs: CostsPart | None, latency: LatencyPart | None, context: list[ContextPart]) -> SettingPart:
     return SettingPart(
         name=name, fingerprint="", parameters={}, scores={}, counts={}, index={}, health=None, audit=None, timings={},
-        latency=latency, costs=costs, context=context, queries=[],
+        latency=latency, costs=costs, context=context,
+        per_query=QueryColumns(evaluations={}, short=[], skipped=[], collapsed=[]),
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config
+from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config, load_report
 from ragtrial.errors import LabelsError, counted
 from ragtrial.records import Hit
+from report_hits import ReportHit, hits_of
 from small_experiment import HASHING, Outcome, ragtrial, small_experiment
 
 pytestmark = pytest.mark.slow
@@ -67,6 +68,12 @@ def setting(report: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(next(one for one in report["settings"] if one["name"] == name))
 
 
+def found(report: dict[str, Any], name: str) -> list[list[ReportHit]]:
+    """What a setting found for each query."""
+    (folder,) = Path().rglob(f"{report['run_id']}/")
+    return list(hits_of(load_report(folder), name).values())
+
+
 def test_the_report_says_that_passages_were_found_and_by_which_formulas(report: dict[str, Any]) -> None:
     assert report["unit"] == "span"
     assert report["metrics"]["precision@2"]["formula"] == "chunks among the first k that overlap a relevant passage / k"
@@ -86,26 +93,26 @@ def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
     assert words["counts"]["chunks_kept"] == 3 * 4
     assert words["counts"]["chunks_collapsed"] == 0
     assert whole["counts"]["chunks_kept"] == 3 * 2
-    first = words["queries"][0]["hits"]
-    assert len({(hit["doc"], hit["start"], hit["end"]) for hit in first}) == 4
-    assert [first[0][key] for key in ("doc", "start", "end", "grade")] == ["hours.txt", 24, 48, 2]
+    first = found(report, "words")[0]
+    assert len({(hit.doc, hit.start, hit.end) for hit in first}) == 4
+    assert (first[0].doc, first[0].start, first[0].end, first[0].grade) == ("hours.txt", 24, 48, 2)
 
 
 def test_of_each_label_it_is_told_where_it_was_found_and_how_much_of_it_each_rank_adds(report: dict[str, Any]) -> None:
     words = setting(report, "words")
-    assert words["queries"][0]["passages"][0] == {"found": 1, "covered": [{"rank": 1, "share": 1.0}]}
-    for query in words["queries"]:
-        labels = next(one for one in report["queries"] if one["id"] == query["id"])["relevant_docs"]
-        for label, passage in zip(labels, query["passages"], strict=True):
+    passages = words["per_query"]["passages"]
+    assert passages[0][0] == {"found": 1, "covered": [{"rank": 1, "share": 1.0}]}
+    for query, hits, of_query in zip(report["queries"], found(report, "words"), passages, strict=True):
+        for label, passage in zip(query["relevant_docs"], of_query, strict=True):
             length = len(DOCUMENTS[label["doc"]])
             (span,) = label["spans"] or [{"start": 0, "end": length}]
             covered: set[int] = set()
             steps = []
-            for hit in query["hits"]:
-                if hit["doc"] == label["doc"]:
-                    more = covered | set(range(max(hit["start"], span["start"]), min(hit["end"], span["end"])))
+            for hit in hits:
+                if hit.doc == label["doc"]:
+                    more = covered | set(range(max(hit.start or 0, span["start"]), min(hit.end or 0, span["end"])))
                     if len(more) > len(covered):
-                        steps.append({"rank": hit["rank"], "share": len(more) / (span["end"] - span["start"])})
+                        steps.append({"rank": hit.rank, "share": len(more) / (span["end"] - span["start"])})
                     covered = more
             assert passage["covered"] == steps
             assert passage["found"] == next((step["rank"] for step in steps if step["share"] >= 0.5), None)
@@ -117,12 +124,10 @@ def test_a_whole_document_as_chunk_finds_every_passage_of_it(report: dict[str, A
         "recall@2": 1, "span_recall@2": 1, "ap@2": 1,
     }  # fmt: skip
     relevant = {"q1": 22, "q2": 23, "q3": 22 + 13}
-    hits = {query["id"]: query["hits"] for query in whole["queries"]}
-    for query in whole["queries"]:
-        size = sum(hit["end"] - hit["start"] for hit in hits[query["id"]])
-        assert query["evaluations"]["span_precision@2"] == relevant[query["id"]] / size
-    ceilings = [query["evaluations"]["span_precision_ceiling"] for query in whole["queries"]]
-    assert ceilings == [22 / 53, 23 / 52, 35 / 105]
+    values = whole["per_query"]["evaluations"]
+    for query, hits, value in zip(report["queries"], found(report, "whole"), values["span_precision@2"], strict=True):
+        assert value == relevant[query["id"]] / sum((hit.end or 0) - (hit.start or 0) for hit in hits)
+    assert values["span_precision_ceiling"] == [22 / 53, 23 / 52, 35 / 105]
 
 
 def test_contexts_are_measured_at_every_cutoff(report: dict[str, Any]) -> None:
@@ -140,7 +145,7 @@ def test_show_tells_what_became_of_each_passage(config: Path, report: dict[str, 
     shown = ragtrial(capsys, "show", "latest", "--query", "q1", "--setting", "words")
     assert shown.code == 0, shown.err
     assert shown.out.splitlines()[-1] == "  passage found at rank 1: grade 2  hours.txt [24:46]: 100% by rank 1"
-    grades = [hit["grade"] for hit in setting(report, "words")["queries"][0]["hits"]]
+    grades = [hit.grade for hit in found(report, "words")[0]]
     as_json = ragtrial(capsys, "show", "latest", "--query", "q1", "--json").json
     words = next(one for one in as_json if one["setting"] == "words")
     assert [hit["grade"] for hit in words["hits"]] == grades
@@ -219,10 +224,10 @@ def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int,
 
 
 def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
-    found = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
-    hits = setting(report, "words")["queries"][0]["hits"]
-    assert [hit["start"] for hit in found["hits"]] == [hit["start"] for hit in hits]
-    assert len({hit["doc"] for hit in hits}) < len(hits)
+    searched = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
+    hits = found(report, "words")[0]
+    assert [hit["start"] for hit in searched["hits"]] == [hit.start for hit in hits]
+    assert len({hit.doc for hit in hits}) < len(hits)
 
 
 def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_is_asked_for(
@@ -234,7 +239,7 @@ def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_i
         assert (outcome.code, refused in outcome.err) == (2, True), command
         assert outcome.err.count("error:") == 1
         assert ragtrial(capsys, *command, "--duplicates", "first").code == 0
-    hits = [hit["doc"] for hit in setting(report, "words")["queries"][0]["hits"]]
+    hits = [hit.doc for hit in found(report, "words")[0]]
     written = [line.split()[2] for line in Path("out.run").read_text().splitlines() if line.startswith("q1 ")]
     assert written == list(dict.fromkeys(hits))
 
@@ -257,10 +262,10 @@ def test_a_chunk_of_a_title_alone_has_no_grade_in_the_report_nor_where_it_is_sho
     labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "t"}, {"doc": "a"}]}]}
     (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
     outcome = ragtrial(capsys, "run", str(config), "--json")
-    reported = setting(json.loads(Path(outcome.json["report"]).read_text()), "whole")["queries"][0]["hits"]
+    (reported,) = found(json.loads(Path(outcome.json["report"]).read_text()), "whole")
     shown = ragtrial(capsys, "show", "latest", "--query", "q", "--setting", "whole", "--json").json[0]["hits"]
-    for hits in (reported, shown):
-        assert [(hit["doc"], hit["grade"]) for hit in hits] == [("t", None), ("a", 1)]
+    assert [(hit.doc, hit.grade) for hit in reported] == [("t", None), ("a", 1)]
+    assert [(hit["doc"], hit["grade"]) for hit in shown] == [("t", None), ("a", 1)]
 
 
 def test_labels_of_documents_without_text_are_never_found(config: Path, capsys: Capture) -> None:
@@ -305,8 +310,8 @@ def test_equal_context_keeps_the_hits_that_fit(budgeted: Callable[[int], Outcome
     whole, words = setting(report, "whole"), setting(report, "words")
     for one in (whole, words):
         fits = []
-        for query in one["queries"]:
-            sizes = [hit["tokens"] for hit in query["hits"]]
+        for hits in found(report, one["name"]):
+            sizes = [hit.tokens or 0 for hit in hits]
             fits.append(sum(sum(sizes[: rank + 1]) <= 12 for rank in range(len(sizes))))
         assert one["budget"]["hits"] == pytest.approx(sum(fits) / 3)
     assert whole["budget"]["hits"] < 1
@@ -322,9 +327,9 @@ def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outc
     report = json.loads(Path(outcome.json["report"]).read_text())
     wanted = {}
     for one in report["settings"]:
-        full = [query["hits"] for query in one["queries"] if len(query["hits"]) == 2]
+        full = [hits for hits in found(report, one["name"]) if len(hits) == 2]
         assert one["budget"]["queries_not_full"] == len(full) > 0, "where there are no more hits, none is missing"
-        usual = statistics.median(sum(hit["tokens"] for hit in hits) for hits in full)
+        usual = statistics.median(sum(hit.tokens or 0 for hit in hits) for hits in full)
         wanted[one["name"]] = len(full), math.ceil(2 * 10_000 / usual)
         assert one["budget"]["scores"]["ap"]["mean"] >= one["scores"]["ap@2"]["mean"]
         assert one["budget"]["scores"]["recall"]["mean"] >= one["scores"]["recall@2"]["mean"]

@@ -22,7 +22,8 @@ from golden_report import GOLDEN, PROMPT, fixed_report
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import OTHER_BYTES, Report, load_report, read_lines, report_schema, write_report
+from ragtrial.report.model import OTHER_BYTES, Report, load_report, report_schema, write_report
+from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import LatencyPart
 
 RECIPES = {
@@ -50,7 +51,7 @@ class Written:
         yield from self.report["settings"]
 
     def rankings(self, setting: str) -> dict[str, dict[str, Any]]:
-        return {row["query"]: row for row in read_lines(self.folder / "rankings" / f"{setting}.jsonl.gz")}
+        return {row["query"]: row for row in read_rows(self.folder / "rankings" / f"{setting}.jsonl.gz")}
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
     setting = written.report["settings"][0]
     assert set(setting) == {
         *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
-        *("facts", "costs", "latency", "context", "budget", "queries"),
+        *("facts", "costs", "latency", "context", "budget", "per_query"),
     }
     assert set(setting["parameters"]) == {"retriever", "chunker", "context", "embedder", "store"}
     graph = written.report["settings"][2]
@@ -135,13 +136,8 @@ def test_the_report_has_these_parts(written: Written) -> None:
         *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
         *("documents_kept", "queries_short", "queries_without_hits", "queries_skipped"),
     }
-    assert set(setting["queries"][0]) == {
-        *("id", "evaluations", "hits", "short", "skipped", "collapsed", "passages"),
-    }
-    assert set(setting["queries"][0]["hits"][0]) == {
-        *("doc", "chunk", "start", "end", "rank", "score", "grade", "tokens"),
-    }
-    assert setting["queries"][0]["passages"] is None
+    assert set(setting["per_query"]) == {"evaluations", "short", "skipped", "collapsed", "passages"}
+    assert setting["per_query"]["passages"] is None
     assert setting["budget"] is None
     assert [one["k"] for one in setting["context"]] == [3, 10, 25]
     assert set(setting["context"][0]) == {"k", "characters", "tokens"}
@@ -149,7 +145,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
 
 def test_the_head_says_what_was_run_on_what(written: Written) -> None:
     report = written.report
-    assert (report["schema_version"], report["experiment"], report["prompt"]) == (1, "kitchen", PROMPT)
+    assert (report["schema_version"], report["experiment"], report["prompt"]) == (2, "kitchen", PROMPT)
     assert report["config"] == json.loads(written.experiment.file.read_text(encoding="utf-8"))
     dataset = report["dataset"]
     assert (dataset["documents"], dataset["empty_documents"], dataset["queries"]) == (31, 1, 4)
@@ -178,8 +174,7 @@ def test_every_metric_that_is_scored_is_explained(written: Written) -> None:
     explained = written.report["metrics"]
     for setting in written.settings():
         assert list(setting["scores"]) == list(explained)
-        for query in setting["queries"]:
-            assert list(query["evaluations"]) == list(explained)
+        assert list(setting["per_query"]["evaluations"]) == list(explained)
     for part in explained.values():
         assert all(part[key] for key in ("formula", "family", "counted", "source"))
 
@@ -187,7 +182,7 @@ def test_every_metric_that_is_scored_is_explained(written: Written) -> None:
 def test_means_are_of_the_queries_that_have_a_value_and_n_counts_these(written: Written) -> None:
     for setting in written.settings():
         for metric, score in setting["scores"].items():
-            values = [query["evaluations"][metric] for query in setting["queries"]]
+            values = setting["per_query"]["evaluations"][metric]
             present = [value for value in values if value is not None]
             assert score["n"] == len(present)
             assert score["mean"] == pytest.approx(statistics.fmean(present), abs=1e-12)
@@ -197,26 +192,30 @@ def test_a_query_without_relevant_documents_has_no_values_and_one_that_is_no_ord
     written: Written,
 ) -> None:
     for setting in written.settings():
-        by_id = {query["id"]: query["evaluations"] for query in setting["queries"]}
-        assert set(by_id["coffee"].values()) == {None}
+        values = setting["per_query"]["evaluations"]
+        names = [query["id"] for query in QUERIES]
+        assert {column[names.index("coffee")] for column in values.values()} == {None}
         assert setting["scores"]["precision@3"]["n"] == 3
-        assert [name for name in by_id if by_id[name]["rbo(p=0.9)@10"] is not None] == ["smooth"]
+        overlaps = zip(names, values["rbo(p=0.9)@10"], strict=True)
+        assert [name for name, value in overlaps if value is not None] == ["smooth"]
         assert setting["scores"]["rbo(p=0.9)@10"]["n"] == 1
 
 
 def test_scores_are_not_rounded(written: Written) -> None:
     for setting in written.settings():
-        for query in setting["queries"]:
-            judged = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query["id"]]["relevant_docs"]}
+        values = setting["per_query"]["evaluations"]
+        for place, (query, row) in enumerate(written.rankings(setting["name"]).items()):
+            judged = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query]["relevant_docs"]}
             if not any(judged.values()):
                 continue
-            top = [hit["doc"] for hit in query["hits"][:3]]
+            top = row["docs"][:3]
             found = [doc for doc in top if judged.get(doc, 0) > 0]
             relevant = sum(grade > 0 for grade in judged.values())
-            assert query["evaluations"]["precision@3"] == float(Fraction(len(found), 3))
-            assert query["evaluations"]["recall@3"] == len(found) / relevant
+            assert values["precision@3"][place] == float(Fraction(len(found), 3))
+            assert values["recall@3"][place] == len(found) / relevant
             gains = [judged.get(doc, 0) / math.log2(rank + 1) for rank, doc in enumerate(top, 1)]
-            assert query["evaluations"]["dcg@3"] == pytest.approx(math.fsum(max(gain, 0) for gain in gains), rel=1e-15)
+            wanted = math.fsum(max(gain, 0) for gain in gains)
+            assert values["dcg@3"][place] == pytest.approx(wanted, rel=1e-15)
     assert "0.3333333333333333" in (written.folder / "report.json").read_text(encoding="utf-8")
 
 
@@ -226,26 +225,29 @@ QUERIES_BY_ID = {query["id"]: query for query in QUERIES}
 def test_a_hit_has_its_grade_and_null_where_its_document_is_not_judged(written: Written) -> None:
     seen = set()
     for setting in written.settings():
-        for query in setting["queries"]:
-            labels = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query["id"]]["relevant_docs"]}
-            for hit in query["hits"]:
-                assert hit["grade"] == labels.get(hit["doc"])
-                seen.add(hit["grade"])
+        for query, row in written.rankings(setting["name"]).items():
+            labels = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query]["relevant_docs"]}
+            assert row["grades"] == [labels.get(doc) for doc in row["docs"]]
+            seen |= set(row["grades"])
     assert {None, 0, 1, 2, 3} == seen
 
 
-def test_hits_are_ranked_and_the_report_shows_the_first_twenty(written: Written) -> None:
+def test_hits_are_ranked_by_their_scores(written: Written) -> None:
     for setting in written.settings():
-        rows = written.rankings(setting["name"])
-        for query in setting["queries"]:
-            hits = query["hits"]
-            assert [hit["rank"] for hit in hits] == list(range(1, 21))
-            scores = [hit["score"] for hit in hits]
-            assert sorted(scores, reverse=True) == scores
-            row = rows[query["id"]]
-            columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
-            shown = [(hit["doc"], hit["chunk"], hit["start"], hit["end"], hit["score"]) for hit in hits]
-            assert shown == list(columns)[:20]
+        for row in written.rankings(setting["name"]).values():
+            assert sorted(row["scores"], reverse=True) == row["scores"]
+            assert len({len(row[name]) for name in ("docs", "chunks", "starts", "ends", "scores", "grades")}) == 1
+
+
+@pytest.mark.parametrize("column", ["short", "skipped", "collapsed", "passages", "evaluations"])
+def test_a_report_that_lacks_a_query_of_a_setting_is_refused(column: str, written: Written, tmp_path: Path) -> None:
+    report = json.loads((written.folder / "report.json").read_text(encoding="utf-8"))
+    found = report["settings"][1]["per_query"]
+    (next(iter(found[column].values())) if column == "evaluations" else found[column] or [[]] * 3).pop()
+    found["passages"] = [[]] * 3 if column == "passages" else None
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    with pytest.raises(ReportError, match=r"per_query of \w+ must have 4 rows, one per query"):
+        load_report(tmp_path)
 
 
 def test_the_rankings_file_has_every_hit_of_every_query(written: Written) -> None:
@@ -260,14 +262,14 @@ def test_the_rankings_file_has_every_hit_of_every_query(written: Written) -> Non
 
 def test_the_text_of_a_hit_is_that_part_of_its_document(written: Written) -> None:
     documents = {document.id: document for document in read_documents(written.experiment.folder / "documents")}
-    for row in read_lines(written.folder / "texts.jsonl.gz"):
+    for row in read_rows(written.folder / "texts.jsonl.gz"):
         document = documents[row["doc"]]
         assert document.text[row["start"] : row["end"]] == row["text"] != ""
         assert row["title"] == document.title
 
 
 def test_the_texts_file_has_every_chunk_that_was_found_once_and_no_other(written: Written) -> None:
-    texts = list(read_lines(written.folder / "texts.jsonl.gz"))
+    texts = list(read_rows(written.folder / "texts.jsonl.gz"))
     found = {
         (chunk, doc, start, end)
         for setting in written.settings()
@@ -284,7 +286,7 @@ def test_what_was_read_is_what_was_kept_and_what_was_collapsed_and_what_was_cut(
     assert (by_name["whole"]["chunks_read"], by_name["whole"]["chunks_collapsed"]) == (4 * TOP_K, 0)
     small = by_name["small"]
     assert small["chunks"] > len(RECIPES)
-    assert small["chunks_collapsed"] == sum(query["collapsed"] for query in written.report["settings"][0]["queries"])
+    assert small["chunks_collapsed"] == sum(written.report["settings"][0]["per_query"]["collapsed"])
     assert small["chunks_read"] >= small["documents_kept"] + small["chunks_collapsed"]
     assert (small["chunks_too_long"], small["queries_too_long"]) == (None, None)
 
@@ -292,8 +294,8 @@ def test_what_was_read_is_what_was_kept_and_what_was_collapsed_and_what_was_cut(
 def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> None:
     graph = written.report["settings"][2]
     assert (graph["counts"]["queries_short"], graph["counts"]["queries_without_hits"]) == (4, 0)
-    assert all(query["short"] for query in graph["queries"])
-    assert not any(query["short"] for query in written.report["settings"][0]["queries"])
+    assert all(graph["per_query"]["short"])
+    assert not any(written.report["settings"][0]["per_query"]["short"])
     messages = [warning["message"] for warning in written.report["warnings"]]
     assert any("fewer than 40 hits for" in message for message in messages)
     assert "documents without text: 1; they are kept, and cannot be found by it." in messages
@@ -381,11 +383,11 @@ NEXT = "Update ragtrial, or make it again with the command that wrote it."
 
 
 def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path) -> None:
-    newer = {**written.report, "schema_version": 2, "something": "new"}
+    newer = {**written.report, "schema_version": 3, "something": "new"}
     (tmp_path / "report.json").write_text(json.dumps(newer, indent=1), encoding="utf-8")
     with pytest.raises(ReportError) as caught:
         load_report(tmp_path)
-    message = "is damaged, or of another version: schema_version: Input should be 1."
+    message = "is damaged, or of another version: schema_version: Input should be 2."
     assert str(caught.value) == f"{tmp_path / 'report.json'}: {message} {NEXT}"
 
 

@@ -18,6 +18,7 @@ from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
 from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.formats.results_files import read_results, results_run
+from report_hits import hits_of
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 
@@ -101,9 +102,9 @@ def test_each_setting_of_a_report_is_a_run_in_the_reports_order(root: Path, tmp_
     assert [run.name for run in runs] == [setting.name for setting in report.settings]
     for run, setting in zip(runs, report.settings, strict=True):
         rows = run_rows(run)
-        assert list(rows) == [query.id for query in setting.queries]
-        for query in setting.queries:
-            assert rows[query.id][: len(query.hits)] == [(hit.doc, hit.score) for hit in query.hits]
+        hits = hits_of(report, setting.name)
+        assert rows == {query: [(hit.doc, hit.score) for hit in found] for query, found in hits.items()}
+        assert list(rows) == [query.id for query in report.queries]
     shutil.copytree(sample, tmp_path / report.experiment / report.run_id)
     by_id = read_runs(report.run_id[:18], directory=tmp_path, name="mine")
     assert [run_rows(run) for run in by_id] == [run_rows(run) for run in runs]
@@ -113,6 +114,7 @@ def test_each_setting_of_a_report_is_a_run_in_the_reports_order(root: Path, tmp_
 def test_a_name_stands_before_those_of_several_settings(root: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(root / "results" / "sample", tmp_path / "two")
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    report["checksum"] = ""
     report["settings"] = [{**report["settings"][0], "name": name} for name in ("b", "a")]
     (folder / "report.json").write_text(json.dumps(report), encoding="utf-8")
     for name in ("a", "b"):

@@ -15,7 +15,8 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import ConfigError, CutoffError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.progress import Silent
-from ragtrial.report.model import Report, load_report, read_lines
+from ragtrial.report.model import Report, load_report
+from ragtrial.report.rows import read_rows
 from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError
 from ragtrial.scoring.rescoring.rescore import rescore
 from small_experiment import ragtrial
@@ -74,8 +75,8 @@ def test_documents_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None
     again, run = compared(made, NEW_LABELS)
     assert numbers(again) == numbers(run)
     assert [query.id for query in again.queries] == ["coffee", "rye", "smooth", "keep"]
-    rows = {row["query"]: row for row in read_lines(again.folder / "rankings" / "hybrid.jsonl.gz")}
-    assert rows == {row["query"]: row for row in read_lines(run.folder / "rankings" / "hybrid.jsonl.gz")}
+    rows = {row["query"]: row for row in read_rows(again.folder / "rankings" / "hybrid.jsonl.gz")}
+    assert rows == {row["query"]: row for row in read_rows(run.folder / "rankings" / "hybrid.jsonl.gz")}
 
 
 def test_passages_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_passages_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
     again, run = compared(made, NEW_LABELS)
     assert numbers(again) == numbers(run)
     assert again.setting("dense").scores["span_precision_ceiling"].mean is not None
-    assert again.setting("hybrid").queries[1].passages is not None
+    assert again.setting("hybrid").per_query.passages is not None
 
 
 def test_other_rules_and_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
@@ -374,7 +375,7 @@ def test_runs_of_other_tools_score_as_by_the_new_qrels(
     fresh = load_report(tmp_path / "fresh")
     ours, theirs = again.settings[0], fresh.settings[0]
     assert ours.scores == theirs.scores
-    assert ours.queries == theirs.queries
+    assert ours.per_query == theirs.per_query
     assert any(one.code == "not-ranked" for one in again.warnings)
 
 

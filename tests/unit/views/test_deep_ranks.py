@@ -5,14 +5,22 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.contest import Pair, contest_of
+from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
 from ragtrial.comparison.queries.side_by_side import side_by_side
-from ragtrial.views.page.deep_ranks import deep_ranks
+from ragtrial.errors import ReportError
+from ragtrial.views.page.deep_ranks import DeepRanks, deep_ranks
+from ragtrial.views.page.found import FoundHits
 from scored_runs import scored_report
 
 DOCS = [f"d{place:02}" for place in range(1, 41)]
+
+
+def deep_ranks_of(contest: ComparisonSet) -> list[DeepRanks]:
+    return deep_ranks(contest.queries, FoundHits(contest))
 
 
 def report(folder: Path, depth: int = 40) -> Path:
@@ -25,28 +33,23 @@ def report(folder: Path, depth: int = 40) -> Path:
 
 
 def test_ranks_below_the_shown_hits_are_known(tmp_path: Path) -> None:
-    plain, other = deep_ranks(contest_of([str(report(tmp_path))]).with_hits())
-    assert plain
-    assert other
+    plain, other = deep_ranks_of(contest_of([str(report(tmp_path))]))
     assert plain.ranks[0][("d40", None, None)] == 40
     assert other.ranks[0][("d03", None, None)] == 30
     assert [own.lengths for own in (plain, other)] == [[40], [40]]
 
 
 def test_a_relevant_document_that_no_setting_shows_is_among_them(tmp_path: Path) -> None:
-    plain, other = deep_ranks(contest_of([str(report(tmp_path))]).with_hits())
-    assert plain
-    assert other
+    plain, other = deep_ranks_of(contest_of([str(report(tmp_path))]))
     assert (plain.ranks[0][("d35", None, None)], other.ranks[0][("d35", None, None)]) == (35, 36)
     assert ("d38", None, None) not in plain.ranks[0]
 
 
-def test_without_rankings_they_are_not_known_unless_all_hits_are_shown(tmp_path: Path) -> None:
-    deep, short = report(tmp_path / "deep"), report(tmp_path / "short", depth=19)
-    for folder in (deep, short):
-        shutil.rmtree(folder / "rankings")
-    assert deep_ranks(contest_of([str(deep)]).with_hits()) == [None, None]
-    assert [one.ranks if one else None for one in deep_ranks(contest_of([str(short)]).with_hits())] == [[{}], [{}]]
+def test_without_rankings_there_is_no_page(tmp_path: Path) -> None:
+    folder = report(tmp_path)
+    shutil.rmtree(folder / "rankings")
+    with pytest.raises(ReportError, match=r"plain\.jsonl\.gz: cannot be read"):
+        deep_ranks_of(contest_of([str(folder)]))
 
 
 def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
@@ -60,10 +63,8 @@ def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
         chunker={"kind": "fixed", "size": 20, "overlap": 0, "unit": "characters"},
         retrievers={"dense": {"kind": "dense", "top_k": 40}, "words": {"kind": "bm25", "top_k": 40}},
     )  # fmt: skip
-    contest = contest_of([str(run_experiment(made.config()).folder)]).with_hits()
-    (dense, words), compared = deep_ranks(contest), 0
-    assert dense
-    assert words
+    contest = contest_of([str(run_experiment(made.config()).folder)])
+    (dense, words), compared = deep_ranks_of(contest), 0
     for place, query in enumerate(QUERIES):
         for move in side_by_side(contest, Pair(0, 1), query["id"]).moves:
             for own, rank in ((dense, move.rank_baseline), (words, move.rank)):

@@ -10,7 +10,7 @@ from typing import Any
 from ragtrial.comparison.contest import ComparedSetting
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
-from ragtrial.report.model import Report, part_file, read_rows
+from ragtrial.report.model import Report, part_file
 from ragtrial.report.schema import Part
 
 Key = tuple[str, int | None, int | None]
@@ -108,18 +108,16 @@ def _rows(
     report: Report, whole: Mapping[str, Any], entry: str, queries: Sequence[str]
 ) -> Mapping[str, Mapping[str, Any]] | None:
     """The rankings that were kept of a part; of one that is a setting of the report itself, that setting's."""
-    path = report.ranking_file(part_file(whole, entry))
-    if not path.exists():
+    name = part_file(whole, entry)
+    if not report.ranking_file(name).exists():
         wanted = _without_values(whole["parts"][entry])
         same = (one.name for one in report.settings if _without_values(one.parameters) == wanted)
-        name = next(same, None)
-        if name is None:
+        if (whole_setting := next(same, None)) is None:
             return None
-        path = report.ranking_file(name)
-    rows = read_rows(path, "query", queries)
-    for query in queries:
-        if not isinstance(rows.get(query, {}).get("docs"), list):
-            raise ReportError(Fault(str(path), message=f"is damaged: it has no row for query {query!r}."))
+        name = whole_setting
+    rows = dict(zip(queries, report.rankings(name, queries), strict=True))
+    if not all(isinstance(row.get("docs"), list) for row in rows.values()):
+        raise ReportError(Fault(str(report.ranking_file(name)), message="is damaged: a row has no docs."))
     return rows
 
 

@@ -19,7 +19,8 @@ from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import WarningCode
-from ragtrial.report.model import Report, read_lines
+from ragtrial.report.model import Report
+from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
 
 SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length", "word overlap"]
@@ -282,7 +283,7 @@ def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
         return
     path = report.file("texts.jsonl.gz")
     if path.is_file():
-        yield from read_lines(path)
+        yield from read_rows(path)
 
 
 def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:

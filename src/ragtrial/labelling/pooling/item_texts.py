@@ -14,7 +14,6 @@ from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
-from ragtrial.report.model import read_rows
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
 GAP = "\n\n[...]\n\n"
@@ -90,18 +89,18 @@ def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path 
 def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
     """From the texts of the reports. Raises ReportError where these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
-    queries = {query for query, _ in wanted}
+    queries = list(dict.fromkeys(query for query, _ in wanted))
     for contender in contest.contenders:
         folder = contender.report.folder
-        path = contender.report.ranking_file(contender.setting.name)
-        for query, row in read_rows(path, "query", queries).items():
+        rows = contender.report.rankings(contender.setting.name, queries)
+        for query, row in zip(queries, rows, strict=True):
             for chunk, unit in zip(row["chunks"], found_in(row, contender.report.unit), strict=True):
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
     for folder, report in {one.report.folder: one.report for one in contest.contenders}.items():
         names = {name for found in chunks.values() for name, where in found.items() if where == folder}
-        texts.update(read_rows(report.file("texts.jsonl.gz"), "chunk", names))
+        texts.update(report.texts(names))
     lacking = {name for found in chunks.values() for name in found} - texts.keys()
     if lacking or not all(chunks.values()):
         place = contest.contenders[0].report.folder / "texts.jsonl.gz"

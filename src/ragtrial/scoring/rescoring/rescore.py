@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config import ExperimentConfig
@@ -41,13 +40,14 @@ from ragtrial.pipeline.scores import evaluated, grade_chunks, means, tied_means,
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
-from ragtrial.report.model import PARTS, Report, new_run_id, read_lines, write_report
+from ragtrial.report.model import PARTS, Report, new_run_id, write_report
+from ragtrial.report.rows import Row, read_rows
 from ragtrial.report.schema import BudgetPart, SettingPart, WarningPart
 from ragtrial.scoring.as_report import check_new, write_new
 from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
 from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
-from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_setting
+from ragtrial.scoring.rescoring.stored import StoredSetting, stored_setting
 
 _OF_LABELS = {
     WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS, WarningCode.TIES,
@@ -94,8 +94,9 @@ def rescore(
     if faults:
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)
-    made = _Rescoring(report, config, choice, chosen, config_file, progress or Silent()).made()
-    return _write(report, made, target)
+    rescoring = _Rescoring(report, config, choice, chosen, config_file, progress or Silent())
+    judged = rescoring.judged()
+    return _write(report, rescoring.made(judged), judged, target)
 
 
 def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> ExperimentConfig:
@@ -124,27 +125,23 @@ def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> Ex
     return config_as_written(written, report.folder, overrides, f"the config of run {report.run_id}")
 
 
-def _write(parent: Report, made: Report, target: str | Path | None) -> Report:
-    """Write ``made``, whose rankings and texts are those of ``parent``, as ``target``, by default beside ``parent``.
+def _write(parent: Report, report: Report, judged: Sequence[_Judged], target: str | Path | None) -> Report:
+    """Write ``report``, whose rankings and texts are those of ``parent``, as ``target``, by default beside ``parent``.
 
     There it is the latest run. Raises RunError if it cannot be written.
     """
-
-    def rows(name: str) -> Iterator[dict[str, Any]]:
-        found = {row["query"]: row for row in read_lines(parent.ranking_file(name))}
-        return (found[query.id] for query in made.queries)
-
-    parts = sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz"))
-    names = [setting.name for setting in made.settings]
-    names += [f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}" for path in parts]
-    rankings = {name: rows(name) for name in names}
-    texts = read_lines(parent.file("texts.jsonl.gz"))
+    asked = [query.id for query in report.queries]
+    rankings = {one.setting.part.name: one.rows(parent, asked) for one in judged}
+    for path in sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz")):
+        name = f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}"
+        rankings[name] = parent.rankings(name, asked)
+    texts = read_rows(parent.file("texts.jsonl.gz"))
     copy, own = parent.file("config.yaml"), parent.folder.absolute()
-    text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(made.config, indent=1) + "\n"
+    text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(report.config, indent=1) + "\n"
     if target is None and (own.name, own.parent.name) == (parent.run_id, parent.experiment):
-        return write_report(made, own.parent.parent, rankings, texts, text)
-    folder = own.with_name(f"{own.name}-{made.run_id}") if target is None else Path(target)
-    return write_new(made, folder, rankings, texts, text)
+        return write_report(report, own.parent.parent, rankings, texts, text)
+    folder = own.with_name(f"{own.name}-{report.run_id}") if target is None else Path(target)
+    return write_new(report, folder, rankings, texts, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +158,10 @@ class _Judged:
     def part(self) -> SettingPart:
         """What the report says of it. Of an index without its exact rankings, what it loses is not known."""
         stored, part = self.setting, self.setting.part
-        passages = reporting.passage_parts(self.graded)
-        queries = []
-        for index, query in enumerate(stored.queries):
-            grades = self.graded.grades_by_rank(index)
-            changes = {
-                "evaluations": {name: evaluation.of(index) for name, evaluation in self.evaluations.items()},
-                "hits": [hit.model_copy(update={"grade": grades.get(hit.rank)}) for hit in query.hits],
-                "passages": passages[index] if passages else None,
-            }
-            queries.append(query.model_copy(update=changes))
+        per_query = {
+            "evaluations": {name: evaluation.as_list() for name, evaluation in self.evaluations.items()},
+            "passages": reporting.passage_parts(self.graded),
+        }
         told = {one.k: one for one in part.context} if stored.is_all else {}  # as the run measured it
         context = reporting.context_parts(self.evaluations, self.sizes, stored.top_k, stored.skipped)
         audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(self.evaluations)})
@@ -181,9 +172,14 @@ class _Judged:
                 "audit": audit if stored.is_all else None,
                 "context": [told.get(one.k, one) for one in context],
                 "budget": self.budget,
-                "queries": queries,
+                "per_query": stored.per_query.model_copy(update=per_query),
             }
         )
+
+    def rows(self, parent: Report, queries: Sequence[str]) -> Iterator[Row]:
+        """The rows of the setting's rankings with the new grades."""
+        for index, row in enumerate(parent.rankings(self.setting.part.name, queries)):
+            yield {**row, "grades": reporting.grades_row(self.graded, index, len(row["docs"]))}
 
 
 class _Rescoring:
@@ -213,9 +209,8 @@ class _Rescoring:
         self._library: Library = self._corpus.library if self._corpus else self._named()
         self._labels = self._looked_up()
 
-    def made(self) -> Report:
+    def made(self, judged: Sequence[_Judged]) -> Report:
         """The report of it, not yet written."""
-        judged = self._judged()
         report, options, queries = self._report, self._options, reporting.query_parts(self._labels)
         warnings = [*self._kept_warnings(), *self._warnings]
         for one in judged:
@@ -266,7 +261,7 @@ class _Rescoring:
 
     def _named(self) -> NamedDocuments:
         """The documents that rankings and labels name. Raises LabelsError if these have none in common."""
-        found = dict.fromkeys(doc for one in self._settings for row in one.rows for doc in row["docs"])
+        found = {doc: None for one in self._settings for doc in one.docs}
         found |= dict.fromkeys(one.doc for query in self._report.queries for one in query.relevant_docs)
         labelled = dict.fromkeys(one.doc for query in self._chosen.labels.queries for one in query.relevant_docs)
         known = NamedDocuments(found)
@@ -295,7 +290,8 @@ class _Rescoring:
                 self._warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
         return chosen.labels
 
-    def _judged(self) -> list[_Judged]:
+    def judged(self) -> list[_Judged]:
+        """Each setting by the new labels and metrics."""
         queries, options = self._labels.queries, self._options
         labels: SpanLabels | DocumentLabels
         if options.unit == "span":
@@ -307,9 +303,14 @@ class _Rescoring:
         for one in self._settings:
             graded = self._graded(one, labels)
             evaluations = evaluated(graded, self._metrics, options, one.skipped)
-            budget, sizes = None, one.sizes(self._tokens)
+            budget, sizes = None, one.sizes()
             if options.budget is not None and sizes.tokens is not None:
                 budget = within_budget(graded, sizes, options.budget, self._metrics, options, one.skipped)
+            elif options.budget is not None:
+                self._warn(
+                    WarningCode.BUDGET_NOT_KNOWN,
+                    f"{one.part.name}: the run counted no tokens, so there are no scores within the budget.",
+                )
             tied = None
             if options.unit == "document":
                 tied = tied_means(one.documents(self._library), graded, evaluations[str(self._metrics.primary)])
@@ -337,17 +338,6 @@ class _Rescoring:
             if chunks is not None and setting.are_of(chunks):
                 return chunks
         return None
-
-    @cached_property
-    def _tokens(self) -> Mapping[str, int] | None:
-        tokens = chunk_tokens(self._report, self._settings, self._config.embedder)
-        if tokens is None and self._options.budget is not None:
-            self._warn(
-                WarningCode.BUDGET_NOT_KNOWN,
-                "how many tokens the hits have is not known of all of them, and their tokenizer cannot be had here: "
-                "the scores within the budget were left out.",
-            )
-        return tokens
 
     def _kept_warnings(self) -> list[ReportWarning]:
         """The warnings of the parent that speak of what did not change."""

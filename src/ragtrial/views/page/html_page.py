@@ -14,6 +14,7 @@ from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.deep_ranks import deep_ranks
+from ragtrial.views.page.found import FoundHits
 from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
 from ragtrial.views.page.origins import origins_of
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
@@ -38,7 +39,7 @@ def page(contest: ComparisonSet, aim: ComparisonOptions) -> bytes:
     Raises ReportError if what is beside report.json is damaged, or ``aim`` names a baseline that is not there.
     """
     report = contest.contenders[0].report
-    contest = contest.limited_to(usual_metrics(report)).with_hits()
+    contest = contest.limited_to(usual_metrics(report))
     analysis = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
     return _rendered(contest, analysis).encode()
 
@@ -47,13 +48,14 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    deep = deep_ranks(contest)
-    hits, wanted = hits_block(contest, deep)
+    found = FoundHits(contest)
+    deep = deep_ranks(contest.queries, found)
+    hits, wanted = hits_block(found, deep)
     drawn = {name: section.data for name, section in sections.items() if section.data is not None}
     blocks = {
         "summary": packed(summary_block(contest, analysis, drawn)),
         "hits": packed(hits),
-        "reasons": packed(reasons_block(contest, deep)),
+        "reasons": packed(reasons_block(contest, found, deep)),
     }
     blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]

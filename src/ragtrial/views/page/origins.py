@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Origin:
         """As YAML; nothing for runs that were made elsewhere."""
         import yaml
 
-        config = self.report.config
+        config = json.loads(json.dumps(self.report.config))  # of a report of this process texts know their places
         return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,11 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
-from ragtrial.comparison.queries.part_ranks import Key
 from ragtrial.evaluation.grading import Scores
-from ragtrial.report.model import HITS_SHOWN, read_lines
+from ragtrial.rankings import Counts
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.page.deep_ranks import DeepRanks
+from ragtrial.views.page.found import HITS_SHOWN, FoundHits, SettingHits
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""
@@ -30,8 +31,6 @@ _ENVELOPE = 4 / 3
 
 _TEXT_CHARACTERS = 2000
 """Of a hit's text more is not shown."""
-
-_UNJUDGED = -1_000_000
 
 
 def packed(value: Any) -> str:
@@ -55,41 +54,42 @@ def summary_block(contest: ComparisonSet, comparison: Comparison, drawn: Mapping
             "primary_metric": comparison.primary_metric,
         },
         "unit": report.unit,
-        "hits_shown": HITS_SHOWN,
     }
 
 
-def hits_block(contest: ComparisonSet, deep: Sequence[DeepRanks | None]) -> tuple[dict[str, Any], list[str]]:
+def hits_block(found: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
     """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first.
 
-    Below the hits that are shown, ``deep``, there are ranks alone, null where they are not known.
+    Below the hits that are shown, ``deep``, there are ranks alone.
     """
+    best = np.full(len(found.keys), np.iinfo(np.int64).max)
+    for own in found.settings:
+        np.minimum.at(best, own.codes[own.is_shown], own.ranks[own.is_shown])
+    shown = np.flatnonzero(best < np.iinfo(np.int64).max)
+    new = np.zeros(len(found.keys), dtype=np.int64)
+    new[shown] = np.arange(len(shown))
     documents: dict[str, int] = {}
-    chunks: dict[Key, int] = {}
-    names: list[str] = []
-    rows: list[list[int | None]] = []
-    ranks: list[int] = []
-    found = []
-    for contender, below in zip(contest.contenders, deep, strict=True):
-        by_query = {one.id: one for one in contender.setting.queries}
-        lengths, codes, scores, grades = [], [], [], []
-        for query in contest.queries:
-            hits = by_query[query.id].hits if query.id in by_query else []
-            lengths.append(len(hits))
-            for hit in hits:
-                code = chunks.setdefault((hit.doc, hit.start, hit.end), len(rows))
-                if code == len(rows):
-                    rows.append([documents.setdefault(hit.doc, len(documents)), hit.start, hit.end])
-                    names.append(hit.chunk or "")
-                    ranks.append(hit.rank)
-                ranks[code] = min(ranks[code], hit.rank)
-                codes.append(code)
-                scores.append(None if hit.score is None else float(f"{hit.score:.5g}"))
-                grades.append(_UNJUDGED if hit.grade is None else hit.grade)
-        part = {"lengths": lengths, "chunks": codes, "scores": scores, "grades": grades}
-        found.append({**part, "below": None if below is None else _below(below, documents)})
-    order = sorted(range(len(rows)), key=lambda code: (ranks[code], code))
-    return {"documents": list(documents), "chunks": rows, "found": found}, [names[code] for code in order]
+    chunks = []
+    for code in shown.tolist():
+        doc, start, end = found.keys[code]
+        chunks.append([documents.setdefault(doc, len(documents)), start, end])
+    parts = [
+        {**_shown(own, new), "below": _below(below, documents)} for own, below in zip(found.settings, deep, strict=True)
+    ]
+    order = shown[np.lexsort((shown, best[shown]))]
+    return {"documents": list(documents), "chunks": chunks, "found": parts}, [found.names[code] for code in order]
+
+
+def _shown(own: SettingHits, codes: Counts) -> dict[str, list[Any]]:
+    """The shown hits of a setting in columns, their chunks as ``codes``."""
+    shown = own.is_shown
+    scores = [None if math.isnan(score) else float(f"{score:.5g}") for score in own.scores[shown].tolist()]
+    return {
+        "lengths": [min(length, HITS_SHOWN) for length in own.lengths],
+        "chunks": codes[own.codes[shown]].tolist(),
+        "scores": scores,
+        "grades": own.grades[shown].tolist(),
+    }
 
 
 def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
@@ -111,10 +111,8 @@ def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dic
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
     for report in {contender.report.folder: contender.report for contender in contest.contenders}.values():
-        path = report.file("texts.jsonl.gz")
-        for row in read_lines(path) if path.is_file() else ():
-            if row["chunk"] in places:
-                rows.setdefault(row["chunk"], row)
+        if report.file("texts.jsonl.gz").is_file():
+            rows = report.texts(places) | rows
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
     shown = list(_within(ordered, room))
     return {"texts": shown, "left_out": len(places) - len(shown)}

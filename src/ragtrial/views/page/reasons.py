@@ -8,13 +8,12 @@ from typing import Any
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.comparison.queries.part_ranks import KeptPart, KeptPartRankings, Key, kept_parts, rank_in_row
 from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
-from ragtrial.report.schema import QueryPart, QueryScores
-from ragtrial.views.page.deep_ranks import DeepRanks, hit_key
+from ragtrial.report.schema import PassagePart, QueryPart
+from ragtrial.views.page.deep_ranks import DeepRanks
+from ragtrial.views.page.found import HITS_SHOWN, FoundHits
 
-_NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts are not known."
 
-
-def reasons_block(contest: ComparisonSet, deep: Sequence[DeepRanks | None]) -> dict[str, Any]:
+def reasons_block(contest: ComparisonSet, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
     """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
 
     ``adds_below`` is the first of these for what ``deep`` has. ``others`` are relevant documents, or chunks, that are
@@ -23,13 +22,13 @@ def reasons_block(contest: ComparisonSet, deep: Sequence[DeepRanks | None]) -> d
     report = contest.contenders[0].report
     why = why_no_shares(contest.primary, report.unit)
     worths = None if why else [gain_share(contest.primary, query, report) for query in contest.queries]
-    wanted = list(_relevant(contest))
+    wanted = list(_relevant(contest, found))
     return {
         "metric": contest.primary,
         "why_no_shares": why,
         "settings": [
-            _setting(contest.queries, contender, worths, wanted, below)
-            for contender, below in zip(contest.contenders, deep, strict=True)
+            _setting(contest.queries, contender, worths, wanted, _shown_keys(found, place), below)
+            for place, (contender, below) in enumerate(zip(contest.contenders, deep, strict=True))
         ],
     }
 
@@ -39,18 +38,15 @@ def _setting(
     contender: ComparedSetting,
     worths: Sequence[GainShare] | None,
     wanted: Sequence[list[Key]],
-    below: DeepRanks | None,
+    keys: Sequence[list[Key]],
+    below: DeepRanks,
 ) -> dict[str, Any]:
-    found = {one.id: one for one in contender.setting.queries}
-    hits = [found[query.id].hits if query.id in found else [] for query in queries]
-    kept = _kept(contender, [query.id for query in queries if query.id in found])
-    keys = [[hit_key(hit, contender.report.unit) for hit in of_query] for of_query in hits]
-    lengths = below.lengths if below else [len(of_query) for of_query in hits]
-    shown = [[(hit.doc, hit.rank) for hit in of_query] for of_query in hits]
-    deeper = [[(key[0], rank) for key, rank in ranks.items()] for ranks in below.ranks] if below else []
+    kept = kept_parts(contender, [query.id for query in queries])
+    shown = [[(key[0], rank) for rank, key in enumerate(of_query, 1)] for of_query in keys]
+    deeper = [[(key[0], rank) for key, rank in ranks.items()] for ranks in below.ranks]
     return {
-        "adds": None if worths is None else list(_adds(worths, shown, lengths)),
-        "adds_below": None if worths is None or not below else list(_adds(worths, deeper, lengths)),
+        "adds": None if worths is None else list(_adds(worths, shown, below.lengths)),
+        "adds_below": None if worths is None else list(_adds(worths, deeper, below.lengths)),
         "notes": list(kept.notes),
         "parts": [
             {
@@ -61,14 +57,8 @@ def _setting(
             for part in kept.parts
         ],
         "others": list(_others(kept, queries, keys, wanted)),
-        "passages": _passages([found.get(query.id) for query in queries]),
+        "passages": _passages(contender.setting.per_query.passages),
     }
-
-
-def _kept(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRankings:
-    if contender.setting.parameters.get("parts") and not (contender.report.folder / "rankings").is_dir():
-        return KeptPartRankings((), (_NO_RANKINGS.format(name=contender.name),))
-    return kept_parts(contender, queries)
 
 
 def _adds(
@@ -90,15 +80,18 @@ def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:
     return [rank_in_row(row, key, places.get(key[0], ())) or 0 for key in keys]
 
 
-def _relevant(contest: ComparisonSet) -> Iterator[list[Key]]:
-    """For each query the labelled documents, or under unit: span the relevant chunks that any setting found."""
-    found = [{one.id: one.hits for one in contender.setting.queries} for contender in contest.contenders]
-    for query in contest.queries:
-        if contest.contenders[0].report.unit == "document":
+def _shown_keys(found: FoundHits, setting: int) -> list[list[Key]]:
+    own = found.settings[setting]
+    return [[found.place(code) for code in own.of_query(place)[:HITS_SHOWN]] for place in range(len(found.queries))]
+
+
+def _relevant(contest: ComparisonSet, found: FoundHits) -> Iterator[list[Key]]:
+    """For each query the labelled documents, or under unit: span the relevant chunks that any setting shows."""
+    for place, query in enumerate(contest.queries):
+        if found.unit == "document":
             keys: list[Key] = [(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0]
         else:
-            hits = [hit for of_setting in found for hit in of_setting.get(query.id, ())]
-            keys = [(hit.doc, hit.start, hit.end) for hit in hits if hit.grade is not None and hit.grade > 0]
+            keys = [found.keys[code] for own in found.settings for code in own.relevant(place)]
         yield list(dict.fromkeys(keys))
 
 
@@ -115,8 +108,6 @@ def _others(
                 yield [place, *key, list(ranks)]
 
 
-def _passages(queries: Sequence[QueryScores | None]) -> list[list[int | None]] | None:
+def _passages(queries: Sequence[Sequence[PassagePart]] | None) -> list[list[int | None]] | None:
     """For each query the rank at which each labelled passage was found; null where documents are found."""
-    if all(one is None or one.passages is None for one in queries):
-        return None
-    return [[part.found for part in one.passages or ()] if one else [] for one in queries]
+    return None if queries is None else [[part.found for part in parts] for parts in queries]

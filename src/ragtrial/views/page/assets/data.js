@@ -23,20 +23,17 @@ async function rankings() {
   return hits;
 }
 const keyOf = ({ doc, start, end }) => (summary.unit === "span" ? [doc, start, end].join("\u0000") : doc);
-// Ranks below the hits that are shown, and what a hit adds there. Infinity: somewhere below, or not found.
+// Ranks below the hits that are shown, and what a hit adds there.
 async function ranksBelow(setting, query) {
   const [hits, reasons] = await Promise.all([rankings(), block("reasons")]);
-  const { below, lengths } = hits.found[setting];
+  const { below } = hits.found[setting];
   const found = new Map();
-  if (below) {
-    below.starts ??= startsOf(below.lengths);
-    for (let place = below.starts[query]; place < below.starts[query + 1]; place++) {
-      const [document_, start, end] = below.keys[place];
-      found.set(keyOf({ doc: hits.documents[document_], start, end }), [below.ranks[place], reasons.settings[setting].adds_below?.[place] ?? 0]);
-    }
+  below.starts ??= startsOf(below.lengths);
+  for (let place = below.starts[query]; place < below.starts[query + 1]; place++) {
+    const [document_, start, end] = below.keys[place];
+    found.set(keyOf({ doc: hits.documents[document_], start, end }), [below.ranks[place], reasons.settings[setting].adds_below?.[place] ?? 0]);
   }
-  const unknown = below || lengths[query] < summary.hits_shown ? null : Number.POSITIVE_INFINITY;
-  return { rank: (hit) => found.get(keyOf(hit))?.[0] ?? unknown, adds: (hit) => found.get(keyOf(hit))?.[1] ?? 0, has: (doc) => found.has(doc) };
+  return { rank: (hit) => found.get(keyOf(hit))?.[0] ?? null, adds: (hit) => found.get(keyOf(hit))?.[1] ?? 0, has: (doc) => found.has(doc) };
 }
 async function hitsOf(setting, query) {
   const hits = await rankings();

@@ -46,7 +46,7 @@ async function movesOf(query, [one, other], found) {
   made_.sort((a, b) => Math.abs(b.share ?? 0) - Math.abs(a.share ?? 0) || (b.hit.grade ?? 0) - (a.hit.grade ?? 0) || best(a) - best(b));
   return { reasons, below, moves: made_, difference: isSplit ? scores[1] - scores[0] : null };
 }
-const rankText = (rank) => (rank == null ? "–" : Number.isFinite(rank) ? String(rank) : `below ${summary.hits_shown}`);
+const rankText = (rank) => (rank == null ? "–" : String(rank));
 const wayOf = ([before, after]) => (before == null ? "new" : after == null ? "gone" : after < before ? "up" : after > before ? "down" : "same");
 const WAYS = { new: "new", gone: "gone", up: "↑ up", down: "↓ down", same: "same" };
 // One sentence: which documents make most of the difference.

@@ -1,0 +1,93 @@
+"""The .jsonl.gz files beside report.json: one JSON object per line, each of which can be read without the others.
+
+A file is a series of gzip members (RFC 1952) of ``ROWS_IN_MEMBER`` rows each, so any gzip reader reads it as one. The
+header of a member has the member's length in an extra field, which lets a reader skip it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ragtrial.errors import Fault, ReportError
+
+Row = dict[str, Any]
+
+ROWS_IN_MEMBER = 100
+_LEVEL = 4  # 9 takes three times as long for a twentieth of the size
+_HEADER = struct.Struct("<4sIHH2sHI")
+"""Magic number, method and flags; time; extra flags and system; then the extra field: its length and one subfield."""
+
+_MAGIC = b"\x1f\x8b\x08\x04"  # deflate, with an extra field
+_NO_SYSTEM = 0xFF00
+_SUBFIELD = b"RT"
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write ``rows`` as a new file. Raises OSError."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    lines = (encode(row) + "\n" for row in rows)
+    with path.open("wb") as file:
+        while text := "".join(islice(lines, ROWS_IN_MEMBER)):
+            file.write(_member(text.encode("utf-8")))
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """All rows, in order. Raises ReportError if the file cannot be read or is damaged."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            yield from map(_row, file)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise _unreadable(path, error) from error
+
+
+def read_numbered(path: Path, numbers: Sequence[int]) -> Iterator[Row]:
+    """The rows with these ``numbers``, counted from 0, in ascending order; only their members are read.
+
+    Raises ReportError if the file cannot be read, is damaged, or has no such row.
+    """
+    try:
+        with path.open("rb") as file:
+            start = member = 0
+            for wanted, group in groupby(numbers, key=lambda number: number // ROWS_IN_MEMBER):
+                while member < wanted:
+                    start, member = start + _length(file, start), member + 1
+                length = _length(file, start)
+                file.seek(start)
+                lines = gzip.decompress(file.read(length)).split(b"\n")
+                yield from (_row(lines[number % ROWS_IN_MEMBER]) for number in group)
+    except (OSError, EOFError, ValueError, LookupError, struct.error, zlib.error) as error:
+        raise _unreadable(path, error) from error
+
+
+def _member(text: bytes) -> bytes:
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = packer.compress(text) + packer.flush() + struct.pack("<II", zlib.crc32(text), len(text) & 0xFFFFFFFF)
+    length = _HEADER.size + len(body)
+    return _HEADER.pack(_MAGIC, 0, _NO_SYSTEM, 8, _SUBFIELD, 4, length) + body
+
+
+def _length(file: BinaryIO, start: int) -> int:
+    """How many bytes the member at ``start`` has."""
+    file.seek(start)
+    magic, *_, name, _, length = _HEADER.unpack(file.read(_HEADER.size))
+    if (magic, name) != (_MAGIC, _SUBFIELD) or length <= _HEADER.size:
+        raise ValueError("it was not written by ragtrial")
+    return int(length)
+
+
+def _row(line: str | bytes) -> Row:
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("a row is not an object")  # noqa: TRY004 - damage, not a caller's mistake
+    return row
+
+
+def _unreadable(path: Path, error: Exception) -> ReportError:
+    return ReportError(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))

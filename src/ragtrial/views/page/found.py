@@ -1,0 +1,106 @@
+"""What each setting of a contest found, in columns, and how far down the page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
+from ragtrial.comparison.queries.part_ranks import Key
+from ragtrial.evaluation.grading import Scores
+from ragtrial.rankings import Bools, Codes, Counts
+from ragtrial.records import Unit
+from ragtrial.report.rows import Row
+
+HITS_SHOWN = 20
+"""Of a query the page shows so many hits; of those below only ranks."""
+
+UNJUDGED = -1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SettingHits:
+    """All hits of a setting, query by query: those of the query at ``place`` are at ``starts[place : place + 2]``."""
+
+    starts: Counts
+    codes: Codes
+    scores: Scores
+    grades: Codes
+    """``UNJUDGED`` where a hit is not judged."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """Hits of each query."""
+        return [*np.diff(self.starts).tolist()]
+
+    @cached_property
+    def ranks(self) -> Counts:
+        """The rank of each hit, from 1."""
+        return np.arange(1, len(self.codes) + 1) - np.repeat(self.starts[:-1], np.diff(self.starts))
+
+    @cached_property
+    def is_shown(self) -> Bools:
+        """Which hits are among the first ``HITS_SHOWN`` of their query."""
+        return np.asarray(self.ranks <= HITS_SHOWN)
+
+    def of_query(self, place: int) -> list[int]:
+        """The codes of all hits of a query, best first."""
+        return [*self.codes[self.starts[place] : self.starts[place + 1]].tolist()]
+
+    def relevant(self, place: int) -> list[int]:
+        """The codes of the shown hits of a query that help."""
+        first, last = self.starts[place], min(self.starts[place + 1], self.starts[place] + HITS_SHOWN)
+        return [*self.codes[first:last][self.grades[first:last] > 0].tolist()]
+
+
+class FoundHits:
+    """The hits of all settings as codes of chunks.
+
+    ``keys`` has document, start and end of each chunk, ``names`` its id, empty where whole documents were ranked.
+    """
+
+    def __init__(self, contest: ComparisonSet) -> None:
+        """Raises ReportError if rankings are missing or damaged."""
+        self.unit: Unit = contest.contenders[0].report.unit
+        self.keys: list[Key] = []
+        self.names: list[str] = []
+        self._codes: dict[Key, int] = {}
+        self.queries = [query.id for query in contest.queries]
+        self.settings = [self._read(contender) for contender in contest.contenders]
+
+    def place(self, code: int) -> Key:
+        """What a hit is found under: its document, or under unit: span the characters of its chunk."""
+        doc, start, end = self.keys[code]
+        return (doc, start, end) if self.unit == "span" else (doc, None, None)
+
+    def _read(self, contender: ComparedSetting) -> SettingHits:
+        lengths, codes = [0], list[int]()
+        scores, grades = list[float | None](), list[int]()
+        for row in contender.report.rankings(contender.setting.name, self.queries):
+            found = self._coded(row)
+            lengths.append(len(found))
+            codes += found
+            scores += row.get("scores") or [None] * len(found)
+            grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
+        return SettingHits(
+            np.cumsum(lengths),
+            np.array(codes, dtype=np.int32),
+            np.array(scores, dtype=np.float64),
+            np.array(grades, dtype=np.int32),
+        )
+
+    def _coded(self, row: Row) -> list[int]:
+        docs = row["docs"]
+        nothing: Iterable[None] = [None] * len(docs)
+        columns = (row.get(name) or nothing for name in ("starts", "ends", "chunks"))
+        codes = []
+        for doc, start, end, chunk in zip(docs, *columns, strict=True):
+            code = self._codes.setdefault((doc, start, end), len(self.keys))
+            if code == len(self.keys):
+                self.keys.append((doc, start, end))
+                self.names.append(chunk or "")
+            codes.append(code)
+        return codes
