@@ -25,14 +25,14 @@ _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 
-_CACHES = {"vectors": "vectors", "pairs": "scores of pairs", "tokens": "token vectors"}
+ROW_CACHES = {"vectors": "vectors", "pairs": "scores of pairs", "tokens": "token vectors"}
 """The folders of files that grow, each a VectorCache, and what is in them."""
 
 _UNFINISHED = "unfinished"
-_ANSWERS = "answers"
+ANSWERS = "answers"
 """Files of lines that are read with care each time: whoever asks finds damage in them, and asks again."""
 
-GROWING = (*_CACHES, _ANSWERS)
+GROWING = (*ROW_CACHES, ANSWERS)
 """The folders of files that grow: several settings and experiments fill each of these files."""
 
 
@@ -136,9 +136,9 @@ class Upkeep:
 
     def _damage(self, entry: Entry) -> str | None:
         """What is wrong with ``entry``, after it was put right; None if nothing was."""
-        if entry.kind == _ANSWERS:
+        if entry.kind == ANSWERS:
             return None
-        if entry.kind in _CACHES:
+        if entry.kind in ROW_CACHES:
             try:
                 with VectorCache(entry.path, as_it_is=True) as cache:
                     lost = cache.drop_damaged()
@@ -147,7 +147,7 @@ class Upkeep:
                     raise
                 self._remove(entry)
                 return str(error.__cause__)
-            return f"{lost:,} {_CACHES[entry.kind]} had other bytes than were written" if lost else None
+            return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
             check_bytes(entry.path)
             for remote in map(open_remote, files_of(entry.path)):
@@ -166,9 +166,9 @@ class Upkeep:
                 continue
             if _LEFT_BEHIND.fullmatch(path.name):
                 yield path, _UNFINISHED, f"unfinished {kind}: of a run at work, or of one that was stopped"
-            elif kind in _CACHES and path.suffix == ".sqlite":
-                yield path, kind, _cache_in_words(path, _CACHES[kind])
-            elif kind == _ANSWERS and path.suffix == ".jsonl":
+            elif kind in ROW_CACHES and path.suffix == ".sqlite":
+                yield path, kind, _cache_in_words(path, ROW_CACHES[kind])
+            elif kind == ANSWERS and path.suffix == ".jsonl":
                 count = path.read_bytes().count(b"\n")
                 yield path, kind, f"{count:,} answers of custom retrievers and chat models"
             elif _STAGE.fullmatch(path.name) and path.is_dir():

@@ -75,8 +75,7 @@ class VectorCache:
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
             )
-            if what and not self.what:
-                self._connection.execute("INSERT INTO about VALUES (?)", (what,))
+            self.name(what)
         except BaseException:
             self._connection.close()
             raise
@@ -120,6 +119,17 @@ class VectorCache:
         with self._errors():
             row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
         return int(row[0]) // _VECTOR_BYTES if row else None
+
+    def keys(self) -> Keys:
+        """The keys of all vectors, in no order."""
+        with self._errors():
+            found = self._connection.execute("SELECT key FROM vectors").fetchall()
+        return np.frombuffer(b"".join(key for (key,) in found), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+
+    def name(self, what: str) -> None:
+        """Say in words what makes the vectors, unless the file says so already."""
+        if what and not self.what:
+            self._change("INSERT INTO about VALUES (?)", [(what,)])
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
         """Which of ``keys`` have no vector yet, shape (keys,); damaged ones are removed, unless they are ``unread``."""

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from ragtrial.errors import InputError, counted, did_you_mean, listed
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
+    from ragtrial.cache.sharing import Transfer
     from ragtrial.cache.upkeep import Entry, Upkeep
 
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -32,7 +34,7 @@ class _Age(click.ParamType[int]):
 
 @click.group("cache")
 def command() -> None:
-    """Show and clean up cached results.
+    """Show, clean up and share cached results.
 
     WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
     """
@@ -106,9 +108,69 @@ def verify(terminal: Terminal, where: str | None) -> int:
     return 0
 
 
+@command.command("push")
+@click.argument("url")
+@click.argument("where", required=False)
+@click.option("--verify", is_flag=True, help="Also read what is there already, and send again what is damaged.")
+@common_options
+def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> int:
+    """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or whatever fsspec reaches.
+
+    Only what is not there yet is sent. Indexes on servers and latencies stay here.
+    """
+    from ragtrial.cache.sharing import SharedCache
+    from ragtrial.progress import stage
+
+    shared, upkeep = SharedCache(url), _upkeep(where)
+    entries = upkeep.entries()
+    with stage(terminal.progress(), "push", sum(entry.size for entry in entries), "bytes") as progress:
+        made = shared.push(entries, verify=verify, advance=progress.advance)
+    return _transferred(terminal, made, "sent", url, upkeep.root)
+
+
+@command.command("pull")
+@click.argument("url")
+@click.argument("where", required=False)
+@click.option("--experiment", metavar="NAME", help="Only the stages that this experiment has used.")
+@common_options
+def pull(terminal: Terminal, url: str, where: str | None, experiment: str | None) -> int:
+    """Copy finished work from URL, where `cache push` has put it. Every file is checked by its checksum."""
+    from ragtrial.cache.sharing import SharedCache
+    from ragtrial.cache.workspace import Workspace
+    from ragtrial.progress import stage
+
+    shared, workspace = SharedCache(url), Workspace(_folder(where).absolute())
+    with stage(terminal.progress(), "pull", shared.count(), "files") as progress:
+        made = shared.pull(workspace, experiment, progress.advance)
+    return _transferred(terminal, made, "fetched", url, workspace.root)
+
+
+def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: Path) -> int:
+    total = f"{counted(len(made.moved), 'entry', 'entries')} {done}, {_bytes(made.bytes)}"
+    terminal.say(f"{total}; {len(made.present):,} there already")
+    for what, why in made.left:
+        terminal.say(f"  not sent: {what} ({why})")
+    for what, why in made.damaged:
+        terminal.say(f"  not {done}, damaged: {what}: {why}")
+    content = {"url": url, "workspace": str(root), done: made.moved, "present": made.present, "bytes": made.bytes}
+    reasons = {name: [{"what": what, "why": why} for what, why in getattr(made, name)] for name in ("left", "damaged")}
+    code = 3 if made.damaged else 0
+    terminal.say_json({"exit_code": code, **content, **reasons})
+    return code
+
+
 def _upkeep(where: str | None) -> Upkeep:
     import ragtrial.components.stores  # noqa: F401 - which know how to remove what stages have on servers
     from ragtrial.cache.upkeep import Upkeep
+
+    root = _folder(where)
+    if not root.is_dir():
+        raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
+    return Upkeep(root.absolute())
+
+
+def _folder(where: str | None) -> Path:
+    """The workspace of a config, or the folder that is named."""
     from ragtrial.options import expand_user
 
     root = expand_user(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
@@ -117,9 +179,7 @@ def _upkeep(where: str | None) -> Upkeep:
         from ragtrial.pipeline.resources import workspace_folder
 
         root = workspace_folder(load_config(str(root)))
-    if not root.is_dir():
-        raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
-    return Upkeep(root.absolute())
+    return root
 
 
 def _say(terminal: Terminal, entries: Sequence[Entry]) -> None:

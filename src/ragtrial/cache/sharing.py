@@ -1,0 +1,347 @@
+"""Finished work under a URL, for other machines: whatever fsspec reaches (a folder, S3, GCS, SSH, ...).
+
+    objects/<checksum>                         a file of a stage, under the checksum of its bytes (XXH3, 128 bits)
+    stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
+    rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
+    rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
+
+What is there already is not sent again, so a push or a pull that was stopped continues.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from ragtrial.cache.atomic import new_folder
+from ragtrial.cache.fingerprints import DIGEST_BYTES, checksum, file_checksum, fingerprint
+from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.cache.remote import files_of
+from ragtrial.cache.seals import DamagedError, check_bytes
+from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
+from ragtrial.cache.vectors import Keys, VectorCache
+from ragtrial.cache.workspace import Workspace
+from ragtrial.errors import InputError, RunError, WorkspaceError
+
+_STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
+_STAGE = re.compile(r"stages/([a-z0-9_-]+)/([0-9a-f]{32}(?:-[0-9]+)*)\.json")
+_ROWS = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.(?:sqlite|jsonl)")
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclass
+class Transfer:
+    """What a push or a pull did.
+
+    ``moved`` and ``present`` are what was copied and what was there already, in words; ``left`` is what was not copied,
+    with the reason. ``bytes`` counts what was copied.
+    """
+
+    moved: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    damaged: list[tuple[str, str]] = field(default_factory=list)
+    bytes: int = 0
+
+
+class SharedCache:
+    """The finished work under ``url``. Raises InputError if no package can reach such a URL."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
+        try:
+            self._files, self._root = url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise InputError(f"{url} cannot be used: {' '.join(str(error).split())}") from error
+        self._url = url
+
+    def push(
+        self, entries: Collection[Entry], *, verify: bool = False, advance: Callable[[int], None] = lambda _: None
+    ) -> Transfer:
+        """Send what is not there yet. With ``verify`` objects that are there are read, and damaged ones sent again.
+
+        Raises RunError if the other side fails; what was sent stays there.
+        """
+        made = Transfer()
+        there = self._listed()
+        for entry in entries:
+            try:
+                if why := self._why_it_stays(entry):
+                    made.left.append((entry.what, why))
+                elif entry.kind == ANSWERS:
+                    self._push_answers(entry, there, made)
+                elif entry.kind in ROW_CACHES:
+                    self._push_rows(entry, there, made)
+                else:
+                    self._push_stage(entry, there, made, verify=verify)
+            except DamagedError as error:
+                made.damaged.append((entry.what, f"{error}; `ragtrial cache verify` removes it"))
+            advance(entry.size)
+        return made
+
+    def pull(
+        self,
+        workspace: Workspace,
+        experiment: str | None = None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> Transfer:
+        """Fetch what ``workspace`` lacks, or what ``experiment`` used of it; every file is checked by its checksum.
+
+        Raises RunError if the other side fails; what was fetched stays.
+        """
+        made = Transfer()
+        there = self._listed()
+        for name in sorted(there):
+            if name.endswith(".sqlite") and _keys_of(name) not in there:
+                continue  # of a push that was stopped
+            if found := _STAGE.fullmatch(name):
+                self._pull_stage(workspace, found[1], found[2], experiment, made)
+            elif (found := _ROWS.fullmatch(name)) and experiment is None:
+                self._pull_rows(workspace, name, found[1], found[2], found[3], made)
+            advance(1)
+        return made
+
+    def count(self) -> int:
+        """How many files there are to look at in a pull."""
+        return len(self._listed())
+
+    # --- stages
+
+    def _push_stage(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
+        name = f"stages/{entry.kind}/{entry.path.name}.json"
+        check_bytes(entry.path)
+        files: dict[str, tuple[int, str]] = {
+            path.relative_to(entry.path).as_posix(): (path.stat().st_size, file_checksum(path))
+            for path in sorted(entry.path.rglob("*"))
+            if path.is_file()
+        }
+        known = self._manifest(name) if name in there else None
+        moved = 0
+        for path, (size, digest) in files.items():
+            target = f"objects/{digest}"
+            if there.get(target) != size or (verify and self._checksum(target) != digest):
+                self._put(entry.path / path, target)
+                moved += size
+        experiments = sorted({*entry.experiments, *(known or {}).get("experiments", ())})
+        listed = {path: list(about) for path, about in files.items()}
+        manifest = {"what": entry.what, "experiments": experiments, "files": listed}
+        if known != manifest:
+            self._write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
+        made.bytes += moved
+        (made.moved if moved or known is None else made.present).append(entry.what)
+
+    def _pull_stage(self, workspace: Workspace, kind: str, name: str, experiment: str | None, made: Transfer) -> None:
+        manifest = self._manifest(f"stages/{kind}/{name}.json")
+        if manifest is None:
+            made.damaged.append((f"{kind} {name}", "its list of files is damaged; push it again"))
+            return
+        what = str(manifest["what"])
+        if experiment is not None and experiment not in manifest["experiments"]:
+            return
+        with workspace.lock(f"{kind}-{name}", what):
+            if workspace.has(kind, name):
+                made.present.append(what)
+                return
+            if workspace.damage(kind, name):
+                workspace.drop(kind, name)
+            try:
+                with new_folder(workspace.path(kind, name)) as folder:
+                    for path, (size, digest) in manifest["files"].items():
+                        self._get(f"objects/{digest}", folder / _inside(path), size, digest)
+                    made.bytes += check_bytes(folder).size
+            except DamagedError as error:
+                made.damaged.append((what, f"{error}; `ragtrial cache push --verify` from a machine that has it"))
+                return
+        made.moved.append(what)
+
+    def _manifest(self, name: str) -> dict[str, Any] | None:
+        """The list of a stage's files; None if it is damaged, or if nobody can read it."""
+        try:
+            found = json.loads(self._read(name))
+            own = found.pop("checksum")
+            return found if own == fingerprint(found) else None
+        except (ValueError, KeyError, AttributeError):
+            return None
+
+    # --- rows of growing caches
+
+    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
+        folder = f"rows/{entry.kind}/{entry.path.stem}"
+        known = {
+            key.tobytes()
+            for name in there
+            if name.startswith(f"{folder}/")
+            and name.endswith(".keys")
+            and name.removesuffix(".keys") + ".sqlite" in there
+            for key in _keys(self._read(name))
+        }
+        with VectorCache(entry.path, as_it_is=True) as cache:
+            keys = cache.keys()
+            new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
+            new = new[~cache.missing(new)]  # without rows that are damaged
+            if not len(new):
+                made.present.append(entry.what)
+                return
+            with tempfile.TemporaryDirectory(prefix="ragtrial-push-") as scratch:
+                pack = Path(scratch) / "rows.sqlite"
+                with VectorCache(pack, cache.what) as copy:
+                    _copy(cache, copy, new)
+                digest = file_checksum(pack)
+                self._put(pack, f"{folder}/{digest}.sqlite")
+                self._write(f"{folder}/{digest}.keys", new.tobytes())
+                made.bytes += pack.stat().st_size
+        made.moved.append(entry.what)
+
+    def _push_answers(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
+        folder = f"rows/{ANSWERS}/{entry.path.stem}"
+        known = {fingerprint(row) for name in there if name.startswith(f"{folder}/") for row in self._lines(name)}
+        new = [row for row in read_rows(entry.path) if fingerprint(row) not in known]
+        if not new:
+            made.present.append(entry.what)
+            return
+        content = "".join(json.dumps(row) + "\n" for row in new).encode()
+        self._write(f"{folder}/{checksum(content)}.jsonl", content)
+        made.bytes += len(content)
+        made.moved.append(entry.what)
+
+    def _pull_rows(self, workspace: Workspace, name: str, kind: str, cache: str, digest: str, made: Transfer) -> None:
+        what = f"{kind} {cache}"
+        try:
+            if kind == ANSWERS:
+                target = workspace.root / kind / f"{cache}.jsonl"
+                known = {fingerprint(row) for row in read_rows(target)}
+                lines = self._lines(name)
+                new = [row for row in lines if fingerprint(row) not in known]
+                for row in new:
+                    append_row(target, row)
+            else:
+                new = self._pulled_rows(workspace.root / kind / f"{cache}.sqlite", name, digest, made)
+        except DamagedError as error:
+            made.damaged.append((what, f"{error}; its rows are made again where they are needed"))
+            return
+        (made.moved if new else made.present).append(what)
+
+    def _pulled_rows(self, target: Path, name: str, digest: str, made: Transfer) -> list[Any]:
+        with VectorCache(target) as cache:
+            keys = _keys(self._read(_keys_of(name)))
+            if not cache.missing(keys, unread=True).any():
+                return []
+            with tempfile.TemporaryDirectory(prefix="ragtrial-pull-") as scratch:
+                pack = Path(scratch) / "rows.sqlite"
+                self._get(name, pack, None, digest)
+                made.bytes += pack.stat().st_size
+                with VectorCache(pack, as_it_is=True) as found:
+                    cache.name(found.what)
+                    keys = found.keys()
+                    new = keys[cache.missing(keys, unread=True)]
+                    _copy(found, cache, new)
+        return list(new)
+
+    def _lines(self, name: str) -> list[Any]:
+        content = self._read(name)
+        if checksum(content) != PurePosixPath(name).stem:
+            raise DamagedError(f"{name} has other bytes than were sent")
+        return [json.loads(line) for line in content.decode().splitlines()]
+
+    # --- files
+
+    def _why_it_stays(self, entry: Entry) -> str | None:
+        if entry.kind in _STAY:
+            return _STAY[entry.kind]
+        if entry.path.is_dir() and files_of(entry.path):
+            return "an index on a server"
+        return None
+
+    def _listed(self) -> dict[str, int]:
+        """Each file below the URL, and its size."""
+        with self._failing("list"):
+            try:
+                self._files.invalidate_cache()
+                found = self._files.find(self._root, detail=True)
+            except FileNotFoundError:
+                return {}
+        begin = len(self._root.rstrip("/")) + 1
+        return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
+
+    def _put(self, path: Path, name: str) -> None:
+        with self._failing(f"write {name} to"):
+            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
+            self._files.put_file(str(path), self._path(name))
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._failing(f"write {name} to"):
+            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
+            self._files.pipe_file(self._path(name), content)
+
+    def _read(self, name: str) -> bytes:
+        with self._failing(f"read {name} of"):
+            try:
+                return bytes(self._files.cat_file(self._path(name)))
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
+
+    def _get(self, name: str, target: Path, size: int | None, digest: str) -> None:
+        """Fetch a file. Raises DamagedError if it is missing, or has other bytes than were sent."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._failing(f"read {name} of"):
+            try:
+                with self._files.open(self._path(name), "rb") as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
+        if (size is not None and target.stat().st_size != size) or file_checksum(target) != digest:
+            raise DamagedError(f"{name} has other bytes than were sent")
+
+    def _checksum(self, name: str) -> str:
+        return checksum(self._read(name))
+
+    def _path(self, name: str | PurePosixPath) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Whatever a client raises becomes a RunError that names the URL."""
+        try:
+            yield
+        except (RunError, DamagedError):
+            raise
+        except Exception as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise WorkspaceError(f"cannot {what} {self._url}: {said}") from error
+
+
+def _inside(path: str) -> PurePosixPath:
+    found = PurePosixPath(path)
+    if found.is_absolute() or ".." in found.parts or "\\" in path:
+        raise DamagedError(f"{path!r} is outside of the stage")
+    return found
+
+
+def _keys_of(pack: str) -> str:
+    return pack.removesuffix(".sqlite") + ".keys"
+
+
+def _keys(content: bytes) -> Keys:
+    if len(content) % DIGEST_BYTES:
+        raise DamagedError("a list of keys is cut")
+    return np.frombuffer(content, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+
+
+def _copy(source: VectorCache, target: VectorCache, keys: Keys) -> None:
+    for start in range(0, len(keys), _ROWS_AT_ONCE):
+        block = keys[start : start + _ROWS_AT_ONCE]
+        target.write(block, [np.frombuffer(row, dtype=np.uint8) for row in source.read_each(block)])
+    if (probe := source.probe()) is not None:
+        target.keep_probe(*probe)
