@@ -144,9 +144,9 @@ def replies(
 ) -> Iterator[tuple[ChatRequest, ChatReply]]:
     """Each different request with its reply: first those that are ``kept``, then the others as they arrive.
 
-    A new reply is kept before it is yielded; the endpoint is asked only for what is missing, and its key needed only
-    then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are in, and
-    ModelNotFoundError if the variable of the key is not set.
+    A new reply is kept before the next request is sent; the endpoint is asked only for what is missing, and its key
+    needed only then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are
+    in, and ModelNotFoundError if the variable of the key is not set.
     """
     missing: list[ChatRequest] = []
     for request in dict.fromkeys(requests):
@@ -159,7 +159,12 @@ def replies(
     if not missing:
         return
     with Client(options) as client:
-        for request, reply in as_they_come(lambda one: chat(client, options, one), missing, options.concurrency):
+
+        def ask(request: ChatRequest) -> ChatReply:
+            reply = chat(client, options, request)
             kept.add(options, request, reply)
+            return reply
+
+        for request, reply in as_they_come(ask, missing, options.concurrency):
             advance(1)
             yield request, reply

@@ -12,15 +12,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _READY = 2
-"""Calls that are handed out for each worker: it has the next one while the last result is being kept. So many more
-results than there are workers are lost at most if the program is killed."""
+"""Items that are handed out for each worker, so that it finds the next one when it is done."""
 
 
 def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
     """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
 
-    Items are taken as they are needed. After a failure no call begins; those that are on their way are waited for and
-    yielded, so that nothing that was paid for is lost, and then the first error is raised.
+    Items are taken as they are needed. A worker takes the next one when ``function`` has returned: results that
+    ``function`` itself keeps are kept before the next call, and a killed program loses at most one for each worker.
+    After a failure no call begins; those on their way are waited for and yielded, and then the first error is raised.
     """
     source = iter(items)
     failure: Exception | None = None

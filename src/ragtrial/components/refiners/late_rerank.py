@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ragtrial.components.embedders.cached import TextList
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
+from ragtrial.components.text_batches import TextList
 from ragtrial.components.token_vectors.cache import TokenEncoder
 from ragtrial.components.token_vectors.indexed import MatchingModel
 from ragtrial.components.token_vectors.maxsim import maxsim

@@ -14,6 +14,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.components.text_batches import longest_first
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.rankings import Counts, Floats
@@ -177,9 +178,7 @@ class PairScores:
                 made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1)
                 wanted = np.flatnonzero(is_missing)
                 advance(len(pairs) - len(wanted))
-            # Longest first: a batch wastes no padding, and the most memory is asked for first. Of equal length the
-            # earlier goes first, so that equal pairs make equal batches.
-            order = wanted[np.argsort(-lengths[wanted], kind="stable")]
+            order = longest_first(wanted, lengths)
             for start in range(0, len(order), self.batch_size):
                 batch = order[start : start + self.batch_size]
                 if self._score is None:

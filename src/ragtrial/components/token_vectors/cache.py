@@ -11,16 +11,23 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.cached import TextList, TextSource
+from ragtrial.cache.vectors import Keys, VectorCache
+from ragtrial.components.text_batches import (
+    TextList,
+    TextSource,
+    absent,
+    batches,
+    keys_of,
+    lengths_of,
+    longest_first,
+)
 from ragtrial.rankings import Codes, Counts, Floats
 
 Task = Literal["query", "document"]
 """Whether a text asks or answers: models read the two otherwise."""
 
 _NUMBER = np.dtype(np.int32).itemsize
-_TEXTS_READ = 128  # whose keys are made, or whose vectors are read, at once
-_BATCHES_READ = 16  # whose texts are read at once, so that a document is not opened for each chunk of it
+_TEXTS_READ = 128  # whose vectors are read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,24 +101,14 @@ class TokenEncoder:
         Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` puts equally long ones
         together (default: characters). ``advance`` is called for every text that is done.
         """
-        keys, characters = self._keys(source, task)
-        lengths = characters if lengths is None else lengths
+        keys = keys_of(source, _marked(task))
+        lengths = lengths_of(source, "", None) if lengths is None else lengths
         with self._lock, self._opened() as cache:
-            absent = np.flatnonzero(cache.missing(keys))
-            _, first = np.unique(keys[absent], axis=0, return_index=True)
-            missing = absent[np.sort(first)]
-            # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
-            order = missing[np.argsort(-lengths[missing], kind="stable")]
+            order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
-            for start in range(0, len(order), self._batch_size * _BATCHES_READ):
-                wanted = order[start : start + self._batch_size * _BATCHES_READ]
-                ascending = np.sort(wanted)
-                texts = dict(zip(ascending.tolist(), source.indexed_texts(ascending.tolist()), strict=True))
-                for place in range(0, len(wanted), self._batch_size):
-                    batch = wanted[place : place + self._batch_size]
-                    made = self._made([texts[position] for position in batch.tolist()], task)
-                    cache.write(keys[batch], [one.packed() for one in made])
-                    advance(len(batch))
+            for positions, texts in batches(source, order, lengths, self._batch_size):
+                cache.write(keys[positions], [one.packed() for one in self._made(texts, task)])
+                advance(len(positions))
         return keys
 
     def blocks(self, keys: Keys) -> Iterator[list[TokenVectors]]:
@@ -122,7 +119,7 @@ class TokenEncoder:
 
     def missing(self, source: TextSource, task: Task) -> Counts:
         """The positions of the texts that would be encoded, equal ones counted each time; nothing is changed."""
-        keys, _ = self._keys(source, task)
+        keys = keys_of(source, _marked(task))
         if self._path is None or not self._path.exists():
             return np.arange(len(keys))
         with self._opened() as cache:
@@ -138,17 +135,10 @@ class TokenEncoder:
             self._encode = self._load()
         return self._encode(texts, task)
 
-    @staticmethod
-    def _keys(source: TextSource, task: Task) -> tuple[Keys, Counts]:
-        """The key of every text, and its characters."""
-        keys, sizes, batch = [text_keys(())], [0] * 0, list[str]()
-        for text in source.indexed_texts():
-            batch.append(f"{task}\0{text}")
-            sizes.append(len(text))
-            if len(batch) == _TEXTS_READ:
-                keys.append(text_keys(batch))
-                batch = []
-        return np.concatenate([*keys, text_keys(batch)]), np.array(sizes, dtype=np.int64)
+
+def _marked(task: Task) -> str:
+    """What is put before a text to make its key: a question and a document of the same words are two texts."""
+    return f"{task}\0"
 
 
 def checked(made: Sequence[TokenVectors], texts: Sequence[str]) -> str | None:

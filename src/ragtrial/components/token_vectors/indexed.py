@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.embedders.cached import TextList
 from ragtrial.components.retrievers.base import (
     Candidates,
     ChunkRetriever,
@@ -23,6 +22,7 @@ from ragtrial.components.retrievers.base import (
     RetrieverContext,
     place_order,
 )
+from ragtrial.components.text_batches import TextList, lengths_of
 from ragtrial.components.token_vectors.cache import TokenEncoder, TokenVectors
 from ragtrial.components.token_vectors.matches import late_matches, sparse_matches
 from ragtrial.components.token_vectors.models import TokenModel, has_words
@@ -146,16 +146,4 @@ class _OpenTokenRetriever:
     def _lengths(self) -> Counts | None:
         """How many tokens each chunk has for the model."""
         tokenizer, prompt = self.retriever.tokenizer(), self.retriever.document_prompt
-        if tokenizer is None:
-            return None
-        counts = [np.empty(0, dtype=np.int64)]
-        batch: list[str] = []
-        for text in self.context.texts().indexed_texts():
-            batch.append(prompt + text)
-            if len(batch) == _TEXTS:
-                counts.append(tokenizer.counts(batch))
-                batch = []
-        return np.concatenate([*counts, tokenizer.counts(batch)])
-
-
-_TEXTS = 1_024  # whose tokens are counted at once
+        return None if tokenizer is None else lengths_of(self.context.texts(), prompt, tokenizer)
