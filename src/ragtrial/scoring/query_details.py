@@ -25,6 +25,7 @@ class QueryRanking:
 
     query_terms: tuple[tuple[str, float], ...] = ()
     """The terms that weigh most in the query, for a sparse model."""
+
     wordings: tuple[str, ...] = ()
     """What was asked beside the query itself, or instead of it."""
 
@@ -38,6 +39,31 @@ class QueryRanking:
             **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
+
+
+Weighted = tuple[str, float]
+"""A term, or two tokens that match, and how much of a score it makes."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a row of a report's rankings says beside the hits; empty where the setting has none of it."""
+
+    wordings: tuple[str, ...]
+    query_terms: tuple[Weighted, ...]
+    matches: tuple[tuple[Weighted, ...], ...]
+    """Of the first hits, in their order, as ``terms``."""
+
+    terms: tuple[tuple[Weighted, ...], ...]
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Explanation:
+        """What ``row`` says."""
+        matches, terms = (tuple(map(_pairs, row.get(name) or ())) for name in ("matches", "terms"))
+        return cls(tuple(map(str, row.get("wordings") or ())), _pairs(row.get("query_terms")), matches, terms)
+
+    def __bool__(self) -> bool:
+        return bool(self.wordings or self.query_terms or any(self.matches) or any(self.terms))
 
 
 @dataclass(frozen=True)
@@ -64,11 +90,12 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
         rankings = []
         for setting in settings:
             scores = next(one for one in setting.queries if one.id == name)
-            hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
+            said = Explanation.of(rows[setting.name])
+            hits = tuple(_hits(rows[setting.name], said, texts, query, report.unit))
             passages = None if scores.passages is None else tuple(scores.passages)
-            terms = _pairs(rows[setting.name].get("query_terms"))
-            wordings = tuple(map(str, rows[setting.name].get("wordings", ())))
-            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages, terms, wordings))
+            rankings.append(
+                QueryRanking(setting, query, scores.evaluations, hits, passages, said.query_terms, said.wordings)
+            )
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
@@ -87,20 +114,22 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
 
-def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> Iterator[FoundText]:
+def _hits(
+    row: dict[str, Any], said: Explanation, texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit
+) -> Iterator[FoundText]:
     grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
-    docs, why = row["docs"], [row.get(name) or [] for name in ("matches", "terms")]
+    docs, why = row["docs"], (said.matches, said.terms)
     columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores"))
     for rank, (doc, chunk, start, end, score) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
         grade = grades.get(doc) if unit == "document" else grade_of_chunk(query, doc, start, end)
-        matches, terms = (_pairs(column[rank - 1]) if rank <= len(column) else () for column in why)
+        matches, terms = (column[rank - 1] if rank <= len(column) else () for column in why)
         yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, matches, terms)
 
 
-def _pairs(rows: Sequence[Any] | None) -> tuple[tuple[str, float], ...]:
+def _pairs(rows: Sequence[Any] | None) -> tuple[Weighted, ...]:
     return tuple((str(term), float(worth)) for term, worth in rows or ())
 
 

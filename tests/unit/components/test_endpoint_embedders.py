@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 import endpoint_double
-from commands import LONGEST, commands_of
+from commands import commands_of
 from endpoint_double import EndpointDouble, Fault, vector_of
 from experiments import write_experiment
 from ragtrial.cache.vectors import VectorCache
@@ -115,17 +112,6 @@ def test_batches_keep_to_the_number_of_texts_and_of_tokens(tmp_path: Path, minil
         assert [len(asked.texts) for asked in double.asked] == [1] * len(TEXTS), "a text too large goes alone"
 
 
-KILLS = 4
-
-EMBED = """
-import json, sys
-from pathlib import Path
-from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.openai import OpenAIEmbedder
-folder, options, texts = Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
-CachedEmbedder(OpenAIEmbedder(**options), folder).embed_documents(texts)
-"""
-
 PASSING: list[Fault] = [
     endpoint_double.soon(429),
     endpoint_double.soon(500),
@@ -156,29 +142,6 @@ def test_an_answer_that_cannot_be_used_stops_and_what_arrived_is_kept(fault: Fau
         np.testing.assert_allclose(embed(made(double, tmp_path, batch_size=5, concurrency=2)), right(), atol=1e-6)
         again = {text for text, count in double.answered.items() if count > 1}
         assert spoilt <= again <= spoilt | {probe_in(tmp_path)}
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-@pytest.mark.slow
-def test_a_run_killed_again_and_again_pays_again_for_the_last_requests_alone(concurrency: int, tmp_path: Path) -> None:
-    """Killed after each tenth batch: with one request at a time at most one is paid for again, each time."""
-    with EndpointDouble(latency=0.01) as double:
-        options = {"model": "m", "base_url": double.url, "batch_size": 1, "concurrency": concurrency}
-        command = [sys.executable, "-c", EMBED, str(tmp_path), json.dumps(options), json.dumps(TEXTS)]
-        for _ in range(KILLS):
-            wanted = double.answered.total() + 10
-            with subprocess.Popen(command) as running:
-                deadline = time.monotonic() + LONGEST
-                while double.answered.total() < wanted and time.monotonic() < deadline:
-                    assert running.poll() is None
-                    time.sleep(0.001)
-                running.kill()
-        assert subprocess.run(command, check=False).returncode == 0
-    probe = probe_in(tmp_path)
-    assert double.answered[probe] <= 2 * KILLS, "once in each run, to see that the model is the same"
-    again = sum(double.answered[text] - 1 for text in TEXTS if text != probe)
-    # Of several at once as many may have arrived that are not written yet as are on their way.
-    assert again <= KILLS * (1 if concurrency == 1 else 2 * concurrency)
 
 
 def test_a_model_that_changed_behind_its_name_is_noticed_before_vectors_mix(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.deep_ranks import deep_ranks
+from ragtrial.views.page.explanations import explanations_block
 from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
 from ragtrial.views.page.origins import origins_of
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
@@ -54,6 +55,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         "summary": packed(summary_block(contest, analysis, drawn)),
         "hits": packed(hits),
         "reasons": packed(reasons_block(contest, deep)),
+        "explanations": packed(explanations_block(contest)),
     }
     blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
