@@ -5,19 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import Embedder, MeteredEncode
-from ragtrial.components.embedders.model_files import named_tokenizer
+from ragtrial.components.embedders.base import MeteredEncode
+from ragtrial.components.embedders.declared import DeclaredEmbedder
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.embeddings import EmbeddingReply
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EndpointError
-from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
 
 _SIDES = ("query\x1f", "document\x1f")
@@ -28,31 +26,17 @@ _LEAST_CHARACTERS = 2
 """Of a token, where nothing counts tokens: few, so that a batch is rather too small than too large."""
 
 
-class EndpointEmbedder(EndpointOptions, Embedder):
+class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     """An embedding model behind an endpoint."""
-
-    may_change: ClassVar[bool] = True
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""
-
-    query_prefix: str = ""
-    """Text to put before every query."""
-
-    document_prefix: str = ""
-    """Text to put before every document text."""
 
     batch_size: Annotated[int, Field(ge=1)] = 64
     """The maximum number of texts in one request."""
 
     batch_tokens: Annotated[int, Field(ge=1)] = 100_000
     """The maximum number of tokens in one request. Without a tokenizer, two characters count as one token."""
-
-    tokenizer_model: ModelName | None = None
-    """The tokenizer for measuring chunk sizes and batches: a hub name, a folder or a tokenizer.json."""
-
-    max_length: Annotated[int, Field(ge=1)] | None = None
-    """The number of tokens of a text that the model reads; longer texts are counted, with a warning."""
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
@@ -77,8 +61,9 @@ class EndpointEmbedder(EndpointOptions, Embedder):
         return None if self.price is None else tokens * self.price / 1e6
 
     def prefixes(self) -> tuple[str, str]:
-        query, document = _SIDES if self._differs else ("", "")
-        return query + self.query_prefix, document + self.document_prefix
+        sides = _SIDES if self._differs else ("", "")
+        query, document = super().prefixes()
+        return sides[0] + query, sides[1] + document
 
     @property
     def _differs(self) -> bool:
@@ -88,16 +73,6 @@ class EndpointEmbedder(EndpointOptions, Embedder):
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         asked = {"dimensions": self.dimensions, "normalize": self.normalize, "fields": list(self.side_fields())}
         return {"backend": self.kind, **self.answered_by(), **asked}
-
-    @property
-    def has_tokenizer(self) -> bool:
-        return self.tokenizer_model is not None
-
-    def tokenizer(self) -> Tokenizer | None:
-        return None if self.tokenizer_model is None else named_tokenizer(self.tokenizer_model)
-
-    def max_tokens(self) -> int | None:
-        return self.max_length
 
     def dimension(self) -> int | None:
         return self.dimensions

@@ -30,6 +30,15 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
     """Tokens that neighbouring windows share, in a document longer than the model reads."""
 
     @model_validator(mode="after")
+    def _runs_on_torch(self) -> Self:
+        if self.backend != "torch":
+            raise ValueError(
+                f"backend is {self.backend}, which kind: late-chunking does not support; set backend: torch (with "
+                "precision: float32 or bfloat16), or use kind: sentence-transformer."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _windows_advance(self) -> Self:
         if self.max_length is not None and self.overlap * 2 >= self.max_length:
             raise ValueError(f"overlap is {self.overlap}; it must be less than half of max_length, {self.max_length}.")

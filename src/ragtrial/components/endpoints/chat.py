@@ -11,9 +11,9 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.components.endpoints.answers import billed, member, named
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.concurrency import as_they_come
-from ragtrial.components.endpoints.embeddings import billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
 from ragtrial.errors import EndpointError
 

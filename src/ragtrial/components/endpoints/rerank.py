@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragtrial.components.endpoints.answers import billed, in_order, named
 from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import billed, in_order, named
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
 

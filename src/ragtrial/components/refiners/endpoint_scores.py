@@ -18,8 +18,12 @@ from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.endpoints.rerank import RerankReply, rerank
 from ragtrial.components.refiners.pair_scores import TextPairs
+from ragtrial.components.retrievers.base import Fact
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Counts, Floats
+
+TEXTS_PER_SEARCH = 100
+"""Of one search, as Cohere bills them."""
 
 _SAME_MODEL = 0.02
 """How far a score made now may be from the kept one, as a share of it or of 1: hosted models vary a little."""
@@ -91,6 +95,11 @@ class EndpointScores:
                     advance(len(batch))
         self.tokens += float(made[:, 1].sum())
         return made[:, 0]
+
+    def billed(self, question: Counts) -> dict[str, Fact]:
+        """The tokens of all pairs as billed (None: not known), and the searches, given the question of each pair."""
+        searches = -(-np.unique_counts(question).counts // TEXTS_PER_SEARCH)
+        return {"tokens": None if np.isnan(self.tokens) else round(self.tokens), "searches": int(searches.sum())}
 
     def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
         """The positions of ``wanted`` pairs, those of one question together, as many as one request takes."""

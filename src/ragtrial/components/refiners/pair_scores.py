@@ -14,6 +14,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.components.retrievers.base import Fact
 from ragtrial.components.text_batches import longest_first
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ModelNotFoundError, RunError
@@ -188,6 +189,10 @@ class PairScores:
                     kept.write(keys[batch], made[batch, np.newaxis])
                 advance(len(batch))
         return made
+
+    def billed(self, question: Counts) -> dict[str, Fact]:
+        """Nothing is."""
+        return {}
 
 
 def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> Counts:
