@@ -213,7 +213,7 @@ def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str,
 
 
 def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
-    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not tell."""
+    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not say."""
     if matches is None:
         return {}
     found = matches[index]

@@ -92,7 +92,7 @@ class SettingResult:
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
     matches: Sequence[QueryMatches] | None = None
-    """Why the first hits of each query have their scores; None where the retriever does not tell."""
+    """Why the first hits of each query have their scores; None where the retriever does not say."""
     wordings: Sequence[Sequence[str]] = ()
 
 
@@ -224,7 +224,7 @@ class Results:
     def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
         """Why the first hits of each question have their scores."""
         setting, resources = run.stages.setting, self.graph.corpus.resources
-        if not setting.retriever.tells_matches:
+        if not setting.retriever.has_matches:
             return None
         questions, codes = run.ranking.questions, ranked.units[:, :HITS_SHOWN]
         units = ranked.candidates.units

@@ -193,7 +193,7 @@ def test_a_key_is_in_no_file_that_a_run_leaves(tmp_path: Path) -> None:
             failed = start(experiment.folder, *command, environment={"MY_OWN": "sk-very-secret-0815"}).ended()
             done = start(experiment.folder, *command, environment={"MY_OWN": "sk-very-secret-0815"}).ended()
         assert (failed.code, done.code) == (3, 0)
-        assert "Incorrect API key provided: ${MY_OWN}. Is the key in MY_OWN right?" in failed.err
+        assert "Incorrect API key provided: ${MY_OWN}. Check the key in MY_OWN." in failed.err
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert [path for path in files if b"sk-very-secret" in path.read_bytes()] == []

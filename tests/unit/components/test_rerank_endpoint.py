@@ -107,7 +107,7 @@ def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: 
 
 
 @pytest.mark.parametrize("option", ["model=a/b", "device=cpu", "precision=bfloat16", "max_length=9"])
-def test_a_reranker_is_ones_own_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
+def test_a_reranker_is_local_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
     name = option.partition("=")[0]
-    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is of a model of your own"):
+    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is for a local model"):
         bench_of(tmp_path, double).refiner(f"retrievers.refined.{option}")

@@ -1,4 +1,4 @@
-"""An embedder whose every vector is kept under the hash of its text: nothing is embedded twice."""
+"""An embedder that keeps every vector under the hash of its text: nothing is embedded twice."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
 _SAME_MODEL = 0.01
-"""How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
+"""How far (1 - cosine) a new vector may be from the cached one: hosted models vary in the fourth digit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
     """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
 
-    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them, ``billed`` the
-    tokens that an endpoint counted (None: it does not say).
+    ``amount`` is the length of the texts that the model embedded for it, ``seconds`` the time that took, ``billed`` the
+    tokens that an endpoint billed (None: it does not say).
     """
 
     path: Path
@@ -100,9 +100,9 @@ class _Model:
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
 
-    The vectors that it gives are cut to ``embedder.dimensions``; those that it keeps, and all of ``embed``, are whole.
+    Vectors are returned cut to ``embedder.dimensions``; those in the cache, and all of ``embed``, are whole.
 
-    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
+    ``fingerprint`` is the hash of ``parts``: everything but the text and its prefix that changes a vector. ``digest``
     hashes the model's files. Raises ModelNotFoundError.
     """
 
@@ -124,7 +124,7 @@ class CachedEmbedder:
         return other
 
     def check(self) -> None:
-        """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
+        """Raise InputError if the model will not load, or is known to have fewer dimensions than is asked for."""
         self.embedder.check()
         wanted = self.embedder.cut_to
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
@@ -152,7 +152,7 @@ class CachedEmbedder:
         return self._model.is_loaded
 
     def release(self) -> None:
-        """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
+        """Free the model's memory; the model is loaded again when it is needed."""
         self._model.release()
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
@@ -175,7 +175,7 @@ class CachedEmbedder:
         return self._cut(np.concatenate(list(embedded.blocks())))
 
     def _held(self, keys: Keys) -> Floats | None:
-        """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
+        """The vectors of ``keys`` if the cache has all of them; no text is then read."""
         if not self.path.exists():
             return None
         with VectorCache(self.path) as cache:
@@ -247,7 +247,7 @@ class CachedEmbedder:
         return first, keys[first]
 
     def dimension(self) -> int | None:
-        """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        """The dimension of the vectors, None where neither the cache nor the model's files say."""
         return self.embedder.cut_to or self._whole_dimension()
 
     def _whole_dimension(self) -> int | None:
@@ -261,7 +261,7 @@ class CachedEmbedder:
         return lengths_of(source, prefix, self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
-        """How many texts of these ``lengths`` are longer than the model reads; None if that is not known."""
+        """How many texts of these ``lengths`` are longer than the model reads; None if unknown."""
         limit = self.embedder.max_tokens()
         return int(np.count_nonzero(lengths > limit)) if self.counts_too_long and limit is not None else None
 
@@ -273,8 +273,8 @@ class CachedEmbedder:
     def _refuse_another_model(self, cache: VectorCache) -> None:
         """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
 
-        One text of the cache is embedded again for that, once, before any new text is; and only where the fingerprint
-        cannot tell, as of a function that asks a service.
+        One cached text is embedded again for that, once, before any new text, and only where the fingerprint does not
+        show a change: for endpoints and custom functions.
         """
         probe = cache.probe()
         if self._model.is_known or probe is None or not self.embedder.may_change:

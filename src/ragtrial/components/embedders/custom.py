@@ -1,4 +1,4 @@
-"""A function of the user's: any API, any library."""
+"""A function in Python, for any API and any library."""
 
 from __future__ import annotations
 

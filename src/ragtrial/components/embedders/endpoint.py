@@ -1,4 +1,4 @@
-"""What embedders behind endpoints share: how they are asked, and how their vectors are kept apart."""
+"""The base of embedders behind endpoints: requests, and how vectors of queries and documents are kept apart."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
 
 _SIDES = ("query\x1f", "document\x1f")
-"""Before a text where requests for queries and documents differ: taken off again before the text is sent. So one text
-has two vectors in the cache, as it has with two prefixes."""
+"""Put before a text where requests for queries and documents differ, and removed before it is sent. One text then has
+two vectors in the cache, as with two prefixes."""
 
 _LEAST_CHARACTERS = 2
-"""Of a token, where nothing counts tokens: few, so that a batch is rather too small than too large."""
+"""Characters per token, where there is no tokenizer: few, so that batches are too small rather than too large."""
 
 
 class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
@@ -43,7 +43,7 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
 
     @abstractmethod
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What requests say of queries, and of texts of documents, besides the texts."""
+        """The extra fields of requests for queries, and of those for documents."""
 
     @abstractmethod
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
@@ -102,7 +102,7 @@ class _Encode(MeteredEncode):
         return reply.vectors
 
     def _sorted(self, texts: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
-        """What a request says of texts that are all queries, or all of documents; and the texts as they are sent."""
+        """The extra fields of a request for texts that are all queries or all documents, and the texts to send."""
         sides = self._embedder.side_fields()
         if sides[0] == sides[1]:
             return sides[0], texts

@@ -1,4 +1,4 @@
-"""Late chunking: documents are read whole, or in long windows, and chunks get the mean of their tokens' vectors."""
+"""Late chunking: the model reads whole documents, and a chunk's vector is the mean of its tokens' vectors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 
 @EMBEDDERS.register("late-chunking")
 class LateChunkingEmbedder(SentenceTransformerEmbedder):
-    """A model of the sentence-transformers library that reads whole documents; a chunk's vector is pooled from that.
+    """A sentence-transformers model that reads whole documents, so that every chunk is embedded in its context.
 
-    So every chunk is seen in its surroundings. The model must take the mean of its tokens' vectors. A document that is
-    longer than the model reads is read in windows that overlap. All chunkings of the same documents share one pass.
-    Questions are embedded as usual. Source: Günther et al. 2024, Late Chunking.
+    The model must use mean pooling. A document that is longer than the model reads is read in overlapping windows. All
+    chunkings of the same documents share one pass. Queries are embedded as usual. Source: Günther et al. 2024, Late
+    Chunking.
     """
 
     reads_documents: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
     """A model that reads whole documents; a chunk's vector is the mean of its tokens' vectors."""
 
     overlap: Annotated[int, Field(ge=0)] = 64
-    """Tokens that neighbouring windows share, in a document longer than the model reads."""
+    """How many tokens neighbouring windows share when a document is longer than the model reads."""
 
     @model_validator(mode="after")
     def _runs_on_torch(self) -> Self:
@@ -53,6 +53,6 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
         return self._folder
 
     def token_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        """What changes the vectors of tokens, but the text: the same for all overlaps and chunkings."""
+        """Everything but the text that changes token vectors: the same for all overlaps and chunkings."""
         parts = super().fingerprint_parts(digest)
         return {name: value for name, value in parts.items() if name != "normalize"}

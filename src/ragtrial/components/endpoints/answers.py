@@ -1,4 +1,4 @@
-"""What answers of all endpoints have in common: members of a JSON object, rows in order, and tokens as billed."""
+"""How answers of all endpoints are read: members of a JSON object, rows in order, and tokens as billed."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ragtrial.errors import EndpointError
 
 
 def named(client: Client) -> str:
-    """The model and where it is, as messages name it."""
+    """The model and its address, for messages."""
     return f"the model {client.options.model!r} at {client.options.base_url}"
 
 
 def member(answer: Any, name: str, kind: type, who: str) -> Any:
-    """What an answer has under ``name``. Raises EndpointError where it is not of that kind."""
+    """The value that an answer has under ``name``. Raises EndpointError where it is not of that kind."""
     found = answer.get(name) if isinstance(answer, Mapping) else None
     if not isinstance(found, kind):
         has = sorted(map(str, answer)) if isinstance(answer, Mapping) else type(answer).__name__
-        raise EndpointError(f"{who} answered without {name!r}: it answered with {str(has)[:100]}.")
+        raise EndpointError(f"{who} answered without {name!r}; the answer has {str(has)[:100]}.")
     return found
 
 
 def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any]]:
-    """The rows of an answer to ``count`` texts, in the order of these, whatever the order they came in.
+    """The rows of an answer to ``count`` texts, in the order of the texts, whatever order they arrived in.
 
     Raises EndpointError unless there is exactly one for each.
     """
     if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
-        raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; it must be one for each.")
+        raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
     indexes = [row.get("index", position) for position, row in enumerate(rows)]
     if sorted(index for index in indexes if type(index) is int) != list(range(count)):
         raise EndpointError(
-            f"{who} answered with the indexes {str(indexes)[:60]}; each of 0 to {count - 1} must be once."
+            f"{who} answered with the indexes {str(indexes)[:60]}; expected each of 0 to {count - 1} once."
         )
     placed = dict(zip(indexes, rows, strict=True))
     return [placed[position] for position in range(count)]

@@ -42,7 +42,7 @@ def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -
 
 
 class _Pool(Generic[T, R]):
-    """Threads that do not keep a program from ending; a queue's item is a list of one, and an empty list the end."""
+    """Daemon threads. A task is a list of one item; an empty list ends a thread."""
 
     def __init__(self, function: Callable[[T], R], workers: int) -> None:
         self.handed_out = 0
@@ -62,7 +62,7 @@ class _Pool(Generic[T, R]):
                 self._started += 1
 
     def result(self) -> tuple[T, list[R], Exception | None]:
-        """The next to arrive: an item with its one result; or with the error; or with neither if it never began."""
+        """The next to arrive: an item with its one result, with an error, or with neither if it never began."""
         found = self._results.get()
         self.handed_out -= 1
         return found
@@ -80,6 +80,6 @@ class _Pool(Generic[T, R]):
                 continue
             try:
                 self._results.put((item, [self._function(item)], None))
-            except Exception as error:  # noqa: BLE001 - raised where the results are read
-                self._is_over = True  # before anybody can take the next one
+            except Exception as error:  # noqa: BLE001 - raised where results are read
+                self._is_over = True  # before another thread takes the next one
                 self._results.put((item, [], error))

@@ -1,4 +1,4 @@
-"""Texts to vectors by an endpoint: OpenAI's form, which most servers speak, and what answers in it look like."""
+"""Embeddings from endpoints in OpenAI's form, which most servers speak."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> Em
 
 
 def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
-    """Vectors as float32 (count, dimension). Raises EndpointError for other lengths, and for what is no number."""
+    """Vectors as float32 (count, dimension). Raises EndpointError for another shape, and other values than numbers."""
     try:
         made = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise EndpointError(f"{who} answered with vectors of different lengths, or of what is no number.") from error
+        raise EndpointError(
+            f"{who} answered with vectors of different lengths, or with values that are not numbers."
+        ) from error
     if made.ndim != 2 or made.shape[0] != count or not made.shape[1]:
         raise EndpointError(f"{who} answered with vectors of the shape {made.shape} for {count:,} texts.")
     if not np.isfinite(made).all():

@@ -1,4 +1,4 @@
-"""Rerankers behind endpoints: the scores of pairs, each paid for once and kept with what was billed for it."""
+"""Rerankers behind endpoints: each score is paid for once, and kept with the tokens that were billed for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS_PER_SEARCH = 100
 """Of one search, as Cohere bills them."""
 
 _SAME_MODEL = 0.02
-"""How far a score made now may be from the kept one, as a share of it or of 1: hosted models vary a little."""
+"""How far a new score may be from the cached one, as a share of it or of 1: hosted models vary a little."""
 
 
 class RerankEndpoint(EndpointOptions):
@@ -45,7 +45,7 @@ class RerankEndpoint(EndpointOptions):
     """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
-        """What so many tokens and searches cost; None without a price for what is known."""
+        """The cost of a number of tokens and searches; None without a price for what is known."""
         parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
         known = [
             count * price / per for count, price, per in parts if isinstance(count, int | float) and price is not None
@@ -55,9 +55,10 @@ class RerankEndpoint(EndpointOptions):
 
 @dataclass(eq=False)
 class EndpointScores:
-    """What the endpoint scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
+    """The endpoint's scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
 
-    ``tokens`` are billed for all pairs that were asked for, kept ones, too: NaN where the endpoint does not say.
+    ``tokens`` are those billed for all pairs that were asked for, cached ones included; NaN where the endpoint does not
+    say.
     """
 
     endpoint: RerankEndpoint
@@ -126,7 +127,7 @@ class EndpointScores:
 
 
 def _shares(reply: RerankReply, lengths: Counts) -> Floats:
-    """The tokens that were billed, spread over the texts by their lengths; NaN where nothing is said of them."""
+    """The billed tokens, spread over the texts by length; NaN where the endpoint does not say."""
     if reply.tokens is None:
         return np.full(len(lengths), np.nan, dtype=np.float32)
     return np.asarray(reply.tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)

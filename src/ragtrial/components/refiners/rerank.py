@@ -47,7 +47,7 @@ class Rerank(SingleInputRefiner):
     """The first hits, in the order of a cross-encoder's scores."""
 
     model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
-    """A cross-encoder with one score for a pair: its name on the hub, or the path of a local folder."""
+    """A cross-encoder with one score per pair: a name on the hub, or the path of a local folder."""
 
     revision: str | None = None
     """A branch, tag or commit of the hub's repository."""
@@ -56,13 +56,13 @@ class Rerank(SingleInputRefiner):
     """cpu, cuda, mps, ... (default: the best available)."""
 
     precision: Precision = "float32"
-    """The number format of the model; bfloat16 is faster on recent machines, with slightly other results."""
+    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many pairs the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a question and a text together are read at most (default: what the model declares)."""
+    """The maximum number of tokens to read from a question and a text together (default: what the model declares)."""
 
     title: bool = True
     """Whether the model reads a document's title before the text."""
@@ -79,10 +79,10 @@ class Rerank(SingleInputRefiner):
         local = [name for name, value in chosen.items() if value not in (defaults[name], self.endpoint.model)]
         if local:
             raise ValueError(
-                f"has an endpoint, and {listed(local)}, which {'is' if len(local) == 1 else 'are'} of a model of your "
-                "own; take one of the two out."
+                f"has an endpoint, and {listed(local)}, which {'is' if len(local) == 1 else 'are'} for a local model; "
+                "remove one of the two."
             )
-        self.__dict__["model"] = self.endpoint.model  # for all that shows which model it is
+        self.__dict__["model"] = self.endpoint.model  # for everything that shows the model's name
         return self
 
     @property
@@ -119,7 +119,7 @@ class Rerank(SingleInputRefiner):
             yield ReportWarning(
                 WarningCode.TRUNCATED_PAIRS,
                 f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
-                f"{facts['max_length']:,} tokens that the reranker reads; the rest of them was not judged. Use smaller "
+                f"{facts['max_length']:,} tokens that the reranker reads; the rest of each was not scored. Use smaller "
                 "chunks, or a model that reads more.",
             )
         if blank:
@@ -168,8 +168,8 @@ class _OpenRerank:
                 f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
-        told = [question.text for question in questions]
-        scores, truncated = self._scores(told, texts, rows[has_text], of_unit[has_text])
+        asked = [question.text for question in questions]
+        scores, truncated = self._scores(asked, texts, rows[has_text], of_unit[has_text])
         least = np.full(len(questions), np.inf, dtype=np.float32)
         np.minimum.at(least, rows[has_text], scores)
         spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
@@ -198,9 +198,9 @@ class _OpenRerank:
         distinct, of_pair = np.unique(numbers, return_inverse=True)
         pairs = TextPairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
         lengths = pairs.lengths(self._tokenizer)
-        progress = Silent() if self.context.is_fresh else self.context.progress
-        with stage(progress, "reranking", len(pairs), "pairs") as told:
-            scores = self._scorer.scores(pairs, lengths, told.advance)
+        shown = Silent() if self.context.is_fresh else self.context.progress
+        with stage(shown, "reranking", len(pairs), "pairs") as progress:
+            scores = self._scorer.scores(pairs, lengths, progress.advance)
         if self._tokenizer is None or self._reranker.length is None:
             return scores[of_pair], None
         return scores[of_pair], int((lengths > self._reranker.length)[of_pair].sum())

@@ -65,7 +65,7 @@ class Reranker(ABC):
         """Raise InputError for ``setting`` if it can be seen now that the model cannot rerank."""
 
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
+        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
         return None
 
     @abstractmethod
