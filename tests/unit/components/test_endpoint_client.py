@@ -83,6 +83,7 @@ def test_vectors_in_base64_are_the_same() -> None:
     ("fault", "said"),
     [
         (endpoint_double.one_less, "answered with 2 results for 3 texts; expected one for each."),
+        (endpoint_double.one_more, "answered with 4 results for 3 texts; expected one for each."),
         (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
         (endpoint_double.not_a_number, "answered with NaN or infinity in the vectors of 1 of 3 texts."),
         (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
@@ -192,6 +193,14 @@ def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         Client(EndpointOptions(model="m"))
 
 
+@pytest.mark.parametrize("key", ["sk-\u00e9", "sk-a\nb"])
+def test_a_key_that_no_header_can_hold_is_an_error_without_the_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelNotFoundError, match="OPENAI_API_KEY contains characters that no key has") as error:
+        Client(EndpointOptions(model="m"))
+    assert "sk-" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "url", ["api.openai.com/v1", "ftp://host/v1", "https://", "http://u:p@host/v1", "http://h/?key=1"]
 )
@@ -240,6 +249,18 @@ def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
     first = next(found)
     assert len(taken) <= 5
     assert dict([first, *found]) == {number: number * number for number in range(50)}
+
+
+def test_after_a_failure_a_call_that_was_handed_out_does_not_begin() -> None:
+    begun: list[int] = []
+
+    def call(number: int) -> None:
+        begun.append(number)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(as_they_come(call, range(1000), 1))
+    assert begun == [0]
 
 
 def test_after_a_failure_what_is_on_its_way_still_arrives_and_nothing_begins() -> None:

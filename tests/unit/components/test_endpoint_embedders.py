@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.text_batches import TextList
-from ragtrial.errors import EmbedderError, EndpointError
+from ragtrial.errors import EmbedderError, EndpointError, WorkspaceError
 from ragtrial.rankings import Floats
 
 TEXTS = [f"text {number} {'word ' * (number % 7)}".strip() for number in range(50)]
@@ -110,6 +112,10 @@ def test_batches_keep_to_the_number_of_texts_and_of_tokens(tmp_path: Path, minil
         double.asked.clear()
         embed(made(double, tmp_path, batch_tokens=1, version="3"))
         assert [len(asked.texts) for asked in double.asked] == [1] * len(TEXTS), "a text too large goes alone"
+        double.asked.clear()
+        embed(made(double, tmp_path, batch_tokens=30, version="4"))
+        sizes = [sum(map(len, asked.texts)) for asked in double.asked]
+        assert 60 - max(map(len, TEXTS)) < max(sizes) <= 60, "two characters count as a token"
 
 
 PASSING: list[Fault] = [
@@ -157,6 +163,19 @@ def test_a_model_that_changed_behind_its_name_is_noticed_before_vectors_mix(tmp_
         ):
             embed(made(double, tmp_path))
         embed(made(double, tmp_path, version="2"))
+
+
+def test_the_known_text_is_the_shortest_of_a_batch_and_kept_before_its_vectors(tmp_path: Path) -> None:
+    """So a run that dies between the two leaves no vectors that those of a changed model could join unnoticed."""
+    with EndpointDouble() as double:
+        embedder = made(double, tmp_path)
+        with VectorCache(embedder.path):
+            pass
+        with closing(sqlite3.connect(embedder.path)) as connection:
+            connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        with pytest.raises(WorkspaceError, match="no room"):
+            embed(embedder, ["one two three", "one", "one two"])
+    assert probe_in(tmp_path) == "one"
 
 
 def test_vectors_are_used_wherever_the_endpoint_is_if_a_version_says_so(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
+from ragtrial.components.retrievers.base import Texts
 from ragtrial.errors import ConfigError, EndpointError
+from ragtrial.records import Question
 from refining import Bench, candidates, rows_of, write_bench
 
 QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended?"]
@@ -68,6 +70,16 @@ def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
     assert bench.refiner().cost(again.facts) == pytest.approx(tokens * 2.0 / 1e6 + 2 * 5.0 / 1e3)
     refined(bench, [[0, 1, 3], [1, 0]], is_fresh=True)
     assert len(double.asked) == asked + 2, "a measurement of latency asks again"
+
+
+def test_no_more_than_the_texts_that_there_are_is_expected_to_be_paid_for(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    refiner = bench_of(tmp_path, double).refiner()
+    questions = [Question("x" * 40), Question("x" * 80)]
+    few, many, unknown = (refiner.expected_cost(questions, Texts(count, 100.0)) for count in (5, 1_000, 0))
+    assert few == pytest.approx(5 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
+    assert many == unknown == pytest.approx(100 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
 
 
 def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_path: Path) -> None:
