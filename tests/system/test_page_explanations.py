@@ -73,8 +73,10 @@ def test_rankings_that_are_gone_explain_nothing_and_damaged_ones_are_an_error(tm
     contest = contest_of([str(report.folder)]).with_hits()
     assert explanations_block(contest) == [None, None]
     path = report.ranking_file("other")
-    path.write_bytes(gzip.compress(b'{"query": "q", "docs": ["b"], "matches": [[["bread", "much"]]]}\n'))
-    with pytest.raises(ReportError, match=f"^{re.escape(str(path))}: is damaged; run the experiment again"):
-        explanations_block(contest)
+    for weight in (b'"much"', b"NaN", b"1e999"):
+        row = b'{"query": "q", "docs": ["b"], "matches": [[["bread", %s]]]}\n' % weight
+        path.write_bytes(gzip.compress(row))
+        with pytest.raises(ReportError, match=f"^{re.escape(str(path))}: is damaged; run the experiment again"):
+            explanations_block(contest)
     path.unlink()
     assert explanations_block(contest) == [None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,17 +26,21 @@ def _of_setting(contender: ComparedSetting, queries: Sequence[QueryPart]) -> lis
     if not path.is_file():
         return None
     try:
-        found = {str(row.get("query")): Explanation.of(row) for row in read_lines(path)}
+        found = {str(row.get("query")): _packed(Explanation.of(row)) for row in read_lines(path)}
     except (TypeError, ValueError) as error:
         raise ReportError(Fault(str(path), message="is damaged; run the experiment again.")) from error
-    made = [_packed(found[query.id]) if found.get(query.id) else None for query in queries]
+    made = [found.get(query.id) for query in queries]
     return made if any(made) else None
 
 
-def _packed(one: Explanation) -> dict[str, Any]:
+def _packed(one: Explanation) -> dict[str, Any] | None:
+    if not one:
+        return None
     hits = [[_rounded(hit) for hit in column[:HITS_SHOWN]] for column in (one.matches, one.terms)]
     return {"wordings": one.wordings, "terms": _rounded(one.query_terms), "matches": hits[0], "hit_terms": hits[1]}
 
 
 def _rounded(terms: Sequence[Weighted]) -> list[list[Any]]:
+    if not all(math.isfinite(worth) for _, worth in terms):
+        raise ValueError("a weight is not a number")
     return [[term, round(worth, 2)] for term, worth in terms]
