@@ -267,6 +267,8 @@ def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
     assert name(bench) == name(bench, "batch_size=7", "top_k=1", "device=meta")
     others = ["max_length=20", "precision=bfloat16", "title=false", "candidates=7"]
     assert len({name(bench), *(name(bench, one) for one in others)}) == 5
+    scored = [bench.refiner(f"retrievers.refined.{one}").inputs(file_digest) for one in others]
+    assert len({fingerprint([one]) for one in scored}) == 3, "scores are kept by model, max_length and precision"
     before = name(own_bench)
     break_model(own_bench)
     assert name(own_bench) != before
