@@ -72,6 +72,17 @@ def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
     assert len(double.asked) == asked + 2, "a measurement of latency asks again"
 
 
+def test_an_endpoint_that_does_not_say_its_tokens_has_the_cost_of_its_searches_alone(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    double.default = lambda _, answer: {"results": answer["results"]}
+    bench = bench_of(tmp_path, double)
+    for _ in ("asked", "cached"):
+        found = refined(bench, [[0, 1, 3], [1, 0]])
+        assert (found.facts["tokens"], found.facts["searches"]) == (None, 2)
+        assert bench.refiner().cost(found.facts) == pytest.approx(2 * 5.0 / 1e3)
+
+
 def test_no_more_than_the_texts_that_there_are_is_expected_to_be_paid_for(
     double: EndpointDouble, tmp_path: Path
 ) -> None:
