@@ -120,6 +120,17 @@ def test_a_model_that_changed_behind_its_name_is_noticed(double: EndpointDouble,
     refined(bench_of(tmp_path, double, version="2"), [[0, 1, 2], [1]])
 
 
+def test_the_known_pair_is_asked_again_once_and_not_for_each_ranking(double: EndpointDouble, tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, double)
+    refined(bench, [[0], []])
+    units = bench.units([(name, 0, len(text)) for name, text in DOCUMENTS.items()])
+    opened = bench.refiner().open(bench.materials())
+    asked = len(double.asked)
+    for row in ([0, 1], [0, 1, 2]):
+        opened.refine([Question(text) for text in QUESTIONS], [candidates(units, [row, []])])
+    assert [one.texts for one in double.asked[asked:]] == [[DOCUMENTS[name]] for name in ("a.txt", "b.txt", "c.txt")]
+
+
 def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: EndpointDouble, tmp_path: Path) -> None:
     bench = bench_of(tmp_path, double)
     plain = bench.refiner()
