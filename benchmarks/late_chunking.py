@@ -3,7 +3,7 @@
     python benchmarks/late_chunking.py DATA [--documents finance ...] [--sizes 50 100 200] [--folder F]
 
 DATA has corpus.jsonl and spans.json of chunking_evaluation (Smith & Troynikov 2024). One experiment with MiniLM: each
-size of chunks, embedded chunk by chunk, and late with windows of 256 tokens, which it was trained on, and of 512, which it
+size of chunks, chunk-wise and late, with windows of 256 tokens, which it was trained on, and of 512, which it
 has places for. Prints the scores, what they cost, and the effect of late chunking over all sizes.
 """
 
