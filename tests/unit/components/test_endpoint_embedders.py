@@ -116,6 +116,9 @@ def test_batches_keep_to_the_number_of_texts_and_of_tokens(tmp_path: Path, minil
         embed(made(double, tmp_path, batch_tokens=30, version="4"))
         sizes = [sum(map(len, asked.texts)) for asked in double.asked]
         assert 60 - max(map(len, TEXTS)) < max(sizes) <= 60, "two characters count as a token"
+        double.asked.clear()
+        embed(made(double, tmp_path, batch_tokens=2, version="5"), ["aa", "ab", "ac"])
+        assert sorted(len(asked.texts) for asked in double.asked) == [1, 2], "a batch is filled to its limit"
 
 
 PASSING: list[Fault] = [
