@@ -1,9 +1,9 @@
-"""Late chunking against chunks embedded one by one, on the five long documents of chunking_evaluation.
+"""Late chunking against chunk-wise embedding, on the five long documents of chunking_evaluation.
 
     python benchmarks/late_chunking.py DATA [--documents finance ...] [--sizes 50 100 200] [--folder F]
 
 DATA has corpus.jsonl and spans.json of chunking_evaluation (Smith & Troynikov 2024). One experiment with MiniLM: each
-size of chunks, embedded one by one, and late with windows of 256 tokens, which it was trained on, and of 512, which it
+size of chunks, chunk-wise and late, with windows of 256 tokens, which it was trained on, and of 512, which it
 has places for. Prints the scores, what they cost, and the effect of late chunking over all sizes.
 """
 

@@ -104,7 +104,7 @@ def search_settings(
         with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
             ranked = opened.ranked(written.questions, depth)
         hits = found_texts(ranked, corpus.library)
-        if setting.retriever.tells_matches:
+        if setting.retriever.has_matches:
             context, units = corpus.context(setting), ranked.candidates.units
             (why,) = setting.retriever.matches(context, written.questions, units, ranked.units)
             hits = [replace(hit, matches=one.matches, terms=one.terms) for hit, one in zip(hits, why.hits, strict=True)]

@@ -222,6 +222,10 @@ def one_less(_: _Handler, answer: Any) -> Any:
     return {**answer, "data": answer["data"][:-1]}
 
 
+def one_more(_: _Handler, answer: Any) -> Any:
+    return {**answer, "data": [*answer["data"], answer["data"][0]]}
+
+
 def twice(_: _Handler, answer: Any) -> Any:
     """Gives one index to two vectors."""
     return {**answer, "data": [{**row, "index": 0} for row in answer["data"]]}

@@ -58,7 +58,7 @@ class SharedCache:
 
     def __init__(self, url: str) -> None:
         try:
-            from fsspec.core import url_to_fs  # type: ignore[import-untyped,unused-ignore]
+            from fsspec.core import url_to_fs
         except ImportError as error:
             raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
         try:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any, Self
 from zlib import crc32
 
@@ -39,7 +40,7 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class VectorCache:
-    """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager.
+    """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager. Safe for threads.
 
     ``what`` says in words what makes the vectors; it is kept in the file when that is made. A file that is no whole
     database is made anew, unless ``as_it_is``.
@@ -49,6 +50,7 @@ class VectorCache:
         from filelock import FileLock
 
         self.path = path
+        self._lock = RLock()  # a connection has one transaction, whatever the number of threads
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
@@ -62,7 +64,7 @@ class VectorCache:
                     self._open(what, is_new=True)
 
     def _open(self, what: str, *, is_new: bool = False) -> None:
-        self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
         try:
             if is_new:
                 self._connection.execute("PRAGMA page_size = 16384")  # of 384 floats a third of the default's space
@@ -87,7 +89,8 @@ class VectorCache:
         self.close()
 
     def close(self) -> None:
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
 
     @property
     def what(self) -> str:
@@ -105,9 +108,10 @@ class VectorCache:
 
     def keep_probe(self, text: str, vector: Floats) -> None:
         """Keep ``text`` and its vector as the probe, unless there is one."""
-        if self.probe() is None:
-            row = text.encode(), vector.tobytes()
-            self._change("INSERT INTO probes VALUES (?, ?, ?)", [(*row, _crc(*row))])
+        with self._lock:
+            if self.probe() is None:
+                row = text.encode(), vector.tobytes()
+                self._change("INSERT INTO probes VALUES (?, ?, ?)", [(*row, _crc(*row))])
 
     def __len__(self) -> int:
         with self._errors():
@@ -205,7 +209,8 @@ class VectorCache:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                yield
         except (sqlite3.Error, OSError) as error:
             raise WorkspaceError(
                 f"the embedding cache {self.path} cannot be used: {error}. "

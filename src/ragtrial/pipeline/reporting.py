@@ -226,7 +226,7 @@ def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | No
 
 
 def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
-    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not tell."""
+    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not say."""
     if matches is None:
         return {}
     found = matches[index]

@@ -17,10 +17,11 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.retrievers.base import QueryMatches
+from ragtrial.components.text_batches import TextList
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
@@ -93,7 +94,7 @@ class SettingResult:
     costs: CostsPart
     parts: tuple[ComponentRanking, ...]
     matches: Sequence[QueryMatches] | None = None
-    """Why the first hits of each query have their scores; None where the retriever does not tell."""
+    """Why the first hits of each query have their scores; None where the retriever does not say."""
     wordings: Sequence[Sequence[str]] = ()
 
 
@@ -225,7 +226,7 @@ class Results:
     def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
         """Why the first hits of each question have their scores."""
         setting, resources = run.stages.setting, self.graph.corpus.resources
-        if not setting.retriever.tells_matches:
+        if not setting.retriever.has_matches:
             return None
         questions, codes = run.ranking.questions, ranked.units[:, :_HITS_EXPLAINED]
         units = ranked.candidates.units

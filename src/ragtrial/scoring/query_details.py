@@ -26,6 +26,7 @@ class QueryRanking:
 
     query_terms: tuple[tuple[str, float], ...] = ()
     """The terms that weigh most in the query, for a sparse model."""
+
     wordings: tuple[str, ...] = ()
     """What was asked beside the query itself, or instead of it."""
 
@@ -39,6 +40,31 @@ class QueryRanking:
             **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
+
+
+Weighted = tuple[str, float]
+"""A term, or two tokens that match, and how much of a score it makes."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a row of a report's rankings says beside the hits; empty where the setting has none of it."""
+
+    wordings: tuple[str, ...]
+    query_terms: tuple[Weighted, ...]
+    matches: tuple[tuple[Weighted, ...], ...]
+    """Of the first hits, in their order, as ``terms``."""
+
+    terms: tuple[tuple[Weighted, ...], ...]
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Explanation:
+        """What ``row`` says."""
+        matches, terms = (tuple(map(_pairs, row.get(name) or ())) for name in ("matches", "terms"))
+        return cls(tuple(map(str, row.get("wordings") or ())), _pairs(row.get("query_terms")), matches, terms)
+
+    def __bool__(self) -> bool:
+        return bool(self.wordings or self.query_terms or any(self.matches) or any(self.terms))
 
 
 @dataclass(frozen=True)
@@ -66,9 +92,9 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             row, found = rows[setting.name], setting.per_query
             values = {metric: column[place] for metric, column in found.evaluations.items()}
             passages = None if found.passages is None else tuple(found.passages[place])
-            terms, wordings = _pairs(row.get("query_terms")), tuple(map(str, row.get("wordings", ())))
-            hits = tuple(_hits(row, texts))
-            rankings.append(QueryRanking(setting, query, values, hits, passages, terms, wordings))
+            why = Explanation.of(row)
+            hits = tuple(_hits(row, why, texts))
+            rankings.append(QueryRanking(setting, query, values, hits, passages, why.query_terms, why.wordings))
     except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
@@ -87,18 +113,18 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
 
-def _hits(row: Row, texts: Mapping[str, Row]) -> Iterator[FoundText]:
-    docs, why = row["docs"], [row.get(name) or [] for name in ("matches", "terms")]
+def _hits(row: Row, why: Explanation, texts: Mapping[str, Row]) -> Iterator[FoundText]:
+    docs = row["docs"]
     columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores", "grades"))
     for rank, (doc, chunk, start, end, score, grade) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        matches, terms = (_pairs(column[rank - 1]) if rank <= len(column) else () for column in why)
+        matches, terms = (column[rank - 1] if rank <= len(column) else () for column in (why.matches, why.terms))
         yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, matches, terms)
 
 
-def _pairs(rows: Sequence[Any] | None) -> tuple[tuple[str, float], ...]:
+def _pairs(rows: Sequence[Any] | None) -> tuple[Weighted, ...]:
     return tuple((str(term), float(worth)) for term, worth in rows or ())
 
 

@@ -137,7 +137,8 @@ def test_a_push_that_was_stopped_continues(first: Experiment, shared: Shared, tm
     workspace = tmp_path / "second"
     pull(capsys, shared, workspace)
     for kind, name in first.stages():
-        assert kind == "latency" or check_bytes(workspace / kind / name)
+        if kind != "latency":
+            check_bytes(workspace / kind / name)
     (vectors,) = (first.workspace / "vectors").glob("*.sqlite")
     with VectorCache(vectors) as own, VectorCache(workspace / "vectors" / vectors.name) as fetched:
         np.testing.assert_array_equal(fetched.read(own.keys()), own.read(own.keys()))

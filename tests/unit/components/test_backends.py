@@ -78,10 +78,13 @@ def test_vectors_of_different_backends_and_precisions_never_mix(tiny_model: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "int8"}, "precision: int8 with backend: torch is not to be had: torch's int8 is no faster"),
-        ({"backend": "onnx", "precision": "bfloat16"}, "ONNX Runtime has no bfloat16 on processors"),
+        ({"precision": "int8"}, "precision: int8 with backend: torch is not supported: torch's int8 is no faster"),
+        ({"backend": "onnx", "precision": "bfloat16"}, "ONNX Runtime has no bfloat16 on CPUs"),
         ({"backend": "onnx", "precision": "int8"}, "ONNX Runtime's int8 is no faster"),
-        ({"backend": "openvino", "device": "cuda"}, "backend: openvino runs on the processor; set device: cpu"),
+        (
+            {"backend": "openvino", "device": "cuda"},
+            "backend: openvino with device: cuda is not supported; set device: cpu",
+        ),
     ],
 )
 def test_what_is_not_to_be_had_is_refused_with_its_reason(options: dict[str, Any], message: str) -> None:
@@ -91,7 +94,7 @@ def test_what_is_not_to_be_had_is_refused_with_its_reason(options: dict[str, Any
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nncf" else name)
-    with pytest.raises(InputError, match=r"needs nncf; install it by `pip install 'ragtrial\[openvino\]'`"):
+    with pytest.raises(InputError, match=r"needs nncf; install it with `pip install 'ragtrial\[openvino\]'`"):
         SentenceTransformerEmbedder(backend="openvino", precision="int8").check()
 
 

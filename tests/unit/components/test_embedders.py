@@ -575,5 +575,5 @@ def test_a_model_that_leaves_its_prompt_out_of_the_pool_is_refused_with_a_prefix
     shutil.copytree(tiny_model, model)
     edit_json(model / "1_Pooling" / "config.json", include_prompt=False)
     SentenceTransformerEmbedder(model=str(model), device="cpu").load()
-    with pytest.raises(EmbedderError, match="leaves its prompt out when it pools"):
+    with pytest.raises(EmbedderError, match="excludes its prompt from pooling"):
         SentenceTransformerEmbedder(model=str(model), device="cpu", query_prefix="query: ").load()

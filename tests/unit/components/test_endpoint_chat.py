@@ -35,6 +35,16 @@ def test_a_request_is_in_the_form_of_chat_completions_and_a_reply_says_what_was_
         }
     assert reply == ChatReply("about be brief | whales", "stop", "m-2026", 4, 5)
     assert options.cost([reply, reply]) == pytest.approx(2 * (4 + 50) / 1e6)
+    same_price = ChatOptions(model="m", price=1.0)
+    assert same_price.cost([reply]) == pytest.approx((4 + 5) / 1e6)
+
+
+def test_a_reply_of_no_tokens_costs_what_was_read() -> None:
+    empty = {"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 7, "completion_tokens": 0}}
+    with EndpointDouble(default=lambda *_: empty) as double:
+        options = options_of(double, price=2.0)
+        ((_, reply),) = replies(options, asking("a"), KeptReplies(None))
+    assert options.cost([reply]) == pytest.approx(14 / 1e6)
 
 
 def test_replies_are_kept_and_equal_requests_asked_once(tmp_path: Path) -> None:

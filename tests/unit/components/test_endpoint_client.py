@@ -82,10 +82,11 @@ def test_vectors_in_base64_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (endpoint_double.one_less, "answered with 2 results for 3 texts; it must be one for each."),
-        (endpoint_double.twice, "answered with the indexes [0, 0, 0]; each of 0 to 2 must be once."),
+        (endpoint_double.one_less, "answered with 2 results for 3 texts; expected one for each."),
+        (endpoint_double.one_more, "answered with 4 results for 3 texts; expected one for each."),
+        (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
         (endpoint_double.not_a_number, "answered with NaN or infinity in the vectors of 1 of 3 texts."),
-        (endpoint_double.status(404, "no such model"), "answered 404: no such model. Are base_url and model right?"),
+        (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
         (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a batch is too large for it, lower"),
         (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
         (endpoint_double.status(429, "tomorrow", retry_after="86400"), "and asks to wait for 86,400 s."),
@@ -160,7 +161,7 @@ def test_a_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog
         with pytest.raises(EndpointError) as error:
             embedded(double, [], api_key="${MY_OWN}")
         assert double.asked[0].headers["Authorization"] == "Bearer sk-very-secret"
-    assert "answered 401: Incorrect API key provided: ${MY_OWN}. Is the key in MY_OWN right?" in str(error.value)
+    assert "answered 401: Incorrect API key provided: ${MY_OWN}. Check the key in MY_OWN." in str(error.value)
     assert options.model_dump(mode="json")["api_key"] == "${MY_OWN}"
     assert "sk-very-secret" not in f"{options!r} {options.summary()} {options.model_dump_json()} {caplog.text}"
 
@@ -183,13 +184,21 @@ def test_a_key_in_a_config_names_its_variable_and_is_no_text(monkeypatch: pytest
     for wrong in ("sk-very-secret", "a${MY_OWN}", "${OTHER_ONE:-sk-very-secret}"):
         with pytest.raises(ValidationError) as error:
             read(wrong)
-        assert error.value.errors()[0]["msg"].endswith("like ${OPENAI_API_KEY}; no key in a file.")
+        assert error.value.errors()[0]["msg"].endswith("like ${OPENAI_API_KEY}; keys do not belong in files.")
 
 
 def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelNotFoundError, match=r"^the environment variable OPENAI_API_KEY is not set: it holds"):
         Client(EndpointOptions(model="m"))
+
+
+@pytest.mark.parametrize("key", ["sk-\u00e9", "sk-a\nb"])
+def test_a_key_that_no_header_can_hold_is_an_error_without_the_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelNotFoundError, match="OPENAI_API_KEY contains characters that no key has") as error:
+        Client(EndpointOptions(model="m"))
+    assert "sk-" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +249,18 @@ def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
     first = next(found)
     assert len(taken) <= 5
     assert dict([first, *found]) == {number: number * number for number in range(50)}
+
+
+def test_after_a_failure_a_call_that_was_handed_out_does_not_begin() -> None:
+    begun: list[int] = []
+
+    def call(number: int) -> None:
+        begun.append(number)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(as_they_come(call, range(1000), 1))
+    assert begun == [0]
 
 
 def test_after_a_failure_what_is_on_its_way_still_arrives_and_nothing_begins() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,15 @@ import pytest
 from pydantic import ValidationError
 
 import endpoint_double
-from commands import LONGEST, commands_of
+from commands import commands_of
 from endpoint_double import EndpointDouble, Fault, vector_of
 from experiments import write_experiment
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
-from ragtrial.errors import EmbedderError, EndpointError
+from ragtrial.components.text_batches import TextList
+from ragtrial.errors import EmbedderError, EndpointError, WorkspaceError
 from ragtrial.rankings import Floats
 
 TEXTS = [f"text {number} {'word ' * (number % 7)}".strip() for number in range(50)]
@@ -112,18 +112,14 @@ def test_batches_keep_to_the_number_of_texts_and_of_tokens(tmp_path: Path, minil
         double.asked.clear()
         embed(made(double, tmp_path, batch_tokens=1, version="3"))
         assert [len(asked.texts) for asked in double.asked] == [1] * len(TEXTS), "a text too large goes alone"
+        double.asked.clear()
+        embed(made(double, tmp_path, batch_tokens=30, version="4"))
+        sizes = [sum(map(len, asked.texts)) for asked in double.asked]
+        assert 60 - max(map(len, TEXTS)) < max(sizes) <= 60, "two characters count as a token"
+        double.asked.clear()
+        embed(made(double, tmp_path, batch_tokens=2, version="5"), ["aa", "ab", "ac"])
+        assert sorted(len(asked.texts) for asked in double.asked) == [1, 2], "a batch is filled to its limit"
 
-
-KILLS = 4
-
-EMBED = """
-import json, sys
-from pathlib import Path
-from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.openai import OpenAIEmbedder
-folder, options, texts = Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
-CachedEmbedder(OpenAIEmbedder(**options), folder).embed_documents(texts)
-"""
 
 PASSING: list[Fault] = [
     endpoint_double.soon(429),
@@ -157,29 +153,6 @@ def test_an_answer_that_cannot_be_used_stops_and_what_arrived_is_kept(fault: Fau
         assert spoilt <= again <= spoilt | {probe_in(tmp_path)}
 
 
-@pytest.mark.parametrize("concurrency", [1, 4])
-@pytest.mark.slow
-def test_a_run_killed_again_and_again_pays_again_for_the_last_requests_alone(concurrency: int, tmp_path: Path) -> None:
-    """Killed after each tenth batch: with one request at a time at most one is paid for again, each time."""
-    with EndpointDouble(latency=0.01) as double:
-        options = {"model": "m", "base_url": double.url, "batch_size": 1, "concurrency": concurrency}
-        command = [sys.executable, "-c", EMBED, str(tmp_path), json.dumps(options), json.dumps(TEXTS)]
-        for _ in range(KILLS):
-            wanted = double.answered.total() + 10
-            with subprocess.Popen(command) as running:
-                deadline = time.monotonic() + LONGEST
-                while double.answered.total() < wanted and time.monotonic() < deadline:
-                    assert running.poll() is None
-                    time.sleep(0.001)
-                running.kill()
-        assert subprocess.run(command, check=False).returncode == 0
-    probe = probe_in(tmp_path)
-    assert double.answered[probe] <= 2 * KILLS, "once in each run, to see that the model is the same"
-    again = sum(double.answered[text] - 1 for text in TEXTS if text != probe)
-    # Of several at once as many may have arrived that are not written yet as are on their way.
-    assert again <= KILLS * (1 if concurrency == 1 else 2 * concurrency)
-
-
 def test_a_model_that_changed_behind_its_name_is_noticed_before_vectors_mix(tmp_path: Path) -> None:
     def changed(_: Any, answer: Any) -> Any:
         rows = [{**row, "embedding": [1.0] * 16} for row in answer["data"]]
@@ -193,6 +166,19 @@ def test_a_model_that_changed_behind_its_name_is_noticed_before_vectors_mix(tmp_
         ):
             embed(made(double, tmp_path))
         embed(made(double, tmp_path, version="2"))
+
+
+def test_the_known_text_is_the_shortest_of_a_batch_and_kept_before_its_vectors(tmp_path: Path) -> None:
+    """So a run that dies between the two leaves no vectors that those of a changed model could join unnoticed."""
+    with EndpointDouble() as double:
+        embedder = made(double, tmp_path)
+        with VectorCache(embedder.path):
+            pass
+        with closing(sqlite3.connect(embedder.path)) as connection:
+            connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        with pytest.raises(WorkspaceError, match="no room"):
+            embed(embedder, ["one two three", "one", "one two"])
+    assert probe_in(tmp_path) == "one"
 
 
 def test_vectors_are_used_wherever_the_endpoint_is_if_a_version_says_so(tmp_path: Path) -> None:
@@ -229,7 +215,7 @@ def test_a_key_is_in_no_file_that_a_run_leaves(tmp_path: Path) -> None:
             failed = start(experiment.folder, *command, environment={"MY_OWN": "sk-very-secret-0815"}).ended()
             done = start(experiment.folder, *command, environment={"MY_OWN": "sk-very-secret-0815"}).ended()
         assert (failed.code, done.code) == (3, 0)
-        assert "Incorrect API key provided: ${MY_OWN}. Is the key in MY_OWN right?" in failed.err
+        assert "Incorrect API key provided: ${MY_OWN}. Check the key in MY_OWN." in failed.err
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert [path for path in files if b"sk-very-secret" in path.read_bytes()] == []

@@ -88,7 +88,7 @@ def test_a_reply_to_something_else_is_no_wording() -> None:
             {"prompt": "rewrite"},
             "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it.",
         ),
-        ({"endpoint": None, "prompt": "answer"}, "has no endpoint that prompt could be for; give one:"),
+        ({"endpoint": None, "prompt": "answer"}, "has prompt, but no endpoint to use it; add one:"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], said: str) -> None:

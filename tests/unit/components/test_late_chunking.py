@@ -225,7 +225,7 @@ def test_what_late_chunking_cannot_do_is_refused(tiny_model: Path, tmp_path: Pat
     cls = shutil.copytree(tiny_model, tmp_path / "cls")
     edit_json(cls / "1_Pooling" / "config.json", pooling_mode="cls")
     experiment = kitchen(tmp_path / "a", cls)
-    with pytest.raises(RagtrialError, match=r"is made of Transformer, Pooling \(pooling: cls\); late chunking takes"):
+    with pytest.raises(RagtrialError, match=r"is made of Transformer, Pooling \(pooling: cls\); late chunking needs"):
         vectors_of(experiment)
     with pytest.raises(ConfigError) as failure:
         vectors_of(kitchen(tmp_path / "b", tiny_model, context={"sentences": 1}))
@@ -238,3 +238,20 @@ def test_what_late_chunking_cannot_do_is_refused(tiny_model: Path, tmp_path: Pat
         vectors_of(titled)
     with pytest.raises(InputError, match=r"overlap is 8; it must be less than half of max_length, 16\."):
         load_config(titled.file, ["embedder.max_length=16"])
+
+
+@pytest.mark.parametrize(("backend", "precision"), [("openvino", "int8"), ("openvino", "float32"), ("onnx", "float32")])
+def test_a_backend_other_than_torch_is_refused_in_the_config(
+    backend: str, precision: str, tiny_model: Path, tmp_path: Path
+) -> None:
+    experiment = kitchen(tmp_path, tiny_model)
+    said = (
+        rf"embedder: backend is {backend}, which kind: late-chunking does not support; set backend: torch \(with "
+        r"precision: float32 or bfloat16\), or use kind: sentence-transformer\."
+    )
+    with pytest.raises(ConfigError, match=said):
+        load_config(experiment.file, [f"embedder.backend={backend}", f"embedder.precision={precision}"])
+    with pytest.raises(ConfigError, match="precision: int8 with backend: torch is not supported"):
+        load_config(experiment.file, ["embedder.precision=int8"])
+    config = load_config(experiment.file, ["embedder.precision=bfloat16", "embedder.device=cpu"])
+    assert "openvino" not in (config.embedder.faster() or "")

@@ -138,7 +138,7 @@ def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(ben
     (warning,) = bench.refiner().warnings("reranked", found.facts)
     assert warning.message == (
         f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "
-        "reads; the rest of them was not judged. Use smaller chunks, or a model that reads more."
+        "reads; the rest of each was not scored. Use smaller chunks, or a model that reads more."
     )
 
 
@@ -267,6 +267,8 @@ def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
     assert name(bench) == name(bench, "batch_size=7", "top_k=1", "device=meta")
     others = ["max_length=20", "precision=bfloat16", "title=false", "candidates=7"]
     assert len({name(bench), *(name(bench, one) for one in others)}) == 5
+    scored = [bench.refiner(f"retrievers.refined.{one}").inputs(file_digest) for one in others]
+    assert len({fingerprint([one]) for one in scored}) == 3, "scores are kept by model, max_length and precision"
     before = name(own_bench)
     break_model(own_bench)
     assert name(own_bench) != before
@@ -398,7 +400,7 @@ def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: B
         own_bench.refined(QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]]))
     assert str(failure.value) == (
         f"the reranker in {weights.parent} returned NaN or infinity for 1 pairs, the first with the question "
-        "'How long do I bake rye bread?'; a model that gives each pair one finite score is needed."
+        "'How long do I bake rye bread?'; use a model that gives each pair one finite score."
     )
     assert not list((own_bench.experiment.workspace / "pairs").glob("*.sqlite-journal"))
 

@@ -10,7 +10,9 @@ import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
+from ragtrial.components.retrievers.base import Texts
 from ragtrial.errors import ConfigError, EndpointError
+from ragtrial.records import Question
 from refining import Bench, candidates, rows_of, write_bench
 
 QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended?"]
@@ -70,6 +72,27 @@ def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
     assert len(double.asked) == asked + 2, "a measurement of latency asks again"
 
 
+def test_an_endpoint_that_does_not_say_its_tokens_has_the_cost_of_its_searches_alone(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    double.default = lambda _, answer: {"results": answer["results"]}
+    bench = bench_of(tmp_path, double)
+    for _ in ("asked", "cached"):
+        found = refined(bench, [[0, 1, 3], [1, 0]])
+        assert (found.facts["tokens"], found.facts["searches"]) == (None, 2)
+        assert bench.refiner().cost(found.facts) == pytest.approx(2 * 5.0 / 1e3)
+
+
+def test_no_more_than_the_texts_that_there_are_is_expected_to_be_paid_for(
+    double: EndpointDouble, tmp_path: Path
+) -> None:
+    refiner = bench_of(tmp_path, double).refiner()
+    questions = [Question("x" * 40), Question("x" * 80)]
+    few, many, unknown = (refiner.expected_cost(questions, Texts(count, 100.0)) for count in (5, 1_000, 0))
+    assert few == pytest.approx(5 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
+    assert many == unknown == pytest.approx(100 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
+
+
 def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_path: Path) -> None:
     refined(bench_of(tmp_path, double, batch_size=2, texts_are="texts"), [[0, 1, 2, 4], [4]])
     assert sorted(len(asked.body["texts"]) for asked in double.asked) == [1, 2, 2]
@@ -97,6 +120,17 @@ def test_a_model_that_changed_behind_its_name_is_noticed(double: EndpointDouble,
     refined(bench_of(tmp_path, double, version="2"), [[0, 1, 2], [1]])
 
 
+def test_the_known_pair_is_asked_again_once_and_not_for_each_ranking(double: EndpointDouble, tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, double)
+    refined(bench, [[0], []])
+    units = bench.units([(name, 0, len(text)) for name, text in DOCUMENTS.items()])
+    opened = bench.refiner().open(bench.materials())
+    asked = len(double.asked)
+    for row in ([0, 1], [0, 1, 2]):
+        opened.refine([Question(text) for text in QUESTIONS], [candidates(units, [row, []])])
+    assert [one.texts for one in double.asked[asked:]] == [[DOCUMENTS[name]] for name in ("a.txt", "b.txt", "c.txt")]
+
+
 def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: EndpointDouble, tmp_path: Path) -> None:
     bench = bench_of(tmp_path, double)
     plain = bench.refiner()
@@ -107,7 +141,7 @@ def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: 
 
 
 @pytest.mark.parametrize("option", ["model=a/b", "device=cpu", "precision=bfloat16", "max_length=9"])
-def test_a_reranker_is_ones_own_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
+def test_a_reranker_is_local_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
     name = option.partition("=")[0]
-    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is of a model of your own"):
+    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is for a local model"):
         bench_of(tmp_path, double).refiner(f"retrievers.refined.{option}")

@@ -255,7 +255,7 @@ def test_matches_of_a_late_model_name_the_nearest_token_of_the_text(minilm_folde
     assert dict(hit.matches) == pytest.approx({"bread ~ hub": 0.9, "hub": 0.9})
 
 
-def test_a_report_tells_matches_and_the_query_view_shows_them(
+def test_a_report_has_matches_and_the_query_view_shows_them(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = kitchen(tmp_path, models)

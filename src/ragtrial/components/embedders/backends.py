@@ -1,6 +1,6 @@
-"""Transformers run by other engines than torch: converted from the loaded model when they are needed, in memory.
+"""Transformers on engines other than torch: a model is converted in memory each time it is loaded.
 
-Without Optimum, whose packages require older versions of transformers than sentence-transformers 6 does.
+Optimum is not used: its packages require older versions of transformers than sentence-transformers 6 does.
 """
 
 from __future__ import annotations
@@ -33,34 +33,38 @@ _PACKAGES: Mapping[tuple[Backend, Precision], tuple[str, ...]] = {
     ("openvino", "int8"): ("openvino", "nncf"),
 }
 _REFUSED: Mapping[tuple[Backend, Precision], str] = {
-    ("torch", "int8"): "torch's int8 is no faster than its float32, with vectors far from that; set backend: openvino",
-    ("onnx", "bfloat16"): "ONNX Runtime has no bfloat16 on processors; set backend: openvino",
-    ("onnx", "int8"): "ONNX Runtime's int8 is no faster than its float32, with other vectors; set backend: openvino",
+    ("torch", "int8"): "torch's int8 is no faster than float32, and its vectors differ a lot; set backend: openvino",
+    ("onnx", "bfloat16"): "ONNX Runtime has no bfloat16 on CPUs; set backend: openvino",
+    (
+        "onnx",
+        "int8",
+    ): "ONNX Runtime's int8 is no faster than float32, and its vectors differ a lot; set backend: openvino",
 }
 _OUTPUT = "last_hidden_state"
 _Run = Callable[[dict[str, Any]], Any]
 
 
 def refusal(backend: Backend, precision: Precision, device: str | None) -> str | None:
-    """Why there is no such combination, None if there is one."""
-    reason = _REFUSED.get((backend, precision))
-    if reason is None and backend != "torch" and device not in (None, "cpu"):
-        reason = f"backend: {backend} runs on the processor; set device: cpu, or backend: torch"
-    return reason and f"precision: {precision} with backend: {backend} is not to be had: {reason}."
+    """Why this combination is not supported, None if it is."""
+    if (reason := _REFUSED.get((backend, precision))) is not None:
+        return f"precision: {precision} with backend: {backend} is not supported: {reason}."
+    if backend != "torch" and device not in (None, "cpu"):
+        return f"backend: {backend} with device: {device} is not supported; set device: cpu, or backend: torch."
+    return None
 
 
 def check_packages(backend: Backend, precision: Precision) -> None:
-    """Raise InputError for packages that are not installed."""
+    """Raise InputError if packages that this combination needs are not installed."""
     missing = [one for one in _PACKAGES.get((backend, precision), ()) if importlib.util.find_spec(one) is None]
     if missing:
         message = f"embedder.backend: {backend} with precision: {precision} needs {' and '.join(missing)}"
-        raise InputError(f"{message}; install it by `pip install 'ragtrial[{backend}]'`.")
+        raise InputError(f"{message}; install it with `pip install 'ragtrial[{backend}]'`.")
 
 
 def convert(model: SentenceTransformer, backend: Backend, precision: Precision) -> None:
-    """Let ``backend`` run the transformer of ``model``, in place. Raises EmbedderError if it has no usual one.
+    """Make ``backend`` run the transformer of ``model``, in place. Raises EmbedderError if the model has no usual one.
 
-    What comes after the transformer (pooling, normalisation) stays as it is.
+    Pooling and normalisation stay as they are.
     """
     import torch
     from transformers.modeling_outputs import BaseModelOutput
@@ -68,7 +72,7 @@ def convert(model: SentenceTransformer, backend: Backend, precision: Precision) 
     first: Any = model[0]
     outputs = getattr(first, "modality_config", {}).get("text", {})
     if outputs.get("method") != "forward" or outputs.get("method_output_name") != _OUTPUT:
-        raise EmbedderError(f"embedder.backend: {backend} needs a transformer that gives a vector for each token.")
+        raise EmbedderError(f"embedder.backend: {backend} needs a transformer that returns a vector for each token.")
     transformer = first.model.eval()
     sample = {
         name: value
@@ -79,7 +83,7 @@ def convert(model: SentenceTransformer, backend: Backend, precision: Precision) 
         run = _onnx(transformer, sample) if backend == "onnx" else _openvino(transformer, sample, precision)
 
     class Converted(torch.nn.Module):
-        """Stands in for the transformer; torch's weights leave the memory."""
+        """Replaces the transformer, so that torch's weights are freed."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -93,7 +97,7 @@ def convert(model: SentenceTransformer, backend: Backend, precision: Precision) 
 
 
 def _openvino(transformer: Any, sample: dict[str, Any], precision: Precision) -> _Run:
-    # It reports its use over the network as soon as it is imported, and so does NNCF; without this package they do not.
+    # OpenVINO and NNCF report their use over the network on import, unless this package cannot be imported.
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     import openvino
 
@@ -126,7 +130,7 @@ def _onnx(transformer: Any, sample: dict[str, Any]) -> _Run:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep converters from printing: their warnings are for those who wrote the model."""
+    """Keep converters from printing: their warnings are for the authors of the model."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -138,7 +142,7 @@ def _quietly() -> Iterator[None]:
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether this is a Linux machine without an NVIDIA GPU whose processor multiplies bfloat16 numbers."""
+    """Whether this is a Linux machine without an NVIDIA GPU, whose CPU has bfloat16 instructions."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:

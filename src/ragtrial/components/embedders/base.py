@@ -1,4 +1,4 @@
-"""What every embedder owes, and what is checked of every vector."""
+"""The interface of embedders, and the checks of every vector."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class Embedder(Options):
     """How many texts the model gets at once; affects speed and memory, not results."""
 
     reads_documents: ClassVar[bool] = False
-    """Whether the vectors of chunks are made from whole documents; those of other texts are not."""
+    """Whether chunks are embedded from whole documents; other texts are not."""
 
     may_change: ClassVar[bool] = False
-    """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+    """Whether the model may change without its ``fingerprint_parts`` showing it."""
 
     @property
     def cut_to(self) -> int | None:
-        """How many numbers are used of every vector of the cache; None for all."""
+        """How many numbers of every cached vector are used; None for all."""
         return self.dimensions
 
     @property
     def whole(self) -> Self:
-        """The embedder of the vectors in the cache, which are not cut."""
+        """The embedder of the cached vectors, which are not truncated."""
         if self.cut_to is None:
             return self
         whole = self.model_copy(update={"dimensions": None})
@@ -67,15 +67,15 @@ class Embedder(Options):
         return whole
 
     def check(self) -> None:
-        """Raise InputError if it can be seen now that the model will not load."""
+        """Raise InputError if it is already clear that the model will not load."""
 
     @property
     def reference(self) -> Self | None:
-        """The embedder whose vectors these only come near to, as by a smaller number format; None if there is none."""
+        """The embedder whose vectors these approximate, as in a smaller number format; None if there is none."""
         return None
 
     def faster(self) -> str | None:
-        """What would embed much faster on this machine, None if nothing is known to."""
+        """What would embed much faster on this machine, None if nothing is known."""
 
     @property
     def calls_at_once(self) -> int:
@@ -84,11 +84,11 @@ class Embedder(Options):
 
     @property
     def batch_length(self) -> int | None:
-        """The length of all texts of a batch together, at most; None for no limit. See ``CachedEmbedder.lengths``."""
+        """The maximum total length of a batch; None for no limit. See ``CachedEmbedder.lengths``."""
         return None
 
     def cost(self, tokens: float) -> float | None:
-        """What so many tokens cost, None if nothing is known to be paid."""
+        """The cost of a number of tokens, None without a price."""
         return None
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Embedder(Options):
 
     @abstractmethod
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        """Everything that changes a vector, but the text and its prefix: JSON values.
+        """Everything but the text and its prefix that changes a vector, as JSON values.
 
         ``digest`` hashes files. Raises ModelNotFoundError. Loads no model.
         """
@@ -109,14 +109,14 @@ class Embedder(Options):
 
     @abstractmethod
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError. Loads no model."""
+        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError. Loads no model."""
 
     @abstractmethod
     def max_tokens(self) -> int | None:
-        """How many tokens of a text the model reads, None if it is not known. Loads no model."""
+        """How many tokens of a text the model reads, None if unknown. Loads no model."""
 
     def dimension(self) -> int | None:
-        """The dimension of the vectors, None if the model's files do not tell it. Loads no model."""
+        """The dimension of the vectors, None if the model's files do not say. Loads no model."""
         return None
 
     @abstractmethod
@@ -181,7 +181,7 @@ def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
 
 
 def too_many(dimensions: int, dimension: int) -> str:
-    """What is wrong with ``dimensions`` of vectors that have only ``dimension`` numbers."""
+    """The message for ``dimensions`` above the ``dimension`` of the vectors."""
     return f"embedder.dimensions is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
 
 

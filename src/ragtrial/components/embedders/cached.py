@@ -1,16 +1,15 @@
-"""An embedder whose every vector is kept under the hash of its text: nothing is embedded twice."""
+"""An embedder that keeps every vector under the hash of its text: nothing is embedded twice."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
@@ -26,48 +25,31 @@ from ragtrial.components.embedders.base import (
     truncated,
 )
 from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.text_batches import (
+    Batch,
+    TextList,
+    TextSource,
+    absent,
+    batches,
+    first_of_each,
+    keys_of,
+    lengths_of,
+    longest_first,
+)
 from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
-_MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
-_MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
-_MOST_TEXTS = 1_024
 _READ_BYTES = 4_000_000
 _SAME_MODEL = 0.01
-"""How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
-
-
-Batch = tuple[Counts, list[str]]
-"""Positions of texts in their source, and the texts."""
-
-
-class TextSource(Protocol):
-    """Texts by position, of which not all need fit in memory."""
-
-    def __len__(self) -> int: ...
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
-
-
-@dataclass(frozen=True)
-class TextList:
-    """Texts in memory, as a source."""
-
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
+"""How far (1 - cosine) a new vector may be from the cached one: hosted models vary in the fourth digit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
     """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
 
-    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them, ``billed`` the
-    tokens that an endpoint counted (None: it does not say).
+    ``amount`` is the length of the texts that the model embedded for it, ``seconds`` the time that took, ``billed`` the
+    tokens that an endpoint billed (None: it does not say).
     """
 
     path: Path
@@ -87,7 +69,7 @@ class Embedded:
     @cached_property
     def distinct(self) -> int:
         """How many different texts there are."""
-        return len(_first_of_each(self.keys))
+        return len(first_of_each(self.keys))
 
 
 class _Model:
@@ -118,9 +100,9 @@ class _Model:
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
 
-    The vectors that it gives are cut to ``embedder.dimensions``; those that it keeps, and all of ``embed``, are whole.
+    Vectors are returned cut to ``embedder.dimensions``; those in the cache, and all of ``embed``, are whole.
 
-    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
+    ``fingerprint`` is the hash of ``parts``: everything but the text and its prefix that changes a vector. ``digest``
     hashes the model's files. Raises ModelNotFoundError.
     """
 
@@ -142,7 +124,7 @@ class CachedEmbedder:
         return other
 
     def check(self) -> None:
-        """Raise InputError if the model will not load, or is known to have fewer numbers than the config asks for."""
+        """Raise InputError if the model will not load, or is known to have fewer dimensions than is asked for."""
         self.embedder.check()
         wanted = self.embedder.cut_to
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
@@ -170,7 +152,7 @@ class CachedEmbedder:
         return self._model.is_loaded
 
     def release(self) -> None:
-        """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
+        """Free the model's memory; the model is loaded again when it is needed."""
         self._model.release()
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
@@ -193,7 +175,7 @@ class CachedEmbedder:
         return self._cut(np.concatenate(list(embedded.blocks())))
 
     def _held(self, keys: Keys) -> Floats | None:
-        """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
+        """The vectors of ``keys`` if the cache has all of them; no text is then read."""
         if not self.path.exists():
             return None
         with VectorCache(self.path) as cache:
@@ -209,43 +191,46 @@ class CachedEmbedder:
     ) -> Embedded:
         """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
 
-        Equal texts are embedded once, texts that the cache has not at all; each finished batch is kept before the
-        next begins. ``advance`` is called for every text that is done. Raises EmbedderError and WorkspaceError.
+        Equal texts are embedded once, and texts that the cache has are not embedded. Each batch is kept before the
+        thread that made it begins another. ``advance`` is called for every text that is done. Raises EmbedderError and
+        WorkspaceError.
         """
-        keys = _keys(source, prefix)
+        keys = keys_of(source, prefix)
         # Of threads that want the same text the second finds it in the cache.
         with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
-            first = _absent(cache, keys)
-            # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
-            order = first[np.lexsort((first, -lengths[first]))]
+            order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
-            seconds, billed = 0.0, self._billed()
+            billed = self._billed()
             if len(order):
                 self._refuse_another_model(cache)
                 self._model.loaded()
             start = time.perf_counter()
-            for (positions, texts), vectors in self._in_batches(self._batches_of(source, order, lengths), prefix):
-                seconds += time.perf_counter() - start
+
+            def embed(batch: Batch) -> None:
+                positions, texts = batch
+                vectors = self._made([prefix + text for text in texts])
+                shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
+                cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
                 cache.write(keys[positions], vectors)
-                if positions[0] == order[0]:
-                    shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
-                    cache.keep_probe(prefix + texts[shortest], vectors[shortest])
+
+            size, most_length = self.embedder.batch_size, self.embedder.batch_length
+            for positions, _ in self._each_done(embed, batches(source, order, lengths, size, most_length)):
                 advance(len(positions))
-                start = time.perf_counter()
+            seconds = time.perf_counter() - start
         amount, now = int(lengths[order].sum()), self._billed()
         tokens = None if now is None else now - (billed or 0)
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
-    def _in_batches(self, batches: Iterator[Batch], prefix: str) -> Iterator[tuple[Batch, Floats]]:
-        """Each batch with its vectors, in the order in which they are done."""
-
-        def embed(batch: Batch) -> Floats:
-            return self._made([prefix + text for text in batch[1]])
-
-        if self.embedder.calls_at_once == 1:
-            return ((batch, embed(batch)) for batch in batches)
-        return as_they_come(embed, batches, self.embedder.calls_at_once)
+    def _each_done(self, embed: Callable[[Batch], None], todo: Iterable[Batch]) -> Iterator[Batch]:
+        """Each batch of ``todo`` when it is embedded, in the order in which they are done."""
+        at_once = self.embedder.calls_at_once
+        if at_once > 1:
+            yield from (batch for batch, _ in as_they_come(embed, todo, at_once))
+            return
+        for batch in todo:
+            embed(batch)
+            yield batch
 
     def _billed(self) -> int | None:
         encode = self._model.encode
@@ -253,16 +238,16 @@ class CachedEmbedder:
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
-        keys = _keys(source, prefix)
+        keys = keys_of(source, prefix)
         if not self.path.exists():
-            first = _first_of_each(keys)
+            first = first_of_each(keys)
         else:
             with VectorCache(self.path) as cache:
-                first = _absent(cache, keys, unread=True)
+                first = absent(cache, keys, unread=True)
         return first, keys[first]
 
     def dimension(self) -> int | None:
-        """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        """The dimension of the vectors, None where neither the cache nor the model's files say."""
         return self.embedder.cut_to or self._whole_dimension()
 
     def _whole_dimension(self) -> int | None:
@@ -273,16 +258,10 @@ class CachedEmbedder:
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
-        lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
-        for texts in _batches(source.indexed_texts()):
-            if self.tokenizer is not None:
-                lengths.append(self.tokenizer.counts([prefix + text for text in texts]))
-            else:
-                lengths.append(np.array([len(text) for text in texts], dtype=np.int64))
-        return np.concatenate(lengths)
+        return lengths_of(source, prefix, self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
-        """How many texts of these ``lengths`` are longer than the model reads; None if that is not known."""
+        """How many texts of these ``lengths`` are longer than the model reads; None if unknown."""
         limit = self.embedder.max_tokens()
         return int(np.count_nonzero(lengths > limit)) if self.counts_too_long and limit is not None else None
 
@@ -291,31 +270,11 @@ class CachedEmbedder:
         """Whether it is known which texts are longer than the model reads."""
         return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
-    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[Batch]:
-        """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
-        size, start = self.embedder.batch_size, 0
-        while start < len(order):
-            fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
-            wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
-            start += len(wanted)
-            ascending = np.argsort(wanted)
-            texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
-            first = 0
-            while first < len(wanted):
-                positions = wanted[first : first + self._fitting(lengths[wanted[first : first + size]])]
-                yield positions, [texts[place] for place in range(first, first + len(positions))]
-                first += len(positions)
-
-    def _fitting(self, lengths: Counts) -> int:
-        """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
-        most = self.embedder.batch_length
-        return len(lengths) if most is None else max(1, int(np.searchsorted(np.cumsum(lengths), most, side="right")))
-
     def _refuse_another_model(self, cache: VectorCache) -> None:
         """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
 
-        One text of the cache is embedded again for that, once, before any new text is; and only where the fingerprint
-        cannot tell, as of a function that asks a service.
+        One cached text is embedded again for that, once, before any new text, and only where the fingerprint does not
+        show a change: for endpoints and custom functions.
         """
         probe = cache.probe()
         if self._model.is_known or probe is None or not self.embedder.may_change:
@@ -330,38 +289,3 @@ class CachedEmbedder:
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
             )
         self._model.is_known = True
-
-
-def _keys(source: TextSource, prefix: str) -> Keys:
-    """The key of every text, shape (texts, 16)."""
-    batches = _batches(source.indexed_texts())
-    return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
-
-
-def _absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
-    """The positions of the keys that the cache has not, of equal ones the first, ascending; see ``missing``."""
-    absent = np.flatnonzero(cache.missing(keys, unread=unread))
-    return absent[_first_of_each(keys[absent])]
-
-
-def _first_of_each(keys: Keys) -> Counts:
-    """The first position of each different key, ascending."""
-    halves = np.ascontiguousarray(keys).view("<u8")  # eight bytes a number: sorted several times faster than bytes
-    order = np.lexsort((halves[:, 0], halves[:, 1]))
-    differs = np.ones(len(keys), dtype=np.bool_)
-    differs[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
-    return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
-
-
-def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
-    """``texts`` in lists that are neither long nor large."""
-    batch: list[str] = []
-    held = 0
-    for text in texts:
-        batch.append(text)
-        held += len(text)
-        if len(batch) == _MOST_TEXTS or held > _MOST_TEXT:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch

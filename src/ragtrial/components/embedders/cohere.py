@@ -9,8 +9,9 @@ from pydantic import Field
 
 from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.components.endpoints.answers import billed, member, named
 from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import EmbeddingReply, billed, matrix, member, named
+from ragtrial.components.endpoints.embeddings import EmbeddingReply, matrix
 from ragtrial.components.endpoints.options import EndpointUrl
 
 

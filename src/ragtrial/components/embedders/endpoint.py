@@ -1,46 +1,36 @@
-"""What embedders behind endpoints share: how they are asked, and how their vectors are kept apart."""
+"""The base of embedders behind endpoints: requests, and how vectors of queries and documents are kept apart."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import Embedder, MeteredEncode
-from ragtrial.components.embedders.model_files import named_tokenizer
+from ragtrial.components.embedders.base import MeteredEncode
+from ragtrial.components.embedders.declared import DeclaredEmbedder
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.embeddings import EmbeddingReply
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EndpointError
-from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
 
 _SIDES = ("query\x1f", "document\x1f")
-"""Before a text where requests for queries and documents differ: taken off again before the text is sent. So one text
-has two vectors in the cache, as it has with two prefixes."""
+"""Put before a text where requests for queries and documents differ, and removed before it is sent. One text then has
+two vectors in the cache, as with two prefixes."""
 
 _LEAST_CHARACTERS = 2
-"""Of a token, where nothing counts tokens: few, so that a batch is rather too small than too large."""
+"""Characters per token, where there is no tokenizer: few, so that batches are too small rather than too large."""
 
 
-class EndpointEmbedder(EndpointOptions, Embedder):
+class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     """An embedding model behind an endpoint."""
-
-    may_change: ClassVar[bool] = True
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""
-
-    query_prefix: str = ""
-    """Text to put before every query."""
-
-    document_prefix: str = ""
-    """Text to put before every document text."""
 
     batch_size: Annotated[int, Field(ge=1)] = 64
     """The maximum number of texts in one request."""
@@ -48,18 +38,12 @@ class EndpointEmbedder(EndpointOptions, Embedder):
     batch_tokens: Annotated[int, Field(ge=1)] = 100_000
     """The maximum number of tokens in one request. Without a tokenizer, two characters count as one token."""
 
-    tokenizer_model: ModelName | None = None
-    """The tokenizer for measuring chunk sizes and batches: a hub name, a folder or a tokenizer.json."""
-
-    max_length: Annotated[int, Field(ge=1)] | None = None
-    """The number of tokens of a text that the model reads; longer texts are counted, with a warning."""
-
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
 
     @abstractmethod
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What requests say of queries, and of texts of documents, besides the texts."""
+        """The extra fields of requests for queries, and of those for documents."""
 
     @abstractmethod
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
@@ -77,8 +61,9 @@ class EndpointEmbedder(EndpointOptions, Embedder):
         return None if self.price is None else tokens * self.price / 1e6
 
     def prefixes(self) -> tuple[str, str]:
-        query, document = _SIDES if self._differs else ("", "")
-        return query + self.query_prefix, document + self.document_prefix
+        sides = _SIDES if self._differs else ("", "")
+        query, document = super().prefixes()
+        return sides[0] + query, sides[1] + document
 
     @property
     def _differs(self) -> bool:
@@ -88,16 +73,6 @@ class EndpointEmbedder(EndpointOptions, Embedder):
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         asked = {"dimensions": self.dimensions, "normalize": self.normalize, "fields": list(self.side_fields())}
         return {"backend": self.kind, **self.answered_by(), **asked}
-
-    @property
-    def has_tokenizer(self) -> bool:
-        return self.tokenizer_model is not None
-
-    def tokenizer(self) -> Tokenizer | None:
-        return None if self.tokenizer_model is None else named_tokenizer(self.tokenizer_model)
-
-    def max_tokens(self) -> int | None:
-        return self.max_length
 
     def dimension(self) -> int | None:
         return self.dimensions
@@ -127,7 +102,7 @@ class _Encode(MeteredEncode):
         return reply.vectors
 
     def _sorted(self, texts: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
-        """What a request says of texts that are all queries, or all of documents; and the texts as they are sent."""
+        """The extra fields of a request for texts that are all queries or all documents, and the texts to send."""
         sides = self._embedder.side_fields()
         if sides[0] == sides[1]:
             return sides[0], texts

@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 
 
 FASTER = (
-    "embedder.precision: bfloat16 embeds about twice as fast on this processor, with backend: openvino four times as "
-    "fast or more; the report says how near the vectors are"
+    "embedder.precision: bfloat16 embeds about twice as fast on this processor, and four times as fast or more with "
+    "backend: openvino; the report says how close the vectors are"
+)
+FASTER_WITH_TORCH = (
+    "embedder.precision: bfloat16 embeds about twice as fast on this processor; the report says how close the vectors "
+    "are"
 )
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
@@ -80,7 +84,7 @@ class SentenceTransformerEmbedder(Embedder):
         return query, document
 
     @model_validator(mode="after")
-    def _can_be_had(self) -> Self:
+    def _is_supported(self) -> Self:
         if why := refusal(self.backend, self.precision, self.device):
             raise ValueError(why)
         return self
@@ -146,7 +150,7 @@ class SentenceTransformerEmbedder(Embedder):
             raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
         if any(self.prefixes()) and not all(getattr(module, "include_prompt", True) for module in model):
             raise EmbedderError(
-                f"the model {self.model!r} leaves its prompt out when it pools, which is not supported; "
+                f"the model {self.model!r} excludes its prompt from pooling, which is not supported; "
                 "set query_prefix and document_prefix to '' if it works without."
             )
         length = self.max_tokens()
@@ -185,7 +189,7 @@ class SentenceTransformerEmbedder(Embedder):
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Keep the library from drawing its own progress bars, which it does without a terminal, too."""
+    """Keep the library from drawing its own progress bars, which it does even without a terminal."""
     from transformers.utils import logging
 
     drawn = logging.is_progress_bar_enabled()

@@ -1,1 +1,1 @@
-"""Models behind HTTP endpoints: embeddings, reranking and chat, asked with care and paid for once."""
+"""Models behind HTTP endpoints: embeddings, reranking and chat; every answer is paid for once."""

@@ -1,4 +1,4 @@
-"""Messages to text by an endpoint, in OpenAI's form of chat completions; each reply is kept the moment it arrives."""
+"""Chat completions from OpenAI-compatible endpoints; each reply is kept the moment it arrives."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.components.endpoints.answers import billed, member, named
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.concurrency import as_they_come
-from ragtrial.components.endpoints.embeddings import billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
 from ragtrial.errors import EndpointError
 
 
 class ChatOptions(EndpointOptions):
-    """A chat model behind an endpoint in OpenAI's form."""
+    """A chat model behind an OpenAI-compatible endpoint."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    """How freely the model chooses its words (empty: not sent, as some models take none)."""
+    """The sampling temperature (empty: not sent, for models that do not accept one)."""
 
     seed: int | None = None
-    """Sent with each request, for endpoints that then repeat their answers."""
+    """The seed to send with each request; some endpoints then repeat their answers."""
 
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The most tokens of a reply (default: the endpoint's; models that think first want `fields:
-    {max_completion_tokens: 2000}`)."""
+    """The maximum number of tokens in a reply (default: the endpoint's; reasoning models need `fields:
+    {max_completion_tokens: 2000}` instead)."""
 
     fields: dict[str, JsonValue] = Field(default={})
-    """More fields of each request, as the endpoint's own manual names them."""
+    """Extra fields for each request, as the endpoint's manual names them."""
 
     output_price: Price | None = None
-    """The price of a million tokens that the model writes (default: that of those that it reads)."""
+    """The price of a million output tokens (default: `price`)."""
 
     def cost(self, replies: Iterable[ChatReply]) -> float | None:
-        """What ``replies`` cost at the prices given; None without a price, or where a reply does not say its tokens."""
+        """The cost of ``replies``; None without a price, or where a reply does not say its tokens."""
         read = written = 0
         for reply in replies:
             if reply.input_tokens is None or reply.output_tokens is None:
@@ -47,7 +47,7 @@ class ChatOptions(EndpointOptions):
         return self.cost_of(read, written)
 
     def cost_of(self, read: float, written: float) -> float | None:
-        """What it costs to read and write so many tokens; None without a price."""
+        """The cost of reading and writing a number of tokens; None without a price."""
         if self.price is None:
             return None
         return (read * self.price + written * (self.price if self.output_price is None else self.output_price)) / 1e6
@@ -66,10 +66,10 @@ ChatRequest = tuple[ChatMessage, ...]
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What the model wrote; empty where it refused, or thought until its tokens were used up.
+    """A reply of the model; empty where it refused, or used up its tokens on reasoning.
 
-    ``finish`` is why it ended ("stop"; "length" where it was cut), ``model`` the name under which it answered, and
-    tokens are as billed; None where the endpoint does not say.
+    ``finish`` is why it ended ("stop"; "length" where it was truncated), ``model`` the name under which it answered;
+    tokens are as billed. None where the endpoint does not say.
     """
 
     text: str
@@ -80,7 +80,7 @@ class ChatReply:
 
 
 def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatReply:
-    """The model's reply to one request, from the endpoint itself. Raises EndpointError."""
+    """The model's reply to one request, from the endpoint. Raises EndpointError."""
     answer = client.post("chat/completions", _body(options, request))
     who = named(client)
     choices = member(answer, "choices", list, who)
@@ -110,7 +110,7 @@ def _body(options: ChatOptions, request: ChatRequest) -> dict[str, Any]:
 
 
 class KeptReplies:
-    """Replies by what was asked of whom, in the file ``path``; with None nothing is read or kept.
+    """Replies by model and request, in the file ``path``; with None nothing is read or kept.
 
     Raises WorkspaceError if the file cannot be read or written.
     """
@@ -144,9 +144,9 @@ def replies(
 ) -> Iterator[tuple[ChatRequest, ChatReply]]:
     """Each different request with its reply: first those that are ``kept``, then the others as they arrive.
 
-    A new reply is kept before it is yielded; the endpoint is asked only for what is missing, and its key needed only
-    then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are in, and
-    ModelNotFoundError if the variable of the key is not set.
+    A new reply is kept before the next request is sent; the endpoint is asked only for what is missing, and its key
+    needed only then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are
+    in, and ModelNotFoundError if the variable of the key is not set.
     """
     missing: list[ChatRequest] = []
     for request in dict.fromkeys(requests):
@@ -159,7 +159,12 @@ def replies(
     if not missing:
         return
     with Client(options) as client:
-        for request, reply in as_they_come(lambda one: chat(client, options, one), missing, options.concurrency):
+
+        def ask(request: ChatRequest) -> ChatReply:
+            reply = chat(client, options, request)
             kept.add(options, request, reply)
+            return reply
+
+        for request, reply in as_they_come(ask, missing, options.concurrency):
             advance(1)
             yield request, reply

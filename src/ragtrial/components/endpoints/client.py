@@ -1,4 +1,4 @@
-"""One HTTP client for all endpoints: limited in concurrency, patient with busy servers, silent about keys."""
+"""The HTTP client of all endpoints: limits concurrency, retries busy servers, and keeps keys out of messages."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 60.0
 _LONGEST_ASKED = 300.0
-"""Seconds that a server may ask to wait for; a quota that opens tomorrow is an error today."""
+"""The longest wait that a server may ask for, in seconds; a quota that opens tomorrow is an error today."""
 
 _UNREACHED = 2
-"""Retries while no server has ever answered at that address: it is more likely wrong than busy."""
+"""Retries while no server has answered yet: the address is more likely wrong than the server busy."""
 
 _SPENT = ("insufficient_quota", "billing_hard_limit_reached")
-"""Codes of answers with status 429 that no waiting changes."""
+"""Error codes with status 429 that waiting does not change."""
 
 _ADVICE = {
     400: " If a batch is too large for it, lower batch_size or batch_tokens.",
-    404: " Are base_url and model right?",
+    404: " Check base_url and model.",
     413: " Lower batch_size or batch_tokens.",
-    422: " Are base_url and model right? If a batch is too large, lower batch_size.",
+    422: " Check base_url and model. If a batch is too large, lower batch_size.",
 }
 
 
@@ -54,9 +54,9 @@ class _Refusal:
 
 
 class Client:
-    """Asks the endpoint of ``options``; safe for many threads. Close it, or use it as a context manager.
+    """Sends requests to the endpoint of ``options``. Safe for threads. Close it, or use it as a context manager.
 
-    ``sleep`` waits for so many seconds. Raises ModelNotFoundError if the variable of the key is not set.
+    ``sleep`` waits for a number of seconds. Raises ModelNotFoundError if the variable of the key is not set.
     """
 
     def __init__(self, options: EndpointOptions, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -85,13 +85,14 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close its connections, as they are when nobody holds the client any more."""
+        """Close the connections. They are also closed when nothing refers to the client any more."""
         self._closing()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON value that ``base_url/path`` answers to ``body``. Raises EndpointError.
 
-        Repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a cut body and a timeout.
+        The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a truncated body
+        and a timeout.
         """
         tries = 0
         while True:
@@ -107,19 +108,19 @@ class Client:
             tries += 1
 
     def _once(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer, or a refusal that may pass. Raises EndpointError for one that does not."""
+        """The answer, or a refusal that is worth a retry. Raises EndpointError for one that is not."""
         import httpx
 
         request = self._http.build_request("POST", f"{self.options.base_url}/{path}", json=body)
         with self._slots:
             pause = self._not_before - time.monotonic()
-            if pause > 0:  # another request was asked to wait: the limit is one for all
+            if pause > 0:  # another request was asked to wait; the limit applies to all
                 self._sleep(pause)
             try:
                 status, headers, content = self._exchange(request)
             except httpx.TimeoutException as error:
                 is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
-                reason = f"gave no whole answer within {self.options.timeout:g} s"
+                reason = f"did not answer completely within {self.options.timeout:g} s"
                 return _Refusal(reason, is_unreached=is_unreached, advice=_SLOW)
             except httpx.HTTPError as error:
                 is_unreached = isinstance(error, httpx.ConnectError) and not self._has_answered
@@ -137,7 +138,7 @@ class Client:
         raise EndpointError(f"{self._place(path)} answered {status}{said[1]}.{self._advice(status)}")
 
     def _exchange(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and whole body; the timeout is for all of it, however slowly it drips."""
+        """Status, headers and body. The timeout applies to all of it, however slowly the body arrives."""
         import httpx
 
         deadline = time.monotonic() + self.options.timeout
@@ -151,7 +152,7 @@ class Client:
             return response.status_code, response.headers, b"".join(parts)
 
     def _wait(self, asked: float | None, tries: int) -> None:
-        """Wait as the server asked, else twice as long each time; with jitter, so that requests do not come at once."""
+        """Wait as long as the server asked, or twice as long each time; jitter keeps requests from coming at once."""
         with self._lock:
             jitter = self._random.uniform(0.5, 1.0)
             if asked is not None:
@@ -167,11 +168,13 @@ class Client:
     def _advice(self, status: int) -> str:
         if status in (401, 403):
             name = self.options.key_variable
-            return f" Is the key in {name} right?" if name else " Name the variable of its key: `api_key: ${NAME}`."
+            return (
+                f" Check the key in {name}." if name else " Name the variable that holds the key: `api_key: ${NAME}`."
+            )
         return _ADVICE.get(status, "")
 
     def _said(self, content: bytes) -> tuple[str, str]:
-        """All that an answer without success says, and a short form of it for a message."""
+        """The text of a failed answer, and a short form of it for a message."""
         text = content.decode("utf-8", "replace")
         message: Any = text
         try:
@@ -186,7 +189,7 @@ class Client:
         return text, f": {short}" if short else ""
 
     def _shown(self, text: str) -> str:
-        """On one line, short, and without the key, whoever repeats it."""
+        """``text`` on one line, shortened, and without the key, which some servers repeat."""
         if self._key:
             text = text.replace(self._key, f"${{{self.options.key_variable}}}")
         text = " ".join(without_secrets(text).split())

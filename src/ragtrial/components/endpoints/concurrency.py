@@ -12,15 +12,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _READY = 2
-"""Calls that are handed out for each worker: it has the next one while the last result is being kept. So many more
-results than there are workers are lost at most if the program is killed."""
+"""Items that are handed out for each worker, so that it finds the next one when it is done."""
 
 
 def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
     """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
 
-    Items are taken as they are needed. After a failure no call begins; those that are on their way are waited for and
-    yielded, so that nothing that was paid for is lost, and then the first error is raised.
+    Items are taken as they are needed. A worker takes the next one when ``function`` has returned: results that
+    ``function`` itself keeps are kept before the next call, and a killed program loses at most one for each worker.
+    After a failure no call begins; those on their way are waited for and yielded, and then the first error is raised.
     """
     source = iter(items)
     failure: Exception | None = None
@@ -42,7 +42,7 @@ def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -
 
 
 class _Pool(Generic[T, R]):
-    """Threads that do not keep a program from ending; a queue's item is a list of one, and an empty list the end."""
+    """Daemon threads. A task is a list of one item; an empty list ends a thread."""
 
     def __init__(self, function: Callable[[T], R], workers: int) -> None:
         self.handed_out = 0
@@ -62,7 +62,7 @@ class _Pool(Generic[T, R]):
                 self._started += 1
 
     def result(self) -> tuple[T, list[R], Exception | None]:
-        """The next to arrive: an item with its one result; or with the error; or with neither if it never began."""
+        """The next to arrive: an item with its one result, with an error, or with neither if it never began."""
         found = self._results.get()
         self.handed_out -= 1
         return found
@@ -80,6 +80,6 @@ class _Pool(Generic[T, R]):
                 continue
             try:
                 self._results.put((item, [self._function(item)], None))
-            except Exception as error:  # noqa: BLE001 - raised where the results are read
-                self._is_over = True  # before anybody can take the next one
+            except Exception as error:  # noqa: BLE001 - raised where results are read
+                self._is_over = True  # before another thread takes the next one
                 self._results.put((item, [], error))

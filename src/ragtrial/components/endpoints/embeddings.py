@@ -1,4 +1,4 @@
-"""Texts to vectors by an endpoint: OpenAI's form, which most servers speak, and what answers in it look like."""
+"""Embeddings from endpoints in OpenAI's form, which most servers speak."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.components.endpoints.answers import billed, in_order, member, named
 from ragtrial.components.endpoints.client import Client
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
@@ -32,57 +33,20 @@ def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> Em
     return EmbeddingReply(matrix(vectors, len(texts), who), billed(answer, "usage", ("total_tokens", "prompt_tokens")))
 
 
-def named(client: Client) -> str:
-    """The model and where it is, as messages name it."""
-    return f"the model {client.options.model!r} at {client.options.base_url}"
-
-
-def member(answer: Any, name: str, kind: type, who: str) -> Any:
-    """What an answer has under ``name``. Raises EndpointError where it is not of that kind."""
-    found = answer.get(name) if isinstance(answer, Mapping) else None
-    if not isinstance(found, kind):
-        has = sorted(map(str, answer)) if isinstance(answer, Mapping) else type(answer).__name__
-        raise EndpointError(f"{who} answered without {name!r}: it answered with {str(has)[:100]}.")
-    return found
-
-
-def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any]]:
-    """The rows of an answer to ``count`` texts, in the order of these, whatever the order they came in.
-
-    Raises EndpointError unless there is exactly one for each.
-    """
-    if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
-        raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; it must be one for each.")
-    indexes = [row.get("index", position) for position, row in enumerate(rows)]
-    if sorted(index for index in indexes if type(index) is int) != list(range(count)):
-        raise EndpointError(
-            f"{who} answered with the indexes {str(indexes)[:60]}; each of 0 to {count - 1} must be once."
-        )
-    placed = dict(zip(indexes, rows, strict=True))
-    return [placed[position] for position in range(count)]
-
-
 def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
-    """Vectors as float32 (count, dimension). Raises EndpointError for other lengths, and for what is no number."""
+    """Vectors as float32 (count, dimension). Raises EndpointError for another shape, and other values than numbers."""
     try:
         made = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise EndpointError(f"{who} answered with vectors of different lengths, or of what is no number.") from error
+        raise EndpointError(
+            f"{who} answered with vectors of different lengths, or with values that are not numbers."
+        ) from error
     if made.ndim != 2 or made.shape[0] != count or not made.shape[1]:
         raise EndpointError(f"{who} answered with vectors of the shape {made.shape} for {count:,} texts.")
     if not np.isfinite(made).all():
         bad = int((~np.isfinite(made).all(axis=1)).sum())
         raise EndpointError(f"{who} answered with NaN or infinity in the vectors of {bad:,} of {count:,} texts.")
     return made
-
-
-def billed(answer: Any, *path: str | tuple[str, ...]) -> int | None:
-    """The first whole number under the names of ``path``, None if an answer does not say it."""
-    *steps, names = path
-    for step in steps:
-        answer = answer.get(step) if isinstance(answer, Mapping) else None
-    values = [answer.get(name) for name in names] if isinstance(answer, Mapping) else []
-    return next((int(value) for value in values if isinstance(value, int | float) and value >= 0), None)
 
 
 def _vector(value: Any, who: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a config says of a model behind an endpoint: where it is, how it is asked, and what it costs."""
+"""The options of a model behind an endpoint: its address, its key, its price, and how requests are sent."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ _VARIABLES = {
     "generativelanguage.googleapis.com": "GEMINI_API_KEY",
     "openrouter.ai": "OPENROUTER_API_KEY",
 }
-"""The variable in which each provider's own client looks for the key, by host."""
+"""The environment variable that each provider's own client reads, by host."""
 
 
 def _variable_name(value: object) -> object:
-    """The name of the variable: never what is in it, which neither reports nor caches may see."""
+    """The name of the variable, never its value, which neither reports nor caches may see."""
     written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
     name = written.group(1) if written else getattr(value, "variable", "")
     if not name:
-        raise ValueError("must be an environment variable and nothing else, like ${OPENAI_API_KEY}; no key in a file.")
+        raise ValueError(
+            "must be an environment variable and nothing else, like ${OPENAI_API_KEY}; keys do not belong in files."
+        )
     return name
 
 
@@ -74,27 +76,27 @@ class EndpointOptions(Options):
     """The URL before `/embeddings`, `/rerank` or `/chat/completions`."""
 
     api_key: KeyVariable | None = None
-    """The environment variable that holds the key, written `${NAME}` (default: the variable of the provider's own
-    client, such as OPENAI_API_KEY; none for other hosts). The key itself is in no report, log or cache."""
+    """The environment variable that holds the key, written `${NAME}` (default: the variable that the provider's own
+    client reads, like OPENAI_API_KEY; none for other hosts). The key is never written to reports, logs or caches."""
 
     version: str | None = None
-    """Your version of what answers there: what is kept is used while it stays the same, wherever the endpoint is
-    (default: its base_url)."""
+    """Your version of the model: cached answers are used while it stays the same, even if base_url changes (default:
+    the base_url)."""
 
     price: Price | None = None
-    """The price of a million tokens that the model reads, in any currency: plans and reports then show the cost."""
+    """The price of a million input tokens, in any currency; plans and reports then show the cost."""
 
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """How many requests are on their way at once."""
+    """The maximum number of requests at once."""
 
     timeout: Annotated[float, Field(gt=0)] = 300.0
-    """Seconds until a request is given up and tried again; a server on a processor of your own may need minutes."""
+    """Seconds until a request is abandoned and repeated; a model on your own CPU may need minutes."""
 
     retries: Annotated[int, Field(ge=0, le=20)] = 6
-    """How often a request is repeated that met a busy or failing server (429, 5xx, a broken connection)."""
+    """How often to repeat a request after 429, 5xx or a broken connection."""
 
     def answered_by(self) -> dict[str, Any]:
-        """What answers, as JSON values: equal for requests whose answers may stand for one another."""
+        """The model and its version, as JSON values: equal for requests whose answers are interchangeable."""
         where = {"base_url": self.base_url} if self.version is None else {"version": self.version}
         return {"model": self.model, **where}
 
@@ -104,7 +106,7 @@ class EndpointOptions(Options):
         return self.api_key or _VARIABLES.get(urlsplit(self.base_url).hostname or "")
 
     def key(self) -> str | None:
-        """The key itself; to be held by a client alone. Raises ModelNotFoundError if its variable is not set."""
+        """The key itself, for the client alone. Raises ModelNotFoundError if its variable is not set."""
         name = self.key_variable
         if name is None:
             return None
@@ -115,5 +117,7 @@ class EndpointOptions(Options):
                 "another one with `api_key: ${NAME}`."
             )
         if not (found.isascii() and found.isprintable()):
-            raise ModelNotFoundError(f"the environment variable {name} has characters that no key has; set it anew.")
+            raise ModelNotFoundError(
+                f"the environment variable {name} contains characters that no key has; set it again."
+            )
         return found

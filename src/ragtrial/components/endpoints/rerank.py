@@ -1,4 +1,4 @@
-"""A question and texts to scores by an endpoint, in the form that Cohere, Jina, Voyage, vLLM and Infinity share."""
+"""Reranking by endpoints, in the form that Cohere, Jina, Voyage, vLLM and Infinity share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragtrial.components.endpoints.answers import billed, in_order, named
 from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import billed, in_order, named
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
 
@@ -35,6 +35,6 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
         raise EndpointError(f"{who} answered without 'results'.")
     scores = [row.get("relevance_score", row.get("score")) for row in in_order(rows, len(texts), who)]
     if not all(isinstance(score, int | float) and np.isfinite(np.float32(score)) for score in scores):
-        raise EndpointError(f"{who} answered with a score that is no finite number.")
+        raise EndpointError(f"{who} answered with a score that is not a finite number.")
     tokens = billed(answer, "usage", ("total_tokens",))
     return RerankReply(np.array(scores, dtype=np.float32), tokens)

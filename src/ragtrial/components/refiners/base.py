@@ -1,4 +1,4 @@
-"""What every refiner owes: the rankings of others go in, a better one comes out."""
+"""The interface of refiners: rankings of other retrievers go in, a better ranking comes out."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Refiner(Ranker):
     """How many hits of each input are used."""
 
     def wordings(self, question: Question) -> Sequence[Question]:
-        """What its parts are asked instead of ``question``: the question itself, unless it says otherwise."""
+        """The questions that its parts are asked: ``question`` itself, unless a refiner overrides this."""
         return [question]
 
     @property
     def writer(self) -> WordingWriter | None:
-        """What writes wordings that its parts are asked, None where nothing does."""
+        """The writer of wordings that its parts are asked, None without one."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Rerankers behind endpoints: the scores of pairs, each paid for once and kept with what was billed for it."""
+"""Rerankers behind endpoints: each score is paid for once, and kept with the tokens that were billed for it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.endpoints.rerank import RerankReply, rerank
 from ragtrial.components.refiners.pair_scores import TextPairs
+from ragtrial.components.retrievers.base import Fact
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Counts, Floats
 
+TEXTS_PER_SEARCH = 100
+"""Of one search, as Cohere bills them."""
+
 _SAME_MODEL = 0.02
-"""How far a score made now may be from the kept one, as a share of it or of 1: hosted models vary a little."""
+"""How far a new score may be from the cached one, as a share of it or of 1: hosted models vary a little."""
 
 
 class RerankEndpoint(EndpointOptions):
@@ -41,7 +45,7 @@ class RerankEndpoint(EndpointOptions):
     """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
-        """What so many tokens and searches cost; None without a price for what is known."""
+        """The cost of a number of tokens and searches; None without a price for what is known."""
         parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
         known = [
             count * price / per for count, price, per in parts if isinstance(count, int | float) and price is not None
@@ -51,9 +55,10 @@ class RerankEndpoint(EndpointOptions):
 
 @dataclass(eq=False)
 class EndpointScores:
-    """What the endpoint scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
+    """The endpoint's scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
 
-    ``tokens`` are billed for all pairs that were asked for, kept ones, too: NaN where the endpoint does not say.
+    ``tokens`` are those billed for all pairs that were asked for, cached ones included; NaN where the endpoint does not
+    say.
     """
 
     endpoint: RerankEndpoint
@@ -66,7 +71,7 @@ class EndpointScores:
     def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
         """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
 
-        Each answer is kept when it arrives. Raises EndpointError and WorkspaceError.
+        Each answer is kept before the next request is sent. Raises EndpointError and WorkspaceError.
         """
         made = np.empty((len(pairs), 2), dtype=np.float32)
         wanted, keys = np.arange(len(pairs)), pairs.keys()
@@ -76,54 +81,53 @@ class EndpointScores:
                 made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1, 2)
                 wanted = np.flatnonzero(is_missing)
                 advance(len(pairs) - len(wanted))
-                if len(wanted):
-                    self._refuse_another_model(kept)
-            for batch, reply in self._replies(pairs, wanted):
-                made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
-                if kept is not None:
-                    kept.write(keys[batch], made[batch])
-                    kept.keep_probe(json.dumps(pairs.at(batch[:1])[0]), made[batch[0]])
-                advance(len(batch))
+            if len(wanted):
+                client = self._checked_client(kept)
+
+                def ask(batch: Counts) -> None:
+                    asked = pairs.at(batch)
+                    reply = rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
+                    made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
+                    if kept is not None:
+                        kept.keep_probe(json.dumps(asked[0]), made[batch[0]])
+                        kept.write(keys[batch], made[batch])
+
+                for batch, _ in as_they_come(ask, self._batches(pairs, wanted), self.endpoint.concurrency):
+                    advance(len(batch))
         self.tokens += float(made[:, 1].sum())
         return made[:, 0]
 
-    def _asked(self) -> Client:
-        if self._client is None:
-            self._client = Client(self.endpoint)
-        return self._client
+    def billed(self, question: Counts) -> dict[str, Fact]:
+        """The tokens of all pairs as billed (None: not known), and the searches, given the question of each pair."""
+        searches = -(-np.unique_counts(question).counts // TEXTS_PER_SEARCH)
+        return {"tokens": None if np.isnan(self.tokens) else round(self.tokens), "searches": int(searches.sum())}
 
-    def _replies(self, pairs: TextPairs, wanted: Counts) -> Iterator[tuple[Counts, RerankReply]]:
-        """The positions of some pairs of one question, and what was answered to them, as they arrive."""
-        if not len(wanted):
-            return
-        client, size = self._asked(), self.endpoint.batch_size
-        of_question = np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1)
-        batches = (one[start : start + size] for one in of_question for start in range(0, len(one), size))
+    def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
+        """The positions of ``wanted`` pairs, those of one question together, as many as one request takes."""
+        size = self.endpoint.batch_size
+        for one in np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1):
+            yield from (one[start : start + size] for start in range(0, len(one), size))
 
-        def ask(batch: Counts) -> RerankReply:
-            asked = pairs.at(batch)
-            return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
-
-        yield from as_they_come(ask, batches, self.endpoint.concurrency)
-
-    def _refuse_another_model(self, kept: VectorCache) -> None:
-        """Raise EndpointError if the model is not the one whose scores are kept: two must not mix."""
-        probe = None if self._is_known else kept.probe()
+    def _checked_client(self, kept: VectorCache | None) -> Client:
+        """The client. Raises EndpointError if the model is not the one whose scores are kept: two must not mix."""
+        self._client = client = self._client or Client(self.endpoint)
+        probe = None if self._is_known or kept is None else kept.probe()
         self._is_known = True
         if probe is None:
-            return
+            return client
         (question, text), before = json.loads(probe[0]), float(probe[1][0])
-        now = float(rerank(self._asked(), question, [text], self.endpoint.texts_are).scores[0])
+        now = float(rerank(client, question, [text], self.endpoint.texts_are).scores[0])
         if abs(now - before) > _SAME_MODEL * max(1.0, abs(before)):
             raise EndpointError(
                 f"the reranker {self.endpoint.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
                 f"and a text to which it gave {before:.4f} before; scores of two models cannot be compared. If the "
                 "model has changed, give it another `version:`."
             )
+        return client
 
 
 def _shares(reply: RerankReply, lengths: Counts) -> Floats:
-    """The tokens that were billed, spread over the texts by their lengths; NaN where nothing is said of them."""
+    """The billed tokens, spread over the texts by length; NaN where the endpoint does not say."""
     if reply.tokens is None:
         return np.full(len(lengths), np.nan, dtype=np.float32)
     return np.asarray(reply.tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)

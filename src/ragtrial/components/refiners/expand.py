@@ -42,10 +42,10 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     combmnz (that sum times the number of wordings that found the hit)."""
 
     templates: list[Annotated[str, AfterValidator(_with_query)]] = Field(default=[])
-    """More wordings, with {query} where the text of the query goes, like `A passage about {query}`."""
+    """Extra wordings, with {query} as the placeholder for the query, like `A passage about {query}`."""
 
     phrasings: bool = True
-    """Ask what the labels have under a query's `phrasings`, too."""
+    """Also ask the `phrasings` that the labels have for a query."""
 
     endpoint: ChatOptions | None = None
     """A chat model behind an OpenAI-compatible endpoint that writes more wordings of each query; every reply is
@@ -60,7 +60,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     answer)."""
 
     question: bool = True
-    """Ask the query as it is, too; without it, where there is no other wording, the query is asked all the same."""
+    """Also ask the query itself. With false, it is asked only where there is no other wording."""
 
     @model_validator(mode="after")
     def _has_wordings(self) -> Self:
@@ -71,7 +71,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
             )
         if self.endpoint is None and (without := self.model_fields_set & {"prompt", "lines"}):
             raise ValueError(
-                f"has no endpoint that {listed(sorted(without))} could be for; give one: `endpoint: {{model: ...}}`."
+                f"has {listed(sorted(without))}, but no endpoint to use it; add one: `endpoint: {{model: ...}}`."
             )
         if self.endpoint is not None or self.phrasings or any(template.strip() != PLACE for template in self.templates):
             return self
@@ -88,11 +88,11 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
 
     @property
     def has_latency(self) -> bool:
-        """With a chat model it is not measured: each question would be paid for once more."""
+        """Not with a chat model: measuring latency would pay for each question once more."""
         return self.endpoint is None
 
     def identity(self) -> dict[str, Any]:
-        """Without how the chat model is asked; what it has written is in what is ``asked``."""
+        """Without the options of the chat model; the wordings that it wrote are in what is ``asked``."""
         written = ("endpoint", "prompt", "lines")
         found = {name: value for name, value in super().identity().items() if name not in written}
         return found if self.writer is None else found | {"writer": [self.writer.key, self.writer.by_line]}
@@ -106,7 +106,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     def wordings(self, question: Question) -> Sequence[Question]:
         """The wordings to ask: the question, those of the labels, the templates, then a chat model's; equal ones once.
 
-        Only the question's own text goes by its id: what was found for that elsewhere, was not found for another text.
+        Only the question's own text keeps its id: rankings that are kept under the id are not those of another text.
         """
         texts = [question.text] if self.question else []
         texts += question.phrasings if self.phrasings else ()

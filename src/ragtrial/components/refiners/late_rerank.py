@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ragtrial.components.embedders.cached import TextList
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
+from ragtrial.components.text_batches import TextList
 from ragtrial.components.token_vectors.cache import TokenEncoder
 from ragtrial.components.token_vectors.indexed import MatchingModel
 from ragtrial.components.token_vectors.maxsim import maxsim
@@ -25,9 +25,9 @@ from ragtrial.records import Question, ReportWarning
 class LateRerank(MatchingModel, SingleInputRefiner):
     """The candidates of another retriever in the order of a late-interaction model's scores (MaxSim).
 
-    It reads the texts as they are indexed for the part, or with their titles where its hits are no chunks. What it
-    makes of a text is kept in the workspace, and shared with `late` retrievers of the same model. Equal scores go by
-    document id, then by place in the document.
+    It reads the indexed texts of the chunks, or texts with their titles where the hits are not chunks. Token vectors
+    are kept in the workspace and shared with `late` retrievers of the same model. Equal scores are ordered by document
+    id, then by place in the document.
     """
 
     form: ClassVar[Form] = "late"
@@ -58,7 +58,7 @@ class _OpenLateRerank:
 
     @cached_property
     def _encoder(self) -> TokenEncoder:
-        # While latency is measured, texts are read from the disk, as a system at work would; questions are not.
+        # While latency is measured, texts are read from the disk, as in production; questions are not.
         return self.options.encoder(self.context)
 
     @cached_property
@@ -70,9 +70,9 @@ class _OpenLateRerank:
         codes, units = part.rankings.codes, part.units
         found = np.unique(codes[codes != PADDING])
         texts = list(self.context.texts(units).indexed_texts(found.tolist()))
-        progress = Silent() if self.context.is_fresh else self.context.progress
-        with stage(progress, "late vectors", len(texts), "texts") as told:
-            keys = self._kept.fill(TextList(texts), "document", advance=told.advance)
+        shown = Silent() if self.context.is_fresh else self.context.progress
+        with stage(shown, "late vectors", len(texts), "texts") as progress:
+            keys = self._kept.fill(TextList(texts), "document", advance=progress.advance)
         queries = self._encoder.of_texts([question.text for question in questions], "query") if len(found) else []
         made, place = unfilled(*codes.shape), units.library.id_order
         for row, query in enumerate(queries):

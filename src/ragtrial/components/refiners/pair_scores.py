@@ -1,4 +1,4 @@
-"""Cross-encoders at work: what a model's files say of it, and the scores of pairs, each made once and kept."""
+"""Local cross-encoders: what a model's files say about it, and the scores of pairs, each computed once and kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.components.retrievers.base import Fact
+from ragtrial.components.text_batches import longest_first
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.rankings import Counts, Floats
@@ -47,7 +49,7 @@ def wrong_kind(folder: Path) -> str | None:
 
 
 def declared_length(folder: Path) -> int | None:
-    """How many tokens of a pair the model reads by its own files, None if they do not say."""
+    """How many tokens of a pair the model reads according to its files, None if they do not say."""
     length = _json(folder, "sentence_bert_config.json").get("max_seq_length")
     if length:
         return int(length)
@@ -56,7 +58,7 @@ def declared_length(folder: Path) -> int | None:
 
 
 def most_length(folder: Path) -> int | None:
-    """How many tokens the model has places for, None if its files do not say."""
+    """How many tokens the model can read at most, None if its files do not say."""
     length = _json(folder, "config.json").get("max_position_embeddings")
     return int(length) if length and length > 0 else None
 
@@ -78,9 +80,7 @@ def load(folder: Path, device: str | None, precision: Precision, length: int | N
         if was_drawn:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this
     if model.num_labels != 1:
-        raise RunError(
-            f"the reranker in {folder} gives a pair {model.num_labels} scores; a model that gives one is needed."
-        )
+        raise RunError(f"the reranker in {folder} gives a pair {model.num_labels} scores; use a model that gives one.")
     if length is not None:
         model.max_seq_length = length
     raw = torch.nn.Identity()  # the default for one label is a sigmoid, which makes all good scores 1.0
@@ -95,7 +95,7 @@ def load(folder: Path, device: str | None, precision: Precision, length: int | N
             bad = "NaN or infinity" if scores.shape == (len(pairs),) else f"the shape {scores.shape}"
             raise RunError(
                 f"the reranker in {folder} returned {bad} for {len(pairs)} pairs, the first with the question "
-                f"{pairs[0][0][:60]!r}; a model that gives each pair one finite score is needed."
+                f"{pairs[0][0][:60]!r}; use a model that gives each pair one finite score."
             )
         return scores
 
@@ -177,9 +177,7 @@ class PairScores:
                 made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1)
                 wanted = np.flatnonzero(is_missing)
                 advance(len(pairs) - len(wanted))
-            # Longest first: a batch wastes no padding, and the most memory is asked for first. Of equal length the
-            # earlier goes first, so that equal pairs make equal batches.
-            order = wanted[np.argsort(-lengths[wanted], kind="stable")]
+            order = longest_first(wanted, lengths)
             for start in range(0, len(order), self.batch_size):
                 batch = order[start : start + self.batch_size]
                 if self._score is None:
@@ -189,6 +187,10 @@ class PairScores:
                     kept.write(keys[batch], made[batch, np.newaxis])
                 advance(len(batch))
         return made
+
+    def billed(self, question: Counts) -> dict[str, Fact]:
+        """Nothing is."""
+        return {}
 
 
 def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> Counts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,33 +13,17 @@ from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
-from ragtrial.components.refiners.pair_scores import (
-    PairScores,
-    Precision,
-    TextPairs,
-    declared_length,
-    load,
-    most_length,
-    wrong_kind,
-)
+from ragtrial.components.refiners.endpoint_scores import RerankEndpoint
+from ragtrial.components.refiners.pair_scores import Precision, TextPairs
+from ragtrial.components.refiners.rerankers import LOCAL, EndpointReranker, LocalReranker, Reranker, Scorer
 from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import ConfigError, RunError, listed
+from ragtrial.errors import RunError, listed
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Counts, Floats, unfilled
 from ragtrial.records import Question, ReportWarning, WarningCode
-
-_LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
-"""The options of a model of one's own."""
-
-_CHARACTERS_PER_TOKEN = 4
-
-_TEXTS_PER_SEARCH = 100
-"""As Cohere counts them."""
 
 
 @REFINERS.register("rerank")
@@ -63,7 +47,7 @@ class Rerank(SingleInputRefiner):
     """The first hits, in the order of a cross-encoder's scores."""
 
     model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
-    """A cross-encoder with one score for a pair: its name on the hub, or the path of a local folder."""
+    """A cross-encoder with one score per pair: a name on the hub, or the path of a local folder."""
 
     revision: str | None = None
     """A branch, tag or commit of the hub's repository."""
@@ -72,13 +56,13 @@ class Rerank(SingleInputRefiner):
     """cpu, cuda, mps, ... (default: the best available)."""
 
     precision: Precision = "float32"
-    """The number format of the model; bfloat16 is faster on recent machines, with slightly other results."""
+    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many pairs the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """How many tokens of a question and a text together are read at most (default: what the model declares)."""
+    """The maximum number of tokens to read from a question and a text together (default: what the model declares)."""
 
     title: bool = True
     """Whether the model reads a document's title before the text."""
@@ -91,58 +75,40 @@ class Rerank(SingleInputRefiner):
         if self.endpoint is None:
             return self
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        chosen = {name: getattr(self, name) for name in _LOCAL}
+        chosen = {name: getattr(self, name) for name in LOCAL}
         local = [name for name, value in chosen.items() if value not in (defaults[name], self.endpoint.model)]
         if local:
             raise ValueError(
-                f"has an endpoint, and {listed(local)}, which {'is' if len(local) == 1 else 'are'} of a model of your "
-                "own; take one of the two out."
+                f"has an endpoint, and {listed(local)}, which {'is' if len(local) == 1 else 'are'} for a local model; "
+                "remove one of the two."
             )
-        self.__dict__["model"] = self.endpoint.model  # for all that shows which model it is
+        self.__dict__["model"] = self.endpoint.model  # for everything that shows the model's name
         return self
 
+    @property
+    def reranker(self) -> Reranker:
+        """What gives the scores."""
+        if self.endpoint is not None:
+            return EndpointReranker(self.endpoint)
+        return LocalReranker(self.model, self.revision, self.device, self.precision, self.batch_size, self.max_length)
+
     def identity(self) -> dict[str, Any]:
-        """Without what changes no score but in its last bits, and what is of the other way to a score."""
-        out = _LOCAL if self.endpoint is not None else ("device", "batch_size", "endpoint")
-        found = {name: value for name, value in super().identity().items() if name not in out}
-        return found if self.endpoint is None else found | {"endpoint": self.endpoint.answered_by()}
+        """Without what changes no score but in its last bits, and the options of the other kind of model."""
+        model = self.reranker
+        found = {name: value for name, value in super().identity().items() if name not in model.not_identity}
+        return found | model.identity()
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
-        if self.endpoint is None:
-            return None
-        looked_at = min(self.candidates, texts.count or self.candidates)
-        asked = sum(len(question.text) for question in questions) / _CHARACTERS_PER_TOKEN
-        tokens = looked_at * (asked + len(questions) * texts.tokens)
-        return self.endpoint.cost_of(tokens, len(questions) * -(-looked_at // _TEXTS_PER_SEARCH))
+        return self.reranker.expected_cost(questions, texts, self.candidates)
 
     def cost(self, facts: Facts) -> float | None:
-        if self.endpoint is None:
-            return None
-        return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
+        return self.reranker.cost(facts)
 
     def inputs(self, digest: Digest) -> Any:
-        """All that changes the score of a pair, but its texts."""
-        if self.endpoint is not None:
-            return {"endpoint": self.endpoint.answered_by()}
-        files = model_fingerprint(self._folder, digest)
-        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
+        return self.reranker.inputs(digest)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        if self.endpoint is not None:
-            return
-        folder = self._folder
-        if (why := wrong_kind(folder)) is not None:
-            raise ConfigError(
-                f"{context.setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
-                "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
-            )
-        tokenizer = self.tokenizer()
-        least, most = (tokenizer.pair_special_tokens if tokenizer else 0) + 1, most_length(folder)
-        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
-            raise ConfigError(
-                f"{context.setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "
-                f"tokens) to {most or 'any number'} for the model {self.model!r}."
-            )
+        self.reranker.check(context.setting)
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
         return _OpenRerank(self, context)
@@ -153,7 +119,7 @@ class Rerank(SingleInputRefiner):
             yield ReportWarning(
                 WarningCode.TRUNCATED_PAIRS,
                 f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
-                f"{facts['max_length']:,} tokens that the reranker reads; the rest of them was not judged. Use smaller "
+                f"{facts['max_length']:,} tokens that the reranker reads; the rest of each was not scored. Use smaller "
                 "chunks, or a model that reads more.",
             )
         if blank:
@@ -163,34 +129,13 @@ class Rerank(SingleInputRefiner):
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
             )
 
-    @property
-    def _folder(self) -> Path:
-        return find_model(self.model, self.revision)
-
-    @property
-    def length(self) -> int | None:
-        """How many tokens of a pair are read, None if it is not known."""
-        if self.endpoint is not None:
-            return None
-        return self.max_length if self.max_length is not None else declared_length(self._folder)
-
-    def scorer(self, context: RetrieverContext) -> PairScores | EndpointScores:
+    def scorer(self, context: RetrieverContext) -> Scorer:
         """The model, and the scores that are kept of it."""
         path: Path | None = None
         if not context.is_fresh:
             name = fingerprint(["pairs", self.inputs(context.digest)])
             path = context.growing("pairs", name).with_suffix(".sqlite")
-        if self.endpoint is not None:
-            return EndpointScores(self.endpoint, path, f"{self.kind} model={self.endpoint.model}")
-        ready = partial(load, self._folder, self.device, self.precision, self.length)
-        return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
-
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
-        if self.endpoint is not None:
-            return None
-        path = self._folder / "tokenizer.json"
-        return Tokenizer(path) if path.exists() else None
+        return self.reranker.scorer(path, self.kind)
 
 
 @dataclass(frozen=True)
@@ -199,13 +144,17 @@ class _OpenRerank:
     context: RetrieverContext
 
     @cached_property
-    def _scorer(self) -> PairScores | EndpointScores:
+    def _reranker(self) -> Reranker:
+        return self.options.reranker
+
+    @cached_property
+    def _scorer(self) -> Scorer:
         return self.options.scorer(self.context)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer | None:
         # Counts are reported of the questions together; one asked alone, to measure how long it takes, is not to wait.
-        return None if self.context.is_fresh else self.options.tokenizer()
+        return None if self.context.is_fresh else self._reranker.tokenizer()
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
@@ -219,8 +168,8 @@ class _OpenRerank:
                 f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
-        told = [question.text for question in questions]
-        scores, truncated = self._scores(told, texts, rows[has_text], of_unit[has_text])
+        asked = [question.text for question in questions]
+        scores, truncated = self._scores(asked, texts, rows[has_text], of_unit[has_text])
         least = np.full(len(questions), np.inf, dtype=np.float32)
         np.minimum.at(least, rows[has_text], scores)
         spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
@@ -229,22 +178,15 @@ class _OpenRerank:
             "pairs": len(scores),
             "pairs_truncated": truncated,
             "pairs_without_text": int((~has_text).sum()),
-            "max_length": self.options.length,
+            "max_length": self._reranker.length,
+            **self._scorer.billed(rows[has_text]),
         }
-        if self.options.endpoint is not None:
-            facts |= self._billed(rows[has_text])
         place = part.units.library.id_order[part.units.document[codes]]
         order = np.lexsort((part.units.end[codes], part.units.start[codes], place, -spread, ~has_text, rows))
         made = unfilled(len(questions), part.rankings.depth)
         filled = np.arange(made.depth) < part.rankings.lengths[:, np.newaxis]
         made.codes[filled], made.scores[filled] = codes[order], spread[order]
         return Candidates(part.units, made, part.skipped, facts)
-
-    def _billed(self, question: Counts) -> dict[str, Fact]:
-        """The tokens of all pairs as billed (None: not known), and the searches, by the question of each pair."""
-        tokens = self._scorer.tokens if isinstance(self._scorer, EndpointScores) else np.nan
-        searches = -(-np.unique_counts(question).counts // _TEXTS_PER_SEARCH)
-        return {"tokens": None if np.isnan(tokens) else round(tokens), "searches": int(searches.sum())}
 
     def _scores(
         self, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts
@@ -256,12 +198,12 @@ class _OpenRerank:
         distinct, of_pair = np.unique(numbers, return_inverse=True)
         pairs = TextPairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
         lengths = pairs.lengths(self._tokenizer)
-        progress = Silent() if self.context.is_fresh else self.context.progress
-        with stage(progress, "reranking", len(pairs), "pairs") as told:
-            scores = self._scorer.scores(pairs, lengths, told.advance)
-        if self._tokenizer is None or self.options.length is None:
+        shown = Silent() if self.context.is_fresh else self.context.progress
+        with stage(shown, "reranking", len(pairs), "pairs") as progress:
+            scores = self._scorer.scores(pairs, lengths, progress.advance)
+        if self._tokenizer is None or self._reranker.length is None:
             return scores[of_pair], None
-        return scores[of_pair], int((lengths > self.options.length)[of_pair].sum())
+        return scores[of_pair], int((lengths > self._reranker.length)[of_pair].sum())
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], Counts]:

@@ -23,8 +23,8 @@ PROMPTS = {
         "\n\nQuestion: {query}"
     ),
 }
-"""Prompts by name. The second is that of Gao et al. 2023 (HyDE, https://aclanthology.org/2023.acl-long.99) in other
-words: what is searched for is what an answer looks like."""
+"""Prompts by name. The second follows Gao et al. 2023 (HyDE, https://aclanthology.org/2023.acl-long.99): the search is
+for a text that looks like an answer."""
 
 _MARK = re.compile(r"^\s*(?:[-*\N{BULLET}]|\d{1,2}[.):])\s+")
 _QUOTES = "\"'`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -40,7 +40,7 @@ class WordingWriter:
 
     @property
     def key(self) -> str:
-        """Equal for writers whose replies may stand for one another."""
+        """Equal for writers whose replies are interchangeable."""
         one = self.endpoint
         asked = [one.temperature, one.seed, one.max_tokens, one.fields, PROMPTS.get(self.prompt, self.prompt)]
         return fingerprint([one.answered_by(), asked])
@@ -58,7 +58,7 @@ class WordingWriter:
         return [one for one in question.written if one.by == self.key]
 
     def texts(self, question: Question) -> Sequence[str]:
-        """The wordings that are in its reply, without numbers, bullets and quotation marks around them."""
+        """The wordings in its reply, without numbers, bullets and quotation marks around them."""
         return [text for reply in self.replies(question) for text in self._texts(reply.text)]
 
     def _texts(self, reply: str) -> Sequence[str]:

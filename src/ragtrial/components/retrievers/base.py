@@ -173,7 +173,7 @@ class Ranker(Options):
     inputs_are: ClassVar[str] = "files"
     """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
 
-    tells_matches: ClassVar[bool] = False
+    has_matches: ClassVar[bool] = False
     """Whether ``matches`` says why hits have their scores."""
 
     kind: str
@@ -251,7 +251,7 @@ class Ranker(Options):
         self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
     ) -> list[QueryMatches]:
         """Why the hits of each question have their scores; ``codes`` of ``units``, shape (questions, hits)."""
-        raise TypeError(f"{self.kind} tells no matches")
+        raise TypeError(f"{self.kind} gives no matches")
 
 
 class Retriever(Ranker):

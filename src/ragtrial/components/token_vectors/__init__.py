@@ -1,1 +1,1 @@
-"""Models that give a text several vectors or weights: made, kept under the hash of the text, and compared exactly."""
+"""Models that give a text several vectors or weights: computed once, kept under the text's hash, searched exactly."""

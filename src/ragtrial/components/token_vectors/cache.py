@@ -1,4 +1,4 @@
-"""What a model makes of the tokens of texts, each text once: kept under its hash, batch by batch."""
+"""Token vectors and term weights of texts: computed once, and kept under the text's hash, batch by batch."""
 
 from __future__ import annotations
 
@@ -11,24 +11,31 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.cached import TextList, TextSource
+from ragtrial.cache.vectors import Keys, VectorCache
+from ragtrial.components.text_batches import (
+    TextList,
+    TextSource,
+    absent,
+    batches,
+    keys_of,
+    lengths_of,
+    longest_first,
+)
 from ragtrial.rankings import Codes, Counts, Floats
 
 Task = Literal["query", "document"]
-"""Whether a text asks or answers: models read the two otherwise."""
+"""Whether a text is a query or a document: models read the two differently."""
 
 _NUMBER = np.dtype(np.int32).itemsize
-_TEXTS_READ = 128  # whose keys are made, or whose vectors are read, at once
-_BATCHES_READ = 16  # whose texts are read at once, so that a document is not opened for each chunk of it
+_TEXTS_READ = 128  # whose vectors are read at once
 
 
 @dataclass(frozen=True, eq=False)
 class TokenVectors:
-    """A text as a model sees it: ``ids`` of tokens, int32 (tokens,), and ``vectors``, float32 (tokens, width).
+    """The tokens of a text: ``ids``, int32 (tokens,), and ``vectors``, float32 (tokens, width).
 
-    A sparse model gives the terms of its vocabulary that weigh anything, each once, and their weights: width 1.
-    An id is -1 where no token is known.
+    For a sparse model these are the terms of its vocabulary with a weight other than 0, each once, and their weights
+    (width 1). An id is -1 where the token is unknown.
     """
 
     ids: Codes
@@ -44,7 +51,7 @@ class TokenVectors:
 
     @classmethod
     def unpacked(cls, kept: bytes) -> Self:
-        """What was packed into ``kept``."""
+        """The tokens that were packed into ``kept``."""
         width = int(np.frombuffer(kept, np.int32, 1)[0])
         count = (len(kept) // _NUMBER - 1) // (1 + width)
         ids = np.frombuffer(kept, np.int32, count, _NUMBER)
@@ -52,14 +59,14 @@ class TokenVectors:
 
 
 EncodeTokens = Callable[[Sequence[str], Task], list[TokenVectors]]
-"""One batch of texts to what the model makes of them, in their order. Raises RunError."""
+"""Encodes one batch of texts, in their order. Raises RunError."""
 
 
 class TokenEncoder:
-    """A model that ``load`` gives, with all that it makes kept in the file ``path``, which ``what`` describes.
+    """The model that ``load`` returns, with its results kept in the file ``path``, which ``what`` describes.
 
-    The model is loaded when the first text is missing, and stays. With ``path`` None nothing is kept or read, but what
-    was asked last: a system at work would not make it twice either.
+    The model is loaded when the first text is missing, and stays loaded. With ``path`` None, only the results of the
+    last call are kept, in memory, as a system in production would.
     """
 
     def __init__(self, load: Callable[[], EncodeTokens], batch_size: int, path: Path | None, what: str) -> None:
@@ -72,7 +79,7 @@ class TokenEncoder:
         self._lock = Lock()
 
     def of_texts(self, texts: Sequence[str], task: Task) -> list[TokenVectors]:
-        """What the model makes of ``texts``. Raises RunError and WorkspaceError."""
+        """The tokens of ``texts``. Raises RunError and WorkspaceError."""
         if self._path is not None:
             return [one for block in self.blocks(self.fill(TextList(texts), task)) for one in block]
         asked = (task, *texts)
@@ -89,40 +96,30 @@ class TokenEncoder:
         lengths: Counts | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Keys:
-        """See that what the model makes of every text of ``source`` is in the file; their keys.
+        """Encode every text of ``source`` that is not in the file yet; the keys of all.
 
         Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` puts equally long ones
         together (default: characters). ``advance`` is called for every text that is done.
         """
-        keys, characters = self._keys(source, task)
-        lengths = characters if lengths is None else lengths
+        keys = keys_of(source, _marked(task))
+        lengths = lengths_of(source, "", None) if lengths is None else lengths
         with self._lock, self._opened() as cache:
-            absent = np.flatnonzero(cache.missing(keys))
-            _, first = np.unique(keys[absent], axis=0, return_index=True)
-            missing = absent[np.sort(first)]
-            # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
-            order = missing[np.argsort(-lengths[missing], kind="stable")]
+            order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
-            for start in range(0, len(order), self._batch_size * _BATCHES_READ):
-                wanted = order[start : start + self._batch_size * _BATCHES_READ]
-                ascending = np.sort(wanted)
-                texts = dict(zip(ascending.tolist(), source.indexed_texts(ascending.tolist()), strict=True))
-                for place in range(0, len(wanted), self._batch_size):
-                    batch = wanted[place : place + self._batch_size]
-                    made = self._made([texts[position] for position in batch.tolist()], task)
-                    cache.write(keys[batch], [one.packed() for one in made])
-                    advance(len(batch))
+            for positions, texts in batches(source, order, lengths, self._batch_size):
+                cache.write(keys[positions], [one.packed() for one in self._made(texts, task)])
+                advance(len(positions))
         return keys
 
     def blocks(self, keys: Keys) -> Iterator[list[TokenVectors]]:
-        """What is in the file under ``keys``, some at a time."""
+        """The tokens in the file under ``keys``, some texts at a time."""
         with self._opened() as cache:
             for start in range(0, len(keys), _TEXTS_READ):
                 yield [TokenVectors.unpacked(kept) for kept in cache.read_each(keys[start : start + _TEXTS_READ])]
 
     def missing(self, source: TextSource, task: Task) -> Counts:
         """The positions of the texts that would be encoded, equal ones counted each time; nothing is changed."""
-        keys, _ = self._keys(source, task)
+        keys = keys_of(source, _marked(task))
         if self._path is None or not self._path.exists():
             return np.arange(len(keys))
         with self._opened() as cache:
@@ -138,21 +135,14 @@ class TokenEncoder:
             self._encode = self._load()
         return self._encode(texts, task)
 
-    @staticmethod
-    def _keys(source: TextSource, task: Task) -> tuple[Keys, Counts]:
-        """The key of every text, and its characters."""
-        keys, sizes, batch = [text_keys(())], [0] * 0, list[str]()
-        for text in source.indexed_texts():
-            batch.append(f"{task}\0{text}")
-            sizes.append(len(text))
-            if len(batch) == _TEXTS_READ:
-                keys.append(text_keys(batch))
-                batch = []
-        return np.concatenate([*keys, text_keys(batch)]), np.array(sizes, dtype=np.int64)
+
+def _marked(task: Task) -> str:
+    """What is put before a text to make its key: a question and a document of the same words are two texts."""
+    return f"{task}\0"
 
 
 def checked(made: Sequence[TokenVectors], texts: Sequence[str]) -> str | None:
-    """What is wrong with what a model made of ``texts``; None if nothing is."""
+    """What is wrong with the results of a model for ``texts``; None if nothing is."""
     if len(made) != len(texts):
         return f"{len(made)} results for {len(texts)} texts"
     bad = [text for one, text in zip(made, texts, strict=True) if not np.isfinite(one.vectors).all()]

@@ -1,4 +1,4 @@
-"""What sparse and late retrieval have in common: chunks encoded, an index of them that is kept, and the search."""
+"""The base of sparse and late retrieval: encoded chunks, an index of them that is kept, and the search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.embedders.cached import TextList
 from ragtrial.components.retrievers.base import (
     Candidates,
     ChunkRetriever,
@@ -23,6 +22,7 @@ from ragtrial.components.retrievers.base import (
     RetrieverContext,
     place_order,
 )
+from ragtrial.components.text_batches import TextList, lengths_of
 from ragtrial.components.token_vectors.cache import TokenEncoder, TokenVectors
 from ragtrial.components.token_vectors.matches import late_matches, sparse_matches
 from ragtrial.components.token_vectors.models import TokenModel, has_words
@@ -40,9 +40,9 @@ class TokenSearch(Protocol):
 
 
 class MatchingModel(TokenModel):
-    """A model whose scores can be taken apart."""
+    """A model whose scores can be explained by terms or tokens."""
 
-    tells_matches = True
+    has_matches = True
 
     def matches(
         self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
@@ -76,14 +76,14 @@ class MatchingModel(TokenModel):
             )
 
     def facts_of(self, lengths: Counts | None, texts: int) -> dict[str, Any]:
-        """How many of ``texts`` the model does not read to the end; ``lengths`` are in tokens, None if not known."""
+        """How many of ``texts`` the model does not read to the end; ``lengths`` are in tokens, None if unknown."""
         limit = self.length
         too_long = None if lengths is None or limit is None else int((lengths > limit).sum())
         return {"texts": texts, "texts_too_long": too_long, "max_length": limit}
 
 
 class TokenRetriever(MatchingModel, ChunkRetriever):
-    """A retriever of chunks by what a model makes of their tokens."""
+    """A retriever of chunks by their token vectors or term weights."""
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class TokenRetriever(MatchingModel, ChunkRetriever):
 
     @abstractmethod
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
-        """Put what the encoder has under ``keys``, those of the chunks, into ``folder``; facts about it."""
+        """Write the index of the chunks under ``keys`` into ``folder``; facts about it."""
 
     @abstractmethod
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
@@ -146,16 +146,4 @@ class _OpenTokenRetriever:
     def _lengths(self) -> Counts | None:
         """How many tokens each chunk has for the model."""
         tokenizer, prompt = self.retriever.tokenizer(), self.retriever.document_prompt
-        if tokenizer is None:
-            return None
-        counts = [np.empty(0, dtype=np.int64)]
-        batch: list[str] = []
-        for text in self.context.texts().indexed_texts():
-            batch.append(prompt + text)
-            if len(batch) == _TEXTS:
-                counts.append(tokenizer.counts(batch))
-                batch = []
-        return np.concatenate([*counts, tokenizer.counts(batch)])
-
-
-_TEXTS = 1_024  # whose tokens are counted at once
+        return None if tokenizer is None else lengths_of(self.context.texts(), prompt, tokenizer)

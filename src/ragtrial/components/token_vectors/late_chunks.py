@@ -1,4 +1,4 @@
-"""The vectors of chunks from one pass over their documents: windows, the vectors of their tokens, and the means."""
+"""The vectors of chunks from one pass over their documents: windows, token vectors, and their means."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Window:
 
 
 class DocumentWindows:
-    """The documents of some chunks as a model reads them: whole where they fit, else in windows that overlap.
+    """The documents of some chunks as a model reads them: whole where they fit, else in overlapping windows.
 
     As a source of texts it has one for each window: what is put before the text (``head``), and the text.
     """
@@ -69,7 +69,7 @@ class DocumentWindows:
         return len({one.document for one in self.windows if one.first})
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        """What the model reads in all windows, or in some in that order."""
+        """The text of all windows, or of some in that order."""
         library, last, text = self.chunks.library, -1, ""
         for position in range(len(self)) if positions is None else positions:
             window = self.windows[position]
@@ -227,7 +227,7 @@ def pooled_chunks(
     lengths: Counts,
     advance: Callable[[int], None] = lambda _: None,
 ) -> PooledChunks:
-    """The chunks of ``windows``; what the model is still to read of them is read first, and kept in the file ``path``.
+    """The chunks of ``windows``; windows that are not in the file ``path`` yet are read first, and kept there.
 
     Raises EmbedderError, RunError and WorkspaceError.
     """
@@ -289,7 +289,6 @@ def _refuse_unless_mean(model: Any, embedder: LateChunkingEmbedder) -> None:
     if kinds[1:2] != ["Pooling"] or set(kinds[2:]) - {"Normalize"} or modes not in (["mean"], ["('mean',)"]):
         what = ", ".join(kinds) + (f" (pooling: {modes[0]})" if modes else "")
         raise EmbedderError(
-            f"the model {embedder.model!r} is made of {what}; late chunking takes a model whose vectors are the means "
-            "of its tokens' (a Transformer, Pooling by the mean, and perhaps Normalize). Use kind: "
-            "sentence-transformer."
+            f"the model {embedder.model!r} is made of {what}; late chunking needs a Transformer with mean Pooling, "
+            "followed by nothing but Normalize. Use kind: sentence-transformer."
         )

@@ -12,14 +12,14 @@ from ragtrial.components.token_vectors.maxsim import similarities
 from ragtrial.components.tokenizers import Tokenizer
 
 _MOST = 8
-"""How many terms or matches are told."""
+"""How many terms or matches are shown."""
 
 Named = Callable[[Sequence[int]], list[str]]
 """The words of ids."""
 
 
 def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Named) -> QueryMatches:
-    """The shared terms with the product of both weights: over all of them these add up to the score."""
+    """The shared terms, each with the product of both weights; over all shared terms these add up to the score."""
     found = []
     for hit in hits:
         shared, here, there = np.intersect1d(query.ids, hit.ids, assume_unique=True, return_indices=True)
@@ -29,7 +29,7 @@ def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Nam
 
 
 def late_matches(query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: Tokenizer | None) -> QueryMatches:
-    """For tokens of the question the token of the text that is most similar, and how similar; special ones left out."""
+    """For each token of the question the most similar token of the text, and the similarity; without special tokens."""
     if tokenizer is None or (query.ids < 0).any():
         return QueryMatches((), tuple(HitMatches(()) for _ in hits))
     is_word = np.array([not tokenizer.is_special(number) for number in query.ids.tolist()], dtype=np.bool_)
@@ -44,7 +44,7 @@ def late_matches(query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: T
         pairs = zip(tokenizer.words(asked.ids.tolist()), tokenizer.words(hit.ids[best].tolist()), strict=True)
         named = [one if one == other else f"{one} ~ {other}" for one, other in pairs]
         ranked = sorted(zip(named, near.max(axis=1).tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
-        once = dict(reversed(ranked))  # of a match that is there twice the better one
+        once = dict(reversed(ranked))  # keeps the better one of equal matches
         found.append(HitMatches(tuple(sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])))
     return QueryMatches((), tuple(found))
 
@@ -54,6 +54,6 @@ def _weights(text: TokenVectors, named: Named) -> tuple[Weighted, ...]:
 
 
 def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[Weighted, ...]:
-    """The words of the largest, with what they are worth; equal ones by id."""
+    """The words of the largest values, with these; equal values by id."""
     best = sorted(zip(ids, worth, strict=True), key=lambda pair: (-pair[1], pair[0]))[:_MOST]
     return tuple(zip(named([number for number, _ in best]), (value for _, value in best), strict=True))

@@ -14,7 +14,7 @@ from ragtrial.components.token_vectors.cache import TokenVectors
 from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
 
 VERSION = 1
-"""Part of the fingerprint of every index: raise it whenever the same vectors would be kept otherwise."""
+"""Part of the fingerprint of every index: raise it whenever the same vectors would be stored differently."""
 
 _TILE = 4_000_000  # similarities of tokens that are held at once
 _CELLS = 16_000_000  # scores of chunks that are held at once

@@ -67,7 +67,7 @@ class TokenModel(Ranker):
         return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
 
     def inputs(self, digest: Digest) -> Any:
-        """All that changes what the model makes of a text."""
+        """Everything but the text that changes its vectors."""
         return {"files": model_fingerprint(self.folder, digest), "max_length": self.length, "precision": self.precision}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
@@ -120,12 +120,12 @@ class TokenModel(Ranker):
         return str(prompts.get("document") or "")
 
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer; None if it has none that can be had."""
+        """The model's tokenizer; None if it is not available."""
         found = sorted(self.folder.rglob("tokenizer.json"), key=lambda path: (len(path.parts), path))
         return Tokenizer(found[0]) if found else None
 
     def encoder(self, context: RetrieverContext, *, is_fresh: bool | None = None) -> TokenEncoder:
-        """The model, with all that was kept of it; with nothing of it where ``is_fresh`` (default: the context's)."""
+        """The model with its cached results; without them where ``is_fresh`` (default: the context's)."""
         path: Path | None = None
         if not (context.is_fresh if is_fresh is None else is_fresh):
             name = fingerprint(["tokens", self.form, self.inputs(context.digest)])
@@ -219,7 +219,7 @@ def load_late(folder: Path, device: str | None, precision: str, max_length: int 
 
 
 def _tokens_of(raw: dict[str, Any]) -> TokenVectors:
-    """The vectors that are compared, and their tokens; these are unknown (-1) where a model has merged vectors."""
+    """The vectors that are compared, and their tokens, which are unknown (-1) where a model has merged vectors."""
     is_compared = raw["attention_mask"].bool().cpu()
     vectors = raw["token_embeddings"].float().cpu()[is_compared].numpy()
     ids = raw.get("input_ids")
@@ -239,7 +239,7 @@ def _loaded(kind: Any, folder: Path, device: str | None, precision: str) -> Any:
 
 
 def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folder: Path) -> EncodeTokens:
-    """``made_of`` with whatever goes wrong in it said in a sentence."""
+    """``made_of``, whose failures are reported in a sentence."""
 
     def encode(texts: Sequence[str], task: Task) -> list[TokenVectors]:
         try:
@@ -254,7 +254,7 @@ def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folde
 
 
 def _file(folder: Path, name: str) -> dict[str, Any]:
-    """What a file of the model says; nothing if it is not there or says no mapping."""
+    """The JSON object in a file of the model; empty if there is none."""
     found = _json(folder / name)
     return found if isinstance(found, dict) else {}
 

@@ -14,7 +14,7 @@ from ragtrial.components.token_vectors.cache import TokenVectors
 from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
 
 VERSION = 1
-"""Part of the fingerprint of every index: raise it whenever the same vectors would be kept otherwise."""
+"""Part of the fingerprint of every index: raise it whenever the same vectors would be stored differently."""
 
 _CELLS = 4_000_000  # scores that are held at once, 12 bytes each
 _FILES = ("weights", "chunks", "bounds")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.comparison.queries.part_ranks import Key
+from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import Unit
 from ragtrial.report.rows import Row
+from ragtrial.scoring.query_details import Explanation
+from ragtrial.views.page.explanations import explanation_row
 
 HITS_SHOWN = 20
 """Of a query the page shows so many hits; of those below only ranks."""
@@ -30,6 +34,9 @@ class SettingHits:
     scores: Scores
     grades: Codes
     """``UNJUDGED`` where a hit is not judged."""
+
+    explanations: list[dict[str, Any] | None] | None
+    """For each query what ``explanation_row`` gives; None where there is nothing to explain."""
 
     @property
     def lengths(self) -> list[int]:
@@ -77,10 +84,15 @@ class FoundHits:
         return (doc, start, end) if self.unit == "span" else (doc, None, None)
 
     def _read(self, contender: ComparedSetting) -> SettingHits:
-        lengths, codes = [0], list[int]()
+        lengths, codes, why = [0], list[int](), list[dict[str, Any] | None]()
         scores, grades = list[float | None](), list[int]()
-        for row in contender.report.rankings(contender.setting.name, self.queries):
-            found = self._coded(row)
+        report, name = contender.report, contender.setting.name
+        for row in report.rankings(name, self.queries):
+            try:
+                found = self._coded(row)
+                why.append(explanation_row(Explanation.of(row), HITS_SHOWN))
+            except (LookupError, TypeError, ValueError) as error:
+                raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error
             lengths.append(len(found))
             codes += found
             scores += row.get("scores") or [None] * len(found)
@@ -90,6 +102,7 @@ class FoundHits:
             np.array(codes, dtype=np.int32),
             np.array(scores, dtype=np.float64),
             np.array(grades, dtype=np.int32),
+            why if any(why) else None,
         )
 
     def _coded(self, row: Row) -> list[int]:

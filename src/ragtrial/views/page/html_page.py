@@ -56,6 +56,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         "summary": packed(summary_block(contest, analysis, drawn)),
         "hits": packed(hits),
         "reasons": packed(reasons_block(contest, found, deep)),
+        "explanations": packed([own.explanations for own in found.settings]),
     }
     blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]

@@ -92,7 +92,7 @@ async function start() {
     else if (event.key === "ArrowRight") step(1);
   });
   addEventListener("popstate", () => { readFragment(); show(); });
-  const ahead = () => ["hits", "reasons", "texts"].forEach(block);
+  const ahead = () => ["hits", "reasons", "explanations", "texts"].forEach(block);
   for (const event of ["pointerenter", "focusin"]) document.getElementById("queries").addEventListener(event, ahead, { once: true });
   draw();
   await show();

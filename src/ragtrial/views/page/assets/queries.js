@@ -94,6 +94,7 @@ async function showQuery({ focus = false } = {}) {
   const moved = await movedSection(asked, chosen, found);
   const below = await Promise.all(chosen.map((setting) => ranksBelow(setting, asked)));
   const leftOut = (await block("texts")).left_out;
+  const explained = (await block("explanations")).map((setting) => setting?.[asked]);
   if (state.q !== asked) return;
   const heading = made("h3", { tabindex: "-1", dir: "auto" }, plain(query.text || query.id));
   const grades = new Map(query.labels.map(([doc, grade]) => [doc, grade]));
@@ -107,7 +108,7 @@ async function showQuery({ focus = false } = {}) {
     made("p", {}, labelled([...grades])),
     moved,
     leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "soft" }, "Where a text is missing below, it was left out to keep the page small.") : null,
-    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], below[1 - place], query, texts))),
+    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], below[1 - place], query, texts, explained[setting]))),
   ].filter(Boolean));
   detail.hidden = false;
   for (const passage of detail.querySelectorAll(".passage")) {
@@ -128,11 +129,18 @@ function labelled(grades) {
 }
 // Empty lines take the room of text.
 const dense = (text) => plain(text).replace(/\n\s*\n/g, "\n");
-function ranked(setting, hits, others, below, query, texts) {
+// "matches: battery 2.41, hub ~ hubs 1.90", as in the terminal; nothing without any.
+function weighed(what, terms) {
+  const text = (terms ?? []).map(([term, worth]) => `${plain(term)} ${worth.toFixed(2)}`).join(", ");
+  return text ? made("p", { class: "why", dir: "auto" }, `${what}: ${text}`) : null;
+}
+function ranked(setting, hits, others, below, query, texts, explained) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
   return made("div", {},
     made("h3", {}, plain(names[setting])), made("p", { class: "soft" }, values.join(" · ")),
+    weighed("the query's terms", explained?.terms),
+    ...(explained?.wordings ?? []).map((wording) => made("p", { class: "why", dir: "auto" }, `asked: ${plain(wording)}`)),
     hits.length ? null : made("p", {}, "It found nothing."),
     made("ol", {}, ...hits.map((hit) => {
       const other = others ? elsewhere.get(hit.doc) : undefined;
@@ -144,7 +152,8 @@ function ranked(setting, hits, others, below, query, texts) {
         made("div", { class: "head" }, made("span", {}, `${hit.rank}.`), made("span", { class: "doc" }, plain(hit.doc)),
           made("span", { class: "grade" + (hit.grade > 0 ? " relevant" : "") }, grade),
           made("span", { class: "soft" }, hit.score == null ? "" : `score ${hit.score}`), made("span", { class: "soft" }, moved)),
-        text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null);
+        text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null,
+        weighed("matches", explained?.matches[hit.rank - 1]), weighed("terms", explained?.hit_terms[hit.rank - 1]));
     })));
 }
 // The text of a hit with the labelled passages inside it marked. Offsets count code points, as in the report.

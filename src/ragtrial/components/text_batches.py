@@ -1,0 +1,121 @@
+"""Texts on their way to a model: by position, read in groups, and put together in batches of about equal length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.rankings import Counts
+
+_MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
+_MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
+_MOST_TEXTS = 1_024
+
+Batch = tuple[Counts, list[str]]
+"""Positions of texts in their source, and the texts."""
+
+
+class TextSource(Protocol):
+    """Texts by position, of which not all need fit in memory."""
+
+    def __len__(self) -> int: ...
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True)
+class TextList:
+    """Texts in memory, as a source."""
+
+    texts: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
+        return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
+
+
+def keys_of(source: TextSource, prefix: str) -> Keys:
+    """The key of every text behind ``prefix``, shape (texts, 16)."""
+    groups = _groups(source.indexed_texts())
+    return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in groups)])
+
+
+def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> Counts:
+    """Tokens of each text behind ``prefix``, special ones counted; characters of the text without a tokenizer."""
+    lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
+    for texts in _groups(source.indexed_texts()):
+        if tokenizer is not None:
+            lengths.append(tokenizer.counts([prefix + text for text in texts]))
+        else:
+            lengths.append(np.array([len(text) for text in texts], dtype=np.int64))
+    return np.concatenate(lengths)
+
+
+def absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
+    """The positions of the keys that the cache has not, of equal ones the first, ascending; see ``missing``."""
+    missing = np.flatnonzero(cache.missing(keys, unread=unread))
+    return missing[first_of_each(keys[missing])]
+
+
+def first_of_each(keys: Keys) -> Counts:
+    """The first position of each different key, ascending."""
+    halves = np.ascontiguousarray(keys).view("<u8")  # eight bytes a number: sorted several times faster than bytes
+    order = np.lexsort((halves[:, 0], halves[:, 1]))
+    differs = np.ones(len(keys), dtype=np.bool_)
+    differs[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
+
+
+def longest_first(positions: Counts, lengths: Counts) -> Counts:
+    """``positions`` by the ``lengths`` of all texts, the longest first, equally long ones in their order.
+
+    Batches of equal length waste no padding, and the largest memory is asked for at once.
+    """
+    return positions[np.argsort(-lengths[positions], kind="stable")]
+
+
+def batches(
+    source: TextSource, order: Counts, lengths: Counts, size: int, most_length: int | None = None
+) -> Iterator[Batch]:
+    """The texts at the positions of ``order``, longest first, with these, at most ``size`` in a batch.
+
+    Together they have at most ``most_length`` of the given ``lengths``; a text that is longer goes alone.
+    """
+    start = 0
+    while start < len(order):
+        fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
+        wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
+        start += len(wanted)
+        ascending = np.argsort(wanted)
+        texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
+        first = 0
+        while first < len(wanted):
+            count = _fitting(lengths[wanted[first : first + size]], most_length)
+            yield wanted[first : first + count], [texts[place] for place in range(first, first + count)]
+            first += count
+
+
+def _fitting(lengths: Counts, most: int | None) -> int:
+    """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
+    return len(lengths) if most is None else max(1, int(np.searchsorted(np.cumsum(lengths), most, side="right")))
+
+
+def _groups(texts: Iterator[str]) -> Iterator[list[str]]:
+    """``texts`` in lists that are neither long nor large."""
+    group: list[str] = []
+    held = 0
+    for text in texts:
+        group.append(text)
+        held += len(text)
+        if len(group) == _MOST_TEXTS or held > _MOST_TEXT:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
