@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -24,6 +24,7 @@ from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
 from ragtrial.records import ReportWarning, brief
+from ragtrial.registry import AnyOf
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
@@ -40,8 +41,7 @@ def _a_metric(text: str) -> str:
 if TYPE_CHECKING:
     AnyRanker = Ranker
 else:
-    _RANKERS = tuple(member for family in (RETRIEVERS, REFINERS) for _, member in family.members())
-    AnyRanker = Annotated[Union[_RANKERS], Field(discriminator="kind")] if len(_RANKERS) > 1 else _RANKERS[0]  # noqa: UP007
+    AnyRanker = Annotated[Any, AnyOf(RETRIEVERS, REFINERS)]
 
 MetricText = Annotated[str, AfterValidator(_a_metric)]
 

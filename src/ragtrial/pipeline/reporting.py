@@ -17,6 +17,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.dataset.library import Library
+from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.errors import counted
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
@@ -35,6 +36,7 @@ from ragtrial.report.environment import environment
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, part_file
 
 _FEW_JUDGED = 0.5
+_ROWS_AT_ONCE = 256
 _TIED = 0.001
 """How far equal scores may move a mean before that is told: less hardly shows among four digits."""
 
@@ -79,8 +81,16 @@ def build_report(
         settings=settings,
         failures=list(failures),
         warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
-        environment=environment(),
+        environment=environment(packages_of(scored)),
     )
+
+
+def packages_of(scored: Sequence[Scored]) -> set[str]:
+    """The packages that the settings and their documents were worked on with, as pip names them."""
+    settings = {one for each in scored for one in each.result.setting.tree()}
+    options = [getattr(one, what) for one in settings for what in ("retriever", *one.reached_by)]
+    reader = {PDF_PACKAGE} if any(each.result.chunks.library.has_pages for each in scored) else set()
+    return reader.union(*(one.packages for one in options))
 
 
 def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, schema.SpanPart]:
@@ -196,20 +206,34 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
 
 def ranking_rows(scored: Scored, depth: int | None = None) -> Iterator[dict[str, Any]]:
     """One row per query with all its hits, or the first ``depth``, best first, as columns."""
-    chunks, ranked = scored.result.chunks, scored.result.ranked
+    found, hits = scored.result, _hits(scored, depth)
     for index, name in enumerate(scored.query_ids):
-        units = [unit for unit in ranked.units[index, :depth].tolist() if unit != PADDING]
-        scores = ranked.rankings.scores[index, : len(units)].tolist()
         yield {
             "query": name,
-            "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
-            "chunks": chunks.ids(units),
-            "starts": chunks.start[units].tolist(),
-            "ends": chunks.end[units].tolist(),
-            "scores": [None if math.isnan(score) else score for score in scores],
-            **_matches_row(scored.result.matches, index),
-            **({"wordings": list(asked)} if (asked := scored.result.wordings[index]) else {}),
+            **next(hits),
+            **_matches_row(found.matches, index),
+            **({"wordings": list(asked)} if (asked := found.wordings[index]) else {}),
         }
+
+
+def _hits(scored: Scored, depth: int | None) -> Iterator[dict[str, list[Any]]]:
+    """The hits of each query as columns, which are looked up for many queries at once."""
+    chunks, ranked = scored.result.chunks, scored.result.ranked
+    for first in range(0, len(ranked.units), _ROWS_AT_ONCE):
+        block = slice(first, first + _ROWS_AT_ONCE)
+        units = ranked.units[block, :depth]
+        is_hit = units != PADDING
+        held, scores = units[is_hit], ranked.rankings.scores[block, : units.shape[1]][is_hit].tolist()
+        columns: dict[str, list[Any]] = {
+            "docs": [chunks.library.ids[document] for document in chunks.document[held].tolist()],
+            "chunks": chunks.ids(held.tolist()),
+            "starts": chunks.start[held].tolist(),
+            "ends": chunks.end[held].tolist(),
+            "scores": [None if math.isnan(score) else score for score in scores],
+        }
+        ends = np.cumsum(is_hit.sum(axis=1)).tolist()
+        for start, end in pairwise([0, *ends]):
+            yield {name: column[start:end] for name, column in columns.items()}
 
 
 def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:

@@ -32,6 +32,9 @@ _PACKAGES: Mapping[tuple[Backend, Precision], tuple[str, ...]] = {
     ("openvino", "bfloat16"): ("openvino",),
     ("openvino", "int8"): ("openvino", "nncf"),
 }
+LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
+"""What models of the library run with, whatever the backend."""
+
 _REFUSED: Mapping[tuple[Backend, Precision], str] = {
     ("torch", "int8"): "torch's int8 is no faster than its float32, with vectors far from that; set backend: openvino",
     ("onnx", "bfloat16"): "ONNX Runtime has no bfloat16 on processors; set backend: openvino",
@@ -47,6 +50,11 @@ def refusal(backend: Backend, precision: Precision, device: str | None) -> str |
     if reason is None and backend != "torch" and device not in (None, "cpu"):
         reason = f"backend: {backend} runs on the processor; set device: cpu, or backend: torch"
     return reason and f"precision: {precision} with backend: {backend} is not to be had: {reason}."
+
+
+def packages_of(backend: Backend, precision: Precision) -> dict[str, str]:
+    """The packages that run a model so, each with the extra that brings it."""
+    return dict.fromkeys(LIBRARIES, "") | dict.fromkeys(_PACKAGES.get((backend, precision), ()), backend)
 
 
 def check_packages(backend: Backend, precision: Precision) -> None:

@@ -33,6 +33,8 @@ class EndpointEmbedder(EndpointOptions, Embedder):
 
     may_change: ClassVar[bool] = True
 
+    unhashed: ClassVar[frozenset[str]] = EndpointOptions.unhashed | Embedder.unhashed | {"batch_tokens"}
+
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
@@ -100,6 +101,10 @@ class Rerank(SingleInputRefiner):
             )
         self.__dict__["model"] = self.endpoint.model  # for all that shows which model it is
         return self
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where the model is
+        return dict.fromkeys(LIBRARIES if self.endpoint is None else (), "")
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits, and what is of the other way to a score."""
