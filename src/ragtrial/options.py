@@ -49,16 +49,21 @@ _EXPECTED = {
 }
 
 
+def described(model: type[Any], core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """The schema of a model or dataclass, its fields described by the docstrings below them."""
+    schema = handler(core_schema)
+    properties = handler.resolve_ref_schema(schema).get("properties", {})
+    fields: Mapping[str, Any] = getattr(model, "model_fields", {})
+    for name, text in field_docstrings(model).items():
+        alias = fields[name].alias if name in fields else None
+        properties.get(alias or name, {}).setdefault("description", text)
+    return schema
+
+
 class Described(BaseModel):
     """A model whose fields are described by the docstrings below them: read for a schema, and not at import."""
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, text in field_docstrings(cls).items():
-            properties.get(cls.model_fields[name].alias or name, {}).setdefault("description", text)
-        return schema
+    __get_pydantic_json_schema__ = classmethod(described)
 
 
 class Options(Described):
@@ -344,13 +349,14 @@ def _element(annotation: Any) -> Any:
     return arguments[-1] if arguments else None
 
 
-def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring of each field that has one where it was last declared."""
+def field_docstrings(model: type[Any]) -> dict[str, str]:
+    """The docstring of each field of a model or dataclass that has one where it was last declared."""
+    fields = getattr(model, "model_fields", None) or getattr(model, "__dataclass_fields__", {})
     found: dict[str, str | None] = {}
     for one in model.__mro__:
         own = _docstrings(getattr(sys.modules[one.__module__], "__file__", None)).get(one.__qualname__, {})
         for name in inspect.get_annotations(one):
-            if name in model.model_fields:
+            if name in fields:
                 found.setdefault(name, own.get(name))
     return {name: text for name, text in found.items() if text}
 

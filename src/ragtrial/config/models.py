@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from ragtrial.components.chunkers import AnyChunker
-from ragtrial.components.chunkers.recursive import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
-from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.stores import AnyStore
-from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
@@ -114,16 +111,16 @@ class ExperimentConfig(Options):
     dataset: DatasetOptions
     """Documents and labels."""
 
-    chunker: AnyChunker = RecursiveChunker()
+    chunker: AnyChunker = Field(default={"kind": "recursive"}, validate_default=True)
     """How documents are cut."""
 
     context: ContextOptions = ContextOptions()
     """Text that is indexed with each chunk."""
 
-    embedder: AnyEmbedder = SentenceTransformerEmbedder()
+    embedder: AnyEmbedder = Field(default={"kind": "sentence-transformer"}, validate_default=True)
     """The embedding model."""
 
-    store: AnyStore = ChromaStore()
+    store: AnyStore = Field(default={"kind": "chroma"}, validate_default=True)
     """Where vectors are searched."""
 
     retrievers: dict[Name, AnyRanker] = Field(min_length=1)

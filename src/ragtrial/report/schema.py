@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from ragtrial.options import Described
+from ragtrial.options import Described, described
 from ragtrial.records import brief
 
 _LOADED = 0.2
@@ -51,8 +52,13 @@ class QueryPart(Part):
     ordered: bool = False
 
 
-class HitPart(Part):
+@dataclass(frozen=True, slots=True)
+class HitPart:
     """A ranked document, and the chunk that brought it; null where whole documents were ranked elsewhere."""
+
+    # A report has many thousands: as models they would take twice the time and four times the memory.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __get_pydantic_json_schema__ = classmethod(described)
 
     doc: str
     chunk: str | None

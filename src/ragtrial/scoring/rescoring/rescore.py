@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -167,7 +167,7 @@ class _Judged:
             grades = self.graded.grades_by_rank(index)
             changes = {
                 "evaluations": {name: evaluation.of(index) for name, evaluation in self.evaluations.items()},
-                "hits": [hit.model_copy(update={"grade": grades.get(hit.rank)}) for hit in query.hits],
+                "hits": [replace(hit, grade=grades.get(hit.rank)) for hit in query.hits],
                 "passages": passages[index] if passages else None,
             }
             queries.append(query.model_copy(update=changes))
