@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ REPORT = report_of({"a": [0.5, 0.25], "b": [1.0, 0.75]})
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.builds(lambda doc, chunk: HIT.model_copy(update={"doc": doc, "chunk": chunk}), TEXTS, TEXTS)), TEXTS)
+@given(st.lists(st.builds(lambda doc, chunk: replace(HIT, doc=doc, chunk=chunk), TEXTS, TEXTS)), TEXTS)
 def test_a_report_without_hits_is_the_report_but_for_its_hits(
     tmp_path_factory: pytest.TempPathFactory, hits: list[HitPart], text: str
 ) -> None:
