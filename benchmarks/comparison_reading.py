@@ -91,7 +91,7 @@ def _query_scores(query: str, hits: int, chance: random.Random) -> QueryScores:
     found = []
     for rank in range(1, hits + 1):
         doc, start = f"guides/chapter-{chance.randrange(97)}/page-{chance.randrange(5000)}.md", chance.randrange(9000)
-        found.append(HitPart.model_construct(
+        found.append(HitPart(
             doc=doc, chunk=f"{doc}#{start}-{start + 800}", start=start, end=start + 800, rank=rank,
             score=chance.random(), grade=None, tokens=200,
         ))  # fmt: skip

@@ -17,7 +17,6 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.errors import counted
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
@@ -28,7 +27,7 @@ from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics
 from ragtrial.pipeline.scores import Scored, means
-from ragtrial.pipeline.setting_parameters import setting_parameters
+from ragtrial.pipeline.setting_parameters import packages_of, setting_parameters
 from ragtrial.rankings import PADDING, Bools, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
@@ -81,16 +80,8 @@ def build_report(
         settings=settings,
         failures=list(failures),
         warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
-        environment=environment(packages_of(scored)),
+        environment=environment(packages_of([one.result.setting for one in scored], library)),
     )
-
-
-def packages_of(scored: Sequence[Scored]) -> set[str]:
-    """The packages that the settings and their documents were worked on with, as pip names them."""
-    settings = {one for each in scored for one in each.result.setting.tree()}
-    options = [getattr(one, what) for one in settings for what in ("retriever", *one.reached_by)]
-    reader = {PDF_PACKAGE} if any(each.result.chunks.library.has_pages for each in scored) else set()
-    return reader.union(*(one.packages for one in options))
 
 
 def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, schema.SpanPart]:
