@@ -336,6 +336,6 @@ def _unreadable(path: Path, error: Exception) -> ReportError:
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with path.open("wb") as raw, gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
-        lines = (to_json(row) + b"\n" for row in rows)
+        lines = (to_json(row, inf_nan_mode="null") + b"\n" for row in rows)
         while block := b"".join(islice(lines, _LINES_AT_ONCE)):
             file.write(block)
