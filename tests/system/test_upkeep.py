@@ -80,8 +80,8 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     told = {entry.kind: entry.what for entry in entries if entry.kind not in ("indexes", "rankings")}
     assert told["documents"] == "documents of documents"
     assert told["chunks"] == "chunks (recursive size=90 overlap=0 unit=characters)"
-    assert told["embeddings"] == "embeddings (custom batch_size=4 function=embedding:embed)"
-    assert told["vectors"].endswith(" cached vectors (custom batch_size=4 function=embedding:embed)")
+    assert told["embeddings"] == "embeddings (custom function=embedding:embed)"
+    assert told["vectors"].endswith(" cached vectors (custom function=embedding:embed)")
     assert int(told["vectors"].split()[0]) == len(set(experiment.embedded()))
 
 
