@@ -27,9 +27,10 @@ test: $(VENV)/.dev
 quick: $(VENV)/.dev
 	RAGTRIAL_TEST_DATA= $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile quick -m "not slow" tests/unit tests/contracts tests/oracles
 
-# Ten minutes of damaged files for everything that reads them; what fails is left in tests/fuzz.
+# Ten minutes of damaged files for everything that reads them; what fails is left in tests/fuzz. Then 25 faults in each
+# kind of file of workspaces and reports.
 fuzz: $(VENV)/.dev
-	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/system/test_fuzzed_readers.py
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/system/test_fuzzed_readers.py tests/system/test_flipped_bytes.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/guided_fuzz.py 20
 
 # The tests of stores against the Milvus 2.3.5 server, which has a package, in an environment of its own. It listens on

@@ -1,7 +1,7 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,real,judge] [--report PATH] [--json PATH]
+                                     [--only one,family,power,real,sets,judge] [--report PATH] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -15,6 +15,10 @@ normal.
 `real` are the differences between two settings of a report, as its primary metric has them: of some pairs drawn by
 chance those with differences for a tenth of the queries. Experiments draw queries of it with replacement, with weights
 in proportion to exp(a difference), so that their mean is 0 and shape and zeros are nearly what they were.
+
+`sets` are the first 21 settings of a report, each compared with the first: experiments draw queries of it with
+replacement, all settings together, so that the true differences are those of the whole report. What settings have in
+common, skewness and zeros are as they are.
 
 Each batch of 100 experiments shares its flips, as the metrics of one experiment do, and each batch has its own: so
 ``infer`` itself is what is simulated, called with 100 families. With fewer flips than its 10,000 its critical values
@@ -151,6 +155,14 @@ def real_differences(report: str) -> dict[str, Scores]:
 
 
 @cache
+def real_scores(report: str) -> Scores:
+    """The primary metric of the first settings of a report, shape (settings, queries); of queries that all have."""
+    contest = contest_of([report])
+    values: Scores = contest.scores(contest.primary).values[: SETTINGS + 1]
+    return np.asarray(values[:, ~np.isnan(values).any(axis=0)])
+
+
+@cache
 def tilt(report: str, pair: str) -> Scores:
     """Weights of the pair's differences, with sum 1, by which their mean is 0."""
     differences = real_differences(report)[pair]
@@ -162,6 +174,9 @@ def tilt(report: str, pair: str) -> Scores:
 
 def family_of(rng: np.random.Generator, cell: Cell) -> Family:
     """One experiment: each setting against the baseline, or the pairs of 7, or one comparison."""
+    if cell.table == "sets":
+        known = real_scores(cell.report)
+        return Family(known[:, rng.integers(known.shape[1], size=cell.queries)], against_first(len(known) - 1))
     if cell.report:
         differences, weights = real_differences(cell.report)[cell.structure], tilt(cell.report, cell.structure)
         return Family(rng.choice(differences, (1, cell.queries), p=weights), np.eye(1))
@@ -198,6 +213,9 @@ def worth_of(shape: str, shift: float) -> float:
 
 def true_differences(cell: Cell) -> Scores:
     """The comparisons' true means."""
+    if cell.table == "sets":
+        known = real_scores(cell.report)
+        return np.asarray((known[1:] - known[0]).mean(axis=1))
     if cell.report:
         return np.zeros(1)
     weights = family_of(np.random.default_rng(0), replace(cell, queries=1)).weights
@@ -297,7 +315,22 @@ def real_cells(options: argparse.Namespace) -> Iterator[Cell]:
             yield Cell("real", "real", pair, queries, 0, 0.0, "max-t", options.experiments, options.flips, report)
 
 
-TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "real": real_cells}
+def set_cells(options: argparse.Namespace) -> Iterator[Cell]:
+    report = str(options.report)
+    known = real_scores(report)
+    differences = known[1:] - known[0]
+    about = differences - differences.mean(axis=1, keepdims=True)
+    skewness = (about**3).mean(axis=1) / (about**2).mean(axis=1) ** 1.5
+    print(
+        f"{len(differences)} comparisons, {known.shape[1]} queries, {np.mean(differences == 0):.0%} zeros; skewness",
+        end=" ",
+    )
+    print(f"from {skewness.min():+.2f} to {skewness.max():+.2f}, median of its size {np.median(np.abs(skewness)):.2f}")
+    for queries in (*SIZES[1:], 1000):
+        yield Cell("sets", "real", "star", queries, 0, 0.0, "max-t", options.experiments, options.flips, report)
+
+
+TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "real": real_cells, "sets": set_cells}
 
 
 def printed(row: Row) -> str:
@@ -337,8 +370,8 @@ def main() -> None:
     options = parser.parse_args()
     if "judge" in options.only and options.only != "judge":
         parser.error("the table judge is one by itself: --only judge.")
-    if "real" in options.only and not options.report:
-        parser.error("the table real is of a report; name it with --report.")
+    if {"real", "sets"} & set(options.only.split(",")) and not options.report:
+        parser.error("the tables real and sets are of a report; name it with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
     if options.only == "judge":

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, 
 from ragtrial.evaluation.grading import grade
 from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.dry_run import DryRun, dry_run
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scorer, evaluated, grade_given_chunks
@@ -54,6 +53,9 @@ from ragtrial.records import (
     WarningCode,
 )
 from ragtrial.report.environment import without_secrets
+
+if TYPE_CHECKING:
+    from ragtrial.pipeline.dry_run import DryRun
 
 
 class RetrievalEvaluator:
@@ -241,6 +243,8 @@ class RetrievalEvaluator:
 
     def dry_run(self) -> DryRun:
         """What a run would do: what is cached, what is to do, and why. Raises InputError for inputs not found."""
+        from ragtrial.pipeline.dry_run import dry_run
+
         for setting in self.used:
             with _said_of(setting):
                 setting.retriever.inputs(self.corpus.resources.digest)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, settings_of
@@ -27,7 +27,9 @@ from ragtrial.records import FoundText, Question
 from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
-from ragtrial.search.searched import Searched, search, with_findings
+
+if TYPE_CHECKING:
+    from ragtrial.search.searched import Searched
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ def run_experiment(
     evaluator.prepare()
     searched: Searched | None = None
     if config.search:
+        from ragtrial.search.searched import search
 
         def score(one: RetrievalEvaluator) -> Mapping[str, Scored]:
             return _score_each(one, jobs, on_failure, fail_fast=fail_fast)[0]
@@ -83,6 +86,8 @@ def run_experiment(
     )
     directory, beside = Path(config.output.directory), dict[str, str]()
     if searched is not None:
+        from ragtrial.search.searched import with_findings
+
         report, beside = with_findings(searched, report, directory)
     evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)

@@ -12,14 +12,14 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from ragtrial.errors import Fault, InputError, did_you_mean, listed
-from ragtrial.registry import Registry
+from ragtrial.registry import AnyOf
 
 _LIMITS = {
     "greater_than_equal": ("ge", "at least"),
@@ -49,16 +49,21 @@ _EXPECTED = {
 }
 
 
+def described(model: type[Any], core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """The schema of a model or dataclass, its fields described by the docstrings below them."""
+    schema = handler(core_schema)
+    properties = handler.resolve_ref_schema(schema).get("properties", {})
+    fields: Mapping[str, Any] = getattr(model, "model_fields", {})
+    for name, text in field_docstrings(model).items():
+        alias = fields[name].alias if name in fields else None
+        properties.get(alias or name, {}).setdefault("description", text)
+    return schema
+
+
 class Described(BaseModel):
     """A model whose fields are described by the docstrings below them: read for a schema, and not at import."""
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, text in field_docstrings(cls).items():
-            properties.get(cls.model_fields[name].alias or name, {}).setdefault("description", text)
-        return schema
+    __get_pydantic_json_schema__ = classmethod(described)
 
 
 class Options(Described):
@@ -69,14 +74,20 @@ class Options(Described):
     named_by: ClassVar[tuple[str, ...]] = ()
     """What ``summary`` tells, chosen or not."""
 
+    unhashed: ClassVar[frozenset[str]] = frozenset()
+    """The options that change nothing of what is found; secrets must be among them."""
+
+    packages: ClassVar[Mapping[str, str]] = {}
+    """The packages that it works with, as pip names them, each with the extra of ragtrial that brings it (or empty)."""
+
     def identity(self) -> dict[str, Any]:
         """What changes the outcome, as JSON values: the part of the options that is hashed."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude=set(self.unhashed))
 
     def summary(self) -> str:
-        """One line that tells these options from others of their kind: the kind, and what was chosen."""
+        """One line that tells these options from others of their kind: the kind, and what was chosen and matters."""
         kind = str(getattr(self, "kind", ""))
-        named = (self.model_fields_set | set(self.named_by)) - {"kind"}
+        named = (self.model_fields_set - self.unhashed | set(self.named_by)) - {"kind"}
         values = self.model_dump(include=named)
         first = [name for name in self.named_by if name in values]
         chosen = [f"{name}={values[name]}" for name in dict.fromkeys([*first, *values])]
@@ -159,12 +170,6 @@ ModelName = Annotated[str, BeforeValidator(_model_name)]
 
 TokenizerName = Annotated[str, BeforeValidator(_tokenizer_name)]
 """One of TOKENIZERS, or the path of a tokenizer.json (made absolute as PathText is)."""
-
-
-def union_of(members: Registry[Any]) -> Any:
-    """The type of a config value that is any member of a family, told apart by its ``kind``."""
-    classes = tuple(member for _, member in members.members())
-    return Annotated[Union[classes], Field(discriminator="kind")] if len(classes) > 1 else classes[0]  # noqa: UP007
 
 
 def validate(model: type[M], value: object, error: type[InputError], fault_at: Callable[[FieldPath, str], Fault]) -> M:
@@ -295,6 +300,8 @@ def _choice(name: str, found: object, valid: Sequence[str]) -> str:
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
+    if isinstance(annotation, AnyOf):
+        return annotation.classes()
     if typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
         arguments = typing.get_args(annotation)
         return [found for argument in arguments for found in _models_in(argument)]
@@ -342,13 +349,14 @@ def _element(annotation: Any) -> Any:
     return arguments[-1] if arguments else None
 
 
-def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring of each field that has one where it was last declared."""
+def field_docstrings(model: type[Any]) -> dict[str, str]:
+    """The docstring of each field of a model or dataclass that has one where it was last declared."""
+    fields = getattr(model, "model_fields", None) or getattr(model, "__dataclass_fields__", {})
     found: dict[str, str | None] = {}
     for one in model.__mro__:
         own = _docstrings(getattr(sys.modules[one.__module__], "__file__", None)).get(one.__qualname__, {})
         for name in inspect.get_annotations(one):
-            if name in model.model_fields:
+            if name in fields:
                 found.setdefault(name, own.get(name))
     return {name: text for name, text in found.items() if text}
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from types import ModuleType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ragtrial.errors import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 T = TypeVar("T")
 
@@ -16,12 +24,15 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The members of one family by name, in the order of registration.
 
-    ``noun`` is what one member is called in messages ("chunker"). Two members with one name are refused.
+    ``noun`` is what one member is called in messages ("chunker"). Two members with one name are refused. Modules of
+    ``package`` have a member each, of the name of the module, with - or _: one is imported when its member is asked
+    for. Whoever asks for all members imports all modules, and gets the members in the order of these.
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, package: str | None = None) -> None:
         self.noun = noun
         self._members: dict[str, T] = {}
+        self._package = package
 
     def register(self, name: str) -> Callable[[T], T]:
         """A decorator that adds what it decorates under ``name``."""
@@ -35,25 +46,87 @@ class Registry(Generic[T]):
         return add
 
     def names(self) -> list[str]:
-        return list(self._members)
+        return list(self._all())
 
     def members(self) -> Iterator[tuple[str, T]]:
-        yield from self._members.items()
+        yield from self._all().items()
+
+    def find(self, name: object) -> T | None:
+        """The member called ``name``; None if there is none. Imports its module, and others only if it has none."""
+        module = name.replace("-", "_") if isinstance(name, str) else ""
+        if self._package and name not in self._members and module in self._modules:
+            importlib.import_module(f"{self._package}.{module}")
+        return self._members.get(name) or self._all().get(name) if isinstance(name, str) else None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        return self.find(name) is not None
 
     def __getitem__(self, name: str) -> T:
         """The member called ``name``; KeyError with the valid names and the nearest one otherwise."""
-        try:
-            return self._members[name]
-        except KeyError:
-            raise KeyError(self.unknown(name)) from None
+        found = self.find(name)
+        if found is None:
+            raise KeyError(self.unknown(name))
+        return found
 
     def unknown(self, name: str) -> str:
         """The sentence that says ``name`` is not a member, with the nearest one and all valid ones."""
-        near = did_you_mean(name, self._members)
+        near = did_you_mean(name, self._all())
         return f"there is no {self.noun} {name!r}.{near} Known: {listed(sorted(self._members), 40)}."
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        package = importlib.import_module(self._package or "")
+        return frozenset(module.name for module in pkgutil.iter_modules(package.__path__))
+
+    def _all(self) -> Mapping[str, T]:
+        if self._package:
+            import_members(sys.modules[self._package])
+            self._package = None
+            in_order = sorted(self._members.items(), key=lambda pair: getattr(pair[1], "__module__", ""))
+            self._members = dict(in_order)
+        return self._members
+
+
+class AnyOf:
+    """The annotation of a config value that is a member of one of ``families``, options told apart by their ``kind``.
+
+    Only the kind that a value names is imported and built; a schema, and the faults of a value, are those of all.
+    """
+
+    def __init__(self, *families: Registry[Any]) -> None:
+        self._families = families
+
+    def classes(self) -> list[type]:
+        """All that a value may be."""
+        return [member for family in self._families for _, member in family.members()]
+
+    @cached_property
+    def _union(self) -> TypeAdapter[Any]:
+        from typing import Annotated, Union
+
+        from pydantic import Field, TypeAdapter
+
+        classes = tuple(self.classes())
+        many = Annotated[Union[classes], Field(discriminator="kind")]  # type: ignore[valid-type]  # noqa: UP007
+        return TypeAdapter(many if len(classes) > 1 else classes[0])
+
+    def _validated(self, value: object) -> Any:
+        from pydantic import ValidationError
+
+        kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
+        named = next((one for family in self._families if (one := family.find(kind)) is not None), None)
+        if named is not None:
+            with suppress(ValidationError):
+                return named.model_validate(value)
+        return self._union.validate_python(value)
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core.core_schema import no_info_plain_validator_function
+
+        return no_info_plain_validator_function(self._validated)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(self._union.core_schema)
 
 
 def import_members(package: ModuleType) -> None:

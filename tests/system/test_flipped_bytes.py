@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
+from ragtrial.comparison.judge.judgments import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
+from ragtrial.labelling.judging.judging import write_judgments
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.rows import read_rows
+from tiny_models import write_tiny_late_encoder, write_tiny_sparse_encoder
 
 pytestmark = pytest.mark.slow
 
@@ -27,21 +33,45 @@ QUOTED = [
         (QUERIES[2], QUERIES[2]["relevant_docs"], ["Blend the soup until it is smooth", "Blend half of the soup"]),
     )
 ]
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "near": {"kind": "dense", "top_k": 5, "store": {"kind": "chroma"}},
     "exact": {"kind": "dense", "top_k": 5, "context": {"headings": True}},
     "words": {"kind": "bm25", "top_k": 5},
     "fused": {"kind": "fusion", "inputs": ["exact", "words"]},
 }
+ENGINES: dict[str, Any] = {
+    kind: {"kind": "dense", "top_k": 5, "store": {"kind": kind}} for kind in ("faiss", "milvus", "qdrant")
+}
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Report]:
-    """A finished experiment under unit: span, with stages of nearly every kind."""
-    folder = tmp_path_factory.mktemp("flipped") / "first"
+def finished(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path
+) -> tuple[Experiment, Report]:
+    """A finished experiment under unit: span, which together have every kind of file that a workspace has."""
+    folder = tmp_path_factory.mktemp("flipped")
+    settings = {"most kinds": SETTINGS, "engines": ENGINES}.get(request.param) or tokens(folder, minilm_folder)
     evaluators = {"unit": "span", "primary_metric": "rr@5"}
-    experiment = write_experiment(folder, queries=QUOTED, retrievers=SETTINGS, evaluators=evaluators)
+    experiment = write_experiment(folder / "first", queries=QUOTED, retrievers=settings, evaluators=evaluators)
+    embedding = experiment.folder / "embedding.py"
+    # Engines order equal scores as they like, another way in each build: no two texts have the same vector.
+    unlike = embedding.read_text().replace(
+        "    return counts", "    return [*counts, zlib.crc32(text.encode()) / 2**32]"
+    )
+    embedding.write_text(unlike)
     return experiment, run_experiment(experiment.config())
+
+
+def tokens(folder: Path, tokenizer: Path) -> dict[str, Any]:
+    """Retrievers whose vectors are one for each token, and whose vectors have a place for each term."""
+    late, sparse = folder / "late", folder / "sparse"
+    write_tiny_late_encoder(late, tokenizer, seed=1)
+    write_tiny_sparse_encoder(sparse, tokenizer, seed=2)
+    return {
+        "late": {"kind": "late", "model": str(late), "top_k": 5},
+        "sparse": {"kind": "sparse", "model": str(sparse), "top_k": 5},
+        "again": {"kind": "late_rerank", "inputs": "sparse", "model": str(late), "candidates": 5, "top_k": 5},
+    }
 
 
 def numbers(report: Report) -> list[dict[str, Any]]:
@@ -63,7 +93,14 @@ def cut(path: Path, drawn: random.Random) -> None:
     path.write_bytes(path.read_bytes()[: drawn.randrange(path.stat().st_size)])
 
 
-@pytest.mark.parametrize("damage", [flip] * 20 + [cut] * 5)
+ALL = [flip] * 20 + [cut] * 5
+FEW = ALL if "FUZZ_SECONDS" in os.environ else [flip] * 3 + [cut]
+"""Of runs that take a second each: `make fuzz` makes as many faults in these as in others."""
+
+FAULTS = [(name, damage) for name, some in (("most kinds", ALL), ("engines", FEW), ("tokens", FEW)) for damage in some]
+
+
+@pytest.mark.parametrize(("finished", "damage"), FAULTS, indirect=["finished"])
 def test_damage_in_every_file_of_a_workspace_changes_no_number(
     finished: tuple[Experiment, Report],
     tmp_path: Path,
@@ -94,7 +131,7 @@ def read_all(folder: Path) -> list[Any]:
     return [report.model_dump(), rankings, texts, report.file("config.yaml").read_text()]
 
 
-@pytest.mark.parametrize("damage", [flip] * 20 + [cut] * 5)
+@pytest.mark.parametrize(("finished", "damage"), FAULTS, indirect=["finished"])
 def test_damage_in_any_file_of_a_report_is_refused_by_name(
     finished: tuple[Experiment, Report], tmp_path: Path, damage: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -108,3 +145,30 @@ def test_damage_in_any_file_of_a_report_is_refused_by_name(
         with pytest.raises(ReportError) as caught:
             read_all(folder)
         assert str(caught.value).startswith(f"{damaged}: ")
+
+
+def test_damage_in_judgments_of_a_model_gives_no_other_judgments(tmp_path: Path) -> None:
+    file = tmp_path / "judgments.jsonl"
+    rows = [
+        ModelJudgment(query=f"q{row % 3}", doc=f"d{row}", grade=row % 4, model="m", prompt="0" * 16, reply="Grade: é")
+        for row in range(12)
+    ]
+    write_judgments(rows, file)
+    whole, kept = file.read_bytes(), read_judgments(file).rows
+    for number in range(200):
+        (flip if number % 5 else cut)(file, random.Random(number))
+        with suppress(JudgmentsError):
+            found = read_judgments(file).rows
+            assert found == kept[: len(found)], "a space became another one, or lines are whole"
+        file.write_bytes(whole)
+
+
+def test_a_judgment_that_was_changed_by_hand_needs_no_checksum(tmp_path: Path) -> None:
+    file = tmp_path / "judgments.jsonl"
+    write_judgments([ModelJudgment(query="q", doc="d", grade=1, model="m", prompt="0" * 16)], file)
+    row = json.loads(file.read_text()) | {"grade": 3}
+    file.write_text(json.dumps(row))
+    with pytest.raises(JudgmentsError, match="has other bytes than were written"):
+        read_judgments(file)
+    file.write_text(json.dumps({name: value for name, value in row.items() if name != "checksum"}))
+    assert read_judgments(file).rows[0].grade == 3

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from chroma_databases import chroma_server
 from commands import Ended
 from corpora import write_files
 from experiments import Experiment, write_experiment
@@ -79,8 +80,8 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     told = {entry.kind: entry.what for entry in entries if entry.kind not in ("indexes", "rankings")}
     assert told["documents"] == "documents of documents"
     assert told["chunks"] == "chunks (recursive size=90 overlap=0 unit=characters)"
-    assert told["embeddings"] == "embeddings (custom batch_size=4 function=embedding:embed)"
-    assert told["vectors"].endswith(" cached vectors (custom batch_size=4 function=embedding:embed)")
+    assert told["embeddings"] == "embeddings (custom function=embedding:embed)"
+    assert told["vectors"].endswith(" cached vectors (custom function=embedding:embed)")
     assert int(told["vectors"].split()[0]) == len(set(experiment.embedded()))
 
 
@@ -404,6 +405,26 @@ def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture)
     assert (damaged["kind"], damaged["damage"]) == ("chunks", "start.npy has other bytes than it had")
     assert command_line(["cache", "verify", str(experiment.file)]) == 0
     assert capsys.readouterr().out.endswith(f" checked in {experiment.workspace}; 0 damaged\n")
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_keeps_nothing_else_from_being_checked(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "server").mkdir()
+    with chroma_server(tmp_path / "server") as port:
+        store = {"kind": "chroma", "url": f"http://127.0.0.1:{port}"}
+        retrievers = {"served": {"kind": "dense", "top_k": 3, "store": store}, "words": {"kind": "bm25", "top_k": 3}}
+        experiment = write_experiment(tmp_path / "one", retrievers=retrievers)
+        run_experiment(experiment.config())
+        assert answer(capsys, "verify", str(experiment.file))[0] == 0
+    (path,) = experiment.workspace.glob("bm25/*/indices.npy")
+    flip(path)
+    code, checked = answer(capsys, "verify", str(experiment.file))
+    (index,), (damaged,) = checked["unchecked"], checked["damaged"]
+    assert (code, index["kind"], damaged["kind"]) == (4, "indexes", "bm25")
+    assert Path(index["path"]).is_dir()
+    assert f"http://127.0.0.1:{port}" in index["why"]
+    assert command_line(["cache", "verify", str(experiment.file)]) == 4
+    assert "could not be checked, and is kept: " in capsys.readouterr().err
 
 
 # A disk without space, and one that cannot be written to.

@@ -118,24 +118,33 @@ class Upkeep:
         """The experiments that have used the workspace."""
         return sorted({use.experiment for use in self._usage.uses()})
 
-    def verify(self, advance: Callable[[int], None] = lambda _: None) -> list[tuple[Entry, str]]:
+    def verify(
+        self,
+        advance: Callable[[int], None] = lambda _: None,
+        unchecked: Callable[[Entry, str], None] = lambda *_: None,
+    ) -> list[tuple[Entry, str]]:
         """Read everything, and remove what was changed or cut: it is made again when it is needed.
 
         Gives the entries that were damaged, and in what; of a file of cached vectors or scores only the damaged
-        ones are removed. Raises WorkspaceError if another run is at work in the workspace.
+        ones are removed. ``unchecked`` is called with each entry that has something on a server that cannot be asked,
+        which is kept, and why. Raises WorkspaceError if another run is at work in the workspace.
         """
         damaged = []
         with self._alone():
             for entry in self.entries():
                 if entry.kind == _UNFINISHED:
                     self._remove(entry)
-                elif (why := self._damage(entry)) is not None:
-                    damaged.append((entry, why))
+                else:
+                    try:
+                        if (why := self._damage(entry)) is not None:
+                            damaged.append((entry, why))
+                    except _UnaskedError as error:
+                        unchecked(entry, str(error))
                 advance(entry.size)
         return damaged
 
     def _damage(self, entry: Entry) -> str | None:
-        """What is wrong with ``entry``, after it was put right; None if nothing was."""
+        """What is wrong with ``entry``, after it was put right; None if nothing was. Raises _UnaskedError."""
         if entry.kind == ANSWERS:
             return None
         if entry.kind in ROW_CACHES:
@@ -150,9 +159,8 @@ class Upkeep:
             return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
             check_bytes(entry.path)
-            for remote in map(open_remote, files_of(entry.path)):
-                if (why := remote.damage()) is not None:
-                    raise DamagedError(f"{remote}: {why}")
+            for file in files_of(entry.path):
+                _check_remote(file)
         except DamagedError as error:
             self._remove(entry)
             return str(error)
@@ -200,6 +208,21 @@ class Upkeep:
             yield
         finally:
             presence.close()
+
+
+class _UnaskedError(Exception):
+    """A server that has part of an entry cannot be asked."""
+
+
+def _check_remote(file: Path) -> None:
+    """Raise DamagedError if what ``file`` names is not what was put there, _UnaskedError if nobody can say."""
+    try:
+        remote = open_remote(file)
+        why = remote.damage()
+    except Exception as error:  # whatever a client raises: it says nothing of what is there
+        raise _UnaskedError(" ".join(str(error).split()) or type(error).__name__) from error
+    if why is not None:
+        raise DamagedError(f"{remote}: {why}")
 
 
 def _stage_in_words(path: Path) -> str:

@@ -93,19 +93,34 @@ def prune(
 @click.argument("where", required=False)
 @common_options
 def verify(terminal: Terminal, where: str | None) -> int:
-    """Read everything that is kept, and remove what was changed or cut."""
+    """Read everything that is kept, and remove what was changed or cut.
+
+    An index on a server that cannot be asked is kept; the exit code is then 4.
+    """
     from ragtrial.progress import stage
 
     upkeep = _upkeep(where)
     entries = upkeep.entries()
+    unchecked: list[tuple[Entry, str]] = []
     with stage(terminal.progress(), "verify", sum(entry.size for entry in entries), "bytes") as progress:
-        damaged = upkeep.verify(progress.advance)
-    terminal.say(f"{_total(entries)} checked in {upkeep.root}; {len(damaged)} damaged")
+        damaged = upkeep.verify(progress.advance, lambda *found: unchecked.append(found))
+    kept = {entry for entry, _ in unchecked}
+    checked, code = [entry for entry in entries if entry not in kept], 4 if unchecked else 0
+    terminal.say(f"{_total(checked)} checked in {upkeep.root}; {len(damaged)} damaged")
     for entry, why in damaged:
         terminal.say(f"  {entry.what}: {why}; removed, it is made again when it is needed")
-    rows = [{**_row(entry), "damage": why} for entry, why in damaged]
-    terminal.say_json({"exit_code": 0, "workspace": str(upkeep.root), "checked": len(entries), "damaged": rows})
-    return 0
+    for entry, why in unchecked:
+        terminal.note(f"error: {entry.what} could not be checked, and is kept: {why}")
+    terminal.say_json(
+        {
+            "exit_code": code,
+            "workspace": str(upkeep.root),
+            "checked": len(checked),
+            "damaged": [{**_row(entry), "damage": why} for entry, why in damaged],
+            "unchecked": [{**_row(entry), "why": why} for entry, why in unchecked],
+        }
+    )
+    return code
 
 
 @command.command("push")
@@ -160,7 +175,7 @@ def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: 
 
 
 def _upkeep(where: str | None) -> Upkeep:
-    import ragtrial.components.stores  # noqa: F401 - which know how to remove what stages have on servers
+    import ragtrial.components.stores.server  # noqa: F401 - it knows how to remove what stages have on servers
     from ragtrial.cache.upkeep import Upkeep
 
     root = _folder(where)

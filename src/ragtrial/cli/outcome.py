@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -73,6 +74,7 @@ def leave(code: int) -> NoReturn:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
+    gc.freeze()  # or a Python that shuts down looks for cycles among all objects, several times
     sys.exit(code)
 
 

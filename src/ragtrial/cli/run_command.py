@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -64,7 +65,6 @@ def command(
     from ragtrial.cli.run_gates import prepared
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
-    from ragtrial.search.searched import load_result
 
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
@@ -74,6 +74,7 @@ def command(
             "baseline in search.baseline, or run the winner's config with gates."
         )
     checks = prepared(experiment, asked, baseline, limit, terminal)
+    gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     report = run_experiment(
         experiment,
         progress=terminal.progress(),
@@ -86,7 +87,7 @@ def command(
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
         notice=terminal.note,
     )
-    found = load_result(report)
+    found = _found(report)
     findings = checks.findings(report) if checks else None
     comparison = None if found else _compared(report)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
@@ -97,6 +98,15 @@ def command(
     told = {**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})}
     terminal.say_json({**told, **({"search": found.model_dump(mode="json")} if found else {})})
     return _exit_code(report, findings)
+
+
+def _found(report: Report) -> SearchResult | None:
+    """What a search came to; None where the run was none: what searches takes a while to import."""
+    if report.search is None:
+        return None
+    from ragtrial.search.searched import load_result
+
+    return load_result(report)
 
 
 def _compared(report: Report) -> Comparison | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,22 +23,49 @@ _SPACE_MARKS = "\u2581\u0120"
 
 
 class Tokenizer:
-    """The tokenizer of a ``tokenizer.json``, with the truncation and padding that such files carry switched off."""
+    """The tokenizer of a ``tokenizer.json``, with the truncation and padding that such files carry switched off.
+
+    The file is read when something is counted: a run whose lengths are all cached counts nothing. Whatever counts
+    raises ModelNotFoundError for a file that cannot be read, as ``check`` does.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return file_digest(self._path)
+
+    @cached_property
+    def _tokenizer(self) -> tokenizers.Tokenizer:
         import tokenizers
 
         try:
-            self._tokenizer: tokenizers.Tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            read = tokenizers.Tokenizer.from_file(str(self._path))
         except Exception as error:  # the library raises the bare class
-            raise ModelNotFoundError(f"{path} is not a tokenizer file that can be read: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self.fingerprint = file_digest(path)
-        self.special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
-        self.pair_special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
+            raise ModelNotFoundError(f"{self._path} is not a tokenizer file that can be read: {error}") from error
+        read.no_truncation()
+        read.no_padding()
+        return read
+
+    def check(self) -> None:
+        """Raise ModelNotFoundError if the file cannot be read."""
+        _ = self._tokenizer
+
+    @property
+    def special_tokens(self) -> int:
+        """How many tokens a model adds to a text."""
+        return int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+
+    @property
+    def pair_special_tokens(self) -> int:
+        """How many tokens a model adds to two texts that it reads together."""
+        return int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
+
+    @cached_property
+    def _tokens_begin_with_space(self) -> bool:
         probe = self._tokenizer.encode("a a", add_special_tokens=False)
-        self._tokens_begin_with_space = any(start == 1 for start, _ in probe.offsets)
+        return any(start == 1 for start, _ in probe.offsets)
 
     def counts(self, texts: Sequence[str]) -> Counts:
         """Tokens of each text with the special tokens that a model adds, shape (texts,)."""

@@ -12,7 +12,6 @@ from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.search_checks import search_faults
-from ragtrial.config.space import invalid_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants
@@ -69,8 +68,11 @@ def check(config: ExperimentConfig) -> None:
     """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
     _raise_any(config, [*check_config(config), *search_faults(config)])
     check_variants(config, check_config)
-    if wrong := list(dict.fromkeys(invalid_values(config, check_config) if config.search else ())):
-        raise ConfigError(*wrong)
+    if config.search:
+        from ragtrial.config.space import invalid_values
+
+        if wrong := list(dict.fromkeys(invalid_values(config, check_config))):
+            raise ConfigError(*wrong)
     _raise_any(config, _unused_parts(config, all_configs(config)))
 
 

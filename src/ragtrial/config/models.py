@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from ragtrial.components.chunkers import AnyChunker
-from ragtrial.components.chunkers.recursive import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
-from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.stores import AnyStore
-from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
@@ -24,6 +21,7 @@ from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
 from ragtrial.records import ReportWarning, brief
+from ragtrial.registry import AnyOf
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
@@ -40,8 +38,7 @@ def _a_metric(text: str) -> str:
 if TYPE_CHECKING:
     AnyRanker = Ranker
 else:
-    _RANKERS = tuple(member for family in (RETRIEVERS, REFINERS) for _, member in family.members())
-    AnyRanker = Annotated[Union[_RANKERS], Field(discriminator="kind")] if len(_RANKERS) > 1 else _RANKERS[0]  # noqa: UP007
+    AnyRanker = Annotated[Any, AnyOf(RETRIEVERS, REFINERS)]
 
 MetricText = Annotated[str, AfterValidator(_a_metric)]
 
@@ -114,16 +111,16 @@ class ExperimentConfig(Options):
     dataset: DatasetOptions
     """Documents and labels."""
 
-    chunker: AnyChunker = RecursiveChunker()
+    chunker: AnyChunker = Field(default={"kind": "recursive"}, validate_default=True)
     """How documents are cut."""
 
     context: ContextOptions = ContextOptions()
     """Text that is indexed with each chunk."""
 
-    embedder: AnyEmbedder = SentenceTransformerEmbedder()
+    embedder: AnyEmbedder = Field(default={"kind": "sentence-transformer"}, validate_default=True)
     """The embedding model."""
 
-    store: AnyStore = ChromaStore()
+    store: AnyStore = Field(default={"kind": "chroma"}, validate_default=True)
     """Where vectors are searched."""
 
     retrievers: dict[Name, AnyRanker] = Field(min_length=1)

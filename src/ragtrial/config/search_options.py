@@ -12,6 +12,7 @@ search:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -28,6 +29,10 @@ _CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")
 
 class SearchOptions(Options):
     """A search for the best setting along the axes of the sweep, instead of all combinations."""
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the method
+        return {"optuna": "search"} if self.method == "tpe" else {}
 
     method: Method = "random"
     """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `greedy` (the

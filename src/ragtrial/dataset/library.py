@@ -104,6 +104,11 @@ class Library:
         return tuple(self._pages[start:end].tolist())
 
     @property
+    def has_pages(self) -> bool:
+        """Whether any document has pages: these come from PDFs."""
+        return bool(len(self._pages))
+
+    @property
     def sizes(self) -> Counts:
         """The bytes of each text, shape (documents,)."""
         return np.diff(self._offsets)

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.likeness import most_like
 from ragtrial.dataset.markdown_signs import kept_places, without_signs
 from ragtrial.records import Span
 
@@ -123,6 +122,8 @@ def _with_alike(
 ) -> list[PassageMatch]:
     """What was located, and for what is lost the places of the text most like it, if that reaches ``least``."""
     lost = [one for one, match in zip(sought, located, strict=True) if match.how == "lost"]
+    from ragtrial.dataset.likeness import most_like
+
     like = most_like([(one.text, one.among) for one in lost], library, least)
     pieces = [
         PassageQuery(library.text(near.document)[near.span.start : near.span.end], one.among) if near else one
@@ -229,6 +230,8 @@ def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case", "
 
 def nearest(passages: Sequence[PassageQuery], library: Library) -> list[str]:
     """For each passage a sentence with the piece of text that is most like it; empty where nothing is like it."""
+    from ragtrial.dataset.likeness import most_like
+
     return [
         f" The nearest is in {library.ids[match.document]!r}: "
         f"{short(library.text(match.document)[match.span.start : match.span.end])!r}."

@@ -19,7 +19,7 @@ PAGE_BREAK = "\n\n"
 """What stands between two pages of a document's text. No character of Unicode joins a line feed (NFC), so the pages
 of a normalised text are the normalised pages."""
 
-_PACKAGE = "pypdfium2"
+PACKAGE = "pypdfium2"
 _ENCRYPTED, _PROTECTED = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 _HEAD = 1024  # where readers look for the mark that begins a PDF
 _OBJECT = re.compile(rb"\d+\s+\d+\s+obj\b")
@@ -48,7 +48,7 @@ class PdfText:
 
 def pdf_reader() -> str | None:
     """The name and version of what reads PDFs, without importing it; None where it is not installed."""
-    return f"{_PACKAGE}-{version(_PACKAGE)}" if find_spec(_PACKAGE) else None
+    return f"{PACKAGE}-{version(PACKAGE)}" if find_spec(PACKAGE) else None
 
 
 def read_pdf(path: Path) -> PdfText:

@@ -89,7 +89,8 @@ def resolve(
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
-        queries.append(replace(query, relevant_docs=resolver.merged(query.id, judgments)))
+        merged = resolver.merged(query.id, judgments)
+        queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
             if _UNANSWERABLE not in query.tags:
                 resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
@@ -208,7 +209,7 @@ class _ById(_Resolver):
             return self._refuse(f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}")
         needs_text = judgment.text_hash is not None or judgment.spans  # a library may have names alone
         doc, text = self._library.ids[position], self._library.text(position) if needs_text else ""
-        judgment = replace(judgment, doc=doc)
+        judgment = judgment if judgment.doc == doc else replace(judgment, doc=doc)
         changed = judgment.text_hash is not None and judgment.text_hash != text_hash(text)
         sought = self._sought(judgment)
         if sought is not None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.components.chunkers.cutting import cut
 from ragtrial.components.embedders.cached import CachedEmbedder
@@ -53,7 +52,7 @@ class ChunkStage(Stage[Chunks]):
         found["context.title"] = self.setting.context.title
         if tokenizer is not None:
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
-            found[f"{owner} tokenizer"] = fingerprint([tokenizer.fingerprint, tokenizer.special_tokens])
+            found[f"{owner} tokenizer"] = tokenizer.fingerprint
         if chunker.needs_embedder:
             found |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
         return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +17,6 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import Embedded
-from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
-from ragtrial.components.token_vectors.late_chunks import DocumentWindows, PooledChunks, pooled_chunks, token_encoder
 from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
@@ -25,6 +25,10 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
+
+if TYPE_CHECKING:  # few embedders read whole documents
+    from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
+    from ragtrial.components.token_vectors.late_chunks import DocumentWindows, PooledChunks
 
 _BLOCK = 2**20  # numbers that are cut at a time
 
@@ -116,8 +120,7 @@ class EmbeddingStage(VectorStage):
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
-        late = self._embedder.embedder
-        windows = DocumentWindows(texts, late) if isinstance(late, LateChunkingEmbedder) else None
+        windows = None if self._late is None else self._windows(texts, self._late)
         total, unit = (len(texts), "chunks") if windows is None else (len(windows), "windows")
         with stage(self.resources.progress, "embeddings", total, unit) as progress:
             made = self._embedded(texts, windows, lengths, progress.advance)
@@ -131,19 +134,36 @@ class EmbeddingStage(VectorStage):
 
     def load(self, folder: Path) -> Embeddings:
         made = super().load(folder)
-        if not isinstance(late := self._embedder.embedder, LateChunkingEmbedder):
+        if self._late is None:
             return made
-        self.resources.workspace.mark("tokens", self._tokens(late).stem)
+        self.resources.workspace.mark("tokens", self._tokens(self._late).stem)
         in_windows = int(json.loads((folder / "windows.json").read_text(encoding="utf-8"))["documents"])
         return replace(made, in_windows=in_windows)
 
     def _embedded(
         self, texts: IndexedTexts, windows: DocumentWindows | None, lengths: Counts, advance: Callable[[int], None]
     ) -> Embedded | PooledChunks:
-        late = self._embedder.embedder
-        if windows is None or not isinstance(late, LateChunkingEmbedder):
+        if windows is None or self._late is None:
             return self._embedder.embed(texts, self._embedder.document_prefix, lengths, advance)
-        return pooled_chunks(windows, late, self._tokens(late), self._embedder.lengths(windows, ""), advance)
+        from ragtrial.components.token_vectors.late_chunks import pooled_chunks
+
+        tokens = self._tokens(self._late)
+        return pooled_chunks(windows, self._late, tokens, self._embedder.lengths(windows, ""), advance)
+
+    @cached_property
+    def _late(self) -> LateChunkingEmbedder | None:
+        """The embedder, if it reads whole documents."""
+        if not self._embedder.embedder.reads_documents:
+            return None
+        from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
+
+        embedder = self._embedder.embedder
+        return embedder if isinstance(embedder, LateChunkingEmbedder) else None
+
+    def _windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> DocumentWindows:
+        from ragtrial.components.token_vectors.late_chunks import DocumentWindows
+
+        return DocumentWindows(texts, late)
 
     def _tokens(self, late: LateChunkingEmbedder) -> Path:
         """The file of the vectors of tokens."""
@@ -163,9 +183,8 @@ class EmbeddingStage(VectorStage):
 
     def amount(self, known: Known) -> Amount:
         texts, chunks = known(self.needs[0]), self.needs[0].amount(known)
-        late = self._embedder.embedder
-        if texts is not None and isinstance(late, LateChunkingEmbedder):
-            return self._amount_of_windows(texts, late)
+        if texts is not None and self._late is not None:
+            return self._amount_of_windows(texts, self._late)
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
         units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
@@ -178,7 +197,9 @@ class EmbeddingStage(VectorStage):
         return self.resources.embedding_cost(self.setting.embedder, length)
 
     def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
-        windows = DocumentWindows(texts, late)
+        from ragtrial.components.token_vectors.late_chunks import token_encoder
+
+        windows = self._windows(texts, late)
         to_do = token_encoder(late, self._tokens(late)).missing(windows, "document")
         tokens = int(self._embedder.lengths(windows, "")[to_do].sum())
         seconds = self.resources.rates.seconds(self.rate, tokens)

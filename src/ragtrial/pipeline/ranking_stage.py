@@ -156,7 +156,7 @@ class RankingStage(Stage[Ranked]):
 
     def query_cost(self) -> float | None:
         """What it costs to embed all of its questions; None where nothing is paid for that."""
-        if not self._has_embedder:
+        if not self._has_embedder or not self.setting.embedder.is_paid:
             return None
         embedder = self.resources.embedder(self.setting.embedder)
         texts = TextList([question.text for question in self.questions])

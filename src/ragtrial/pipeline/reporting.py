@@ -27,7 +27,7 @@ from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics
 from ragtrial.pipeline.scores import Scored, means
-from ragtrial.pipeline.setting_parameters import setting_parameters
+from ragtrial.pipeline.setting_parameters import packages_of, setting_parameters
 from ragtrial.rankings import PADDING, Bools, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
@@ -35,6 +35,7 @@ from ragtrial.report.environment import environment
 from ragtrial.report.model import SCHEMA_VERSION, Report, part_file
 
 _FEW_JUDGED = 0.5
+_ROWS_AT_ONCE = 256
 _TIED = 0.001
 """How far equal scores may move a mean before that is told: less hardly shows among four digits."""
 
@@ -79,7 +80,7 @@ def build_report(
         settings=settings,
         failures=list(failures),
         warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
-        environment=environment(),
+        environment=environment(packages_of([one.result.setting for one in scored], library)),
     )
 
 
@@ -200,23 +201,38 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
     ``grades`` are those of the labels, None where a hit is not judged: of a chunk the highest of the passages that it
     overlaps. ``tokens`` are those of the chunks' texts, and lack where there is no tokenizer.
     """
-    chunks, ranked = scored.result.chunks, scored.result.ranked
+    found, hits = scored.result, _hits(scored)
     for index, name in enumerate(scored.query_ids):
-        units = [unit for unit in ranked.units[index].tolist() if unit != PADDING]
-        scores = ranked.rankings.scores[index, : len(units)].tolist()
-        tokens = scored.result.sizes.of_hits(index)
+        columns, tokens = next(hits), found.sizes.of_hits(index)
+        length = len(columns["docs"])
         yield {
             "query": name,
-            "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
-            "chunks": chunks.ids(units),
-            "starts": chunks.start[units].tolist(),
-            "ends": chunks.end[units].tolist(),
-            "scores": [None if math.isnan(score) else score for score in scores],
-            "grades": grades_row(scored.graded, index, len(units)),
-            **({} if tokens is None else {"tokens": tokens[: len(units)]}),
-            **_matches_row(scored.result.matches, index),
-            **({"wordings": list(asked)} if (asked := scored.result.wordings[index]) else {}),
+            **columns,
+            "grades": grades_row(scored.graded, index, length),
+            **({} if tokens is None else {"tokens": tokens[:length]}),
+            **_matches_row(found.matches, index),
+            **({"wordings": list(asked)} if (asked := found.wordings[index]) else {}),
         }
+
+
+def _hits(scored: Scored) -> Iterator[dict[str, list[Any]]]:
+    """The hits of each query as columns, which are looked up for many queries at once."""
+    chunks, ranked = scored.result.chunks, scored.result.ranked
+    for first in range(0, len(ranked.units), _ROWS_AT_ONCE):
+        block = slice(first, first + _ROWS_AT_ONCE)
+        units = ranked.units[block]
+        is_hit = units != PADDING
+        held, scores = units[is_hit], ranked.rankings.scores[block, : units.shape[1]][is_hit].tolist()
+        columns: dict[str, list[Any]] = {
+            "docs": [chunks.library.ids[document] for document in chunks.document[held].tolist()],
+            "chunks": chunks.ids(held.tolist()),
+            "starts": chunks.start[held].tolist(),
+            "ends": chunks.end[held].tolist(),
+            "scores": [None if math.isnan(score) else score for score in scores],
+        }
+        ends = np.cumsum(is_hit.sum(axis=1)).tolist()
+        for start, end in pairwise([0, *ends]):
+            yield {name: column[start:end] for name, column in columns.items()}
 
 
 def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | None]:

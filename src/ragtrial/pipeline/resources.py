@@ -57,6 +57,8 @@ class Resources:
 
     def embedding_cost(self, embedder: Embedder, length: float) -> float | None:
         """What it costs to embed texts of so much length, as it was billed so far; None where nothing is paid."""
+        if not embedder.is_paid:
+            return None
         tokens = self.rates.seconds(self._billed(embedder), length)
         if tokens is None:
             tokens = length if self.embedder(embedder).tokenizer else length / CHARACTERS_PER_TOKEN
@@ -80,6 +82,7 @@ class Resources:
             path = Path(counted_by)
             if path not in self._tokenizers:
                 self._tokenizers[path] = Tokenizer(path)
+                self._tokenizers[path].check()
             return self._tokenizers[path]
         tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:

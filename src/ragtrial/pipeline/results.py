@@ -15,7 +15,6 @@ from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
-from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.refiners import Refiner
@@ -250,6 +249,8 @@ class Results:
         ``used`` are the stages, by kind and name, that its retrievers keep for themselves: they count as indexes. An
         exact index is its vectors.
         """
+        from ragtrial.cache.upkeep import GROWING
+
         embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
         searched_bytes = dict[str, int]()
         paid = dict[str, float]()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ragtrial.components.retrievers.base import REACHING
 from ragtrial.config.settings import Setting
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
@@ -28,6 +31,14 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     if setting.name != setting.entry:
         made["entry"] = setting.entry
     return made
+
+
+def packages_of(settings: Sequence[Setting], library: Library) -> set[str]:
+    """The packages that ``settings`` and their documents are worked on with, as pip names them."""
+    parts = {part for setting in settings for part in setting.tree()}
+    options = [getattr(part, what) for part in parts for what in ("retriever", *part.reached_by)]
+    reader = {PDF_PACKAGE} if library.has_pages else set()
+    return reader.union(*(one.packages for one in options))
 
 
 def _as_written(value: Any, written: Any) -> Any:

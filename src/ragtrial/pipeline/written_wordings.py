@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.endpoints.chat import ChatReply, ChatRequest, KeptReplies, replies
 from ragtrial.components.refiners import Refiner
-from ragtrial.components.refiners.wording_writer import WordingWriter
 from ragtrial.config.settings import Setting
 from ragtrial.errors import RagtrialError, without_frames
-from ragtrial.pipeline.dry_run import PlannedStage
 from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
 from ragtrial.pipeline.stage import Amount
 from ragtrial.progress import stage
 from ragtrial.records import Question
+
+if TYPE_CHECKING:  # few settings write wordings
+    from ragtrial.components.endpoints.chat import ChatReply, ChatRequest, KeptReplies
+    from ragtrial.components.refiners.wording_writer import WordingWriter
+    from ragtrial.pipeline.dry_run import PlannedStage
 
 _KIND = "answers"
 _TOKENS_WRITTEN = 80
@@ -50,7 +53,8 @@ def write_wordings(
             if writer is not None:
                 writers.setdefault(writer.key, writer)
                 users.setdefault(writer.key, []).append(setting.name)
-    failures, planned = dict[str, Exception](), list[PlannedStage]()
+    failures: dict[str, Exception] = {}
+    planned: list[PlannedStage] = []
     for key, writer in writers.items():
         writing = _Writing(writer, questions, resources)
         if asks:
@@ -77,6 +81,8 @@ class _Writing:
 
     @cached_property
     def _kept(self) -> KeptReplies:
+        from ragtrial.components.endpoints.chat import KeptReplies
+
         self.resources.workspace.mark(_KIND, self._name)
         return KeptReplies(self.resources.workspace.path(_KIND, self._name).with_suffix(".jsonl"))
 
@@ -85,6 +91,8 @@ class _Writing:
 
     def ask(self) -> None:
         """Ask for the replies that are missing. Raises EndpointError, ModelNotFoundError and WorkspaceError."""
+        from ragtrial.components.endpoints.chat import replies
+
         endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
         with stage(self.resources.progress, f"wordings ({endpoint.model})", len(requests), "queries") as progress:
             for _ in replies(endpoint, requests, self._kept, progress.advance):
@@ -101,6 +109,8 @@ class _Writing:
 
     def planned(self, settings: tuple[str, ...]) -> PlannedStage:
         """What there is to ask, as a plan has it."""
+        from ragtrial.pipeline.dry_run import PlannedStage
+
         endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
         missing = [request for request in requests if self._reply(request) is None]
         read = sum(len(message.content) for request in missing for message in request) / CHARACTERS_PER_TOKEN

@@ -5,21 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
-_PACKAGES = (
-    "ragtrial",
-    "chromadb",
-    "numpy",
-    "pypdfium2",
-    "sentence-transformers",
-    "tokenizers",
-    "torch",
-    "transformers",
-)
+_ALWAYS = ("ragtrial", "numpy")
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
@@ -35,21 +28,25 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def environment() -> dict[str, Any]:
-    """Versions and machine, as JSON values; a package that is not installed is left out."""
+def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
+    """Versions and machine, as JSON values; of ``packages``, named as pip names them, those that are installed."""
+    versions = {name: installed_version(name) for name in sorted({*_ALWAYS, *packages})}
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "packages": dict(_installed()),
+        "packages": {name: found for name, found in versions.items() if found is not None},
     }
 
 
 @cache
-def _installed() -> dict[str, str]:
-    """The version of each package, read once in a process: none is loaded twice."""
-    found = {}
-    for name in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+def installed_version(name: str) -> str | None:
+    """The version of a package, as pip names it; None if it is not installed.
+
+    One line of its metadata is looked at: to parse all of it takes several times as long.
+    """
+    with suppress(PackageNotFoundError):
+        made = distribution(name)
+        found = _VERSION.search(made.read_text("METADATA") or "")
+        return found[1] if found else made.version
+    return None

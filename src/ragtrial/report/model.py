@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import to_json
 
 from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
@@ -292,9 +293,10 @@ def write_folder(
         write_rows(new / "texts.jsonl.gz", texts)
         files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
         unsealed = report.model_copy(update={"files": files, "checksum": ""})
-        text = (unsealed.model_dump_json(indent=1) + "\n").encode()
+        text = to_json(unsealed, indent=1) + b"\n"
         made = unsealed.model_copy(update={"checksum": checksum(text)})
-        (new / "report.json").write_bytes(text.removesuffix(_END) + made.checksum.encode() + _END)
+        with (new / "report.json").open("wb") as file:
+            file.writelines([memoryview(text)[: -len(_END)], made.checksum.encode(), _END])
     return _placed(made, folder)
 
 

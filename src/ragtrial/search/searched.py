@@ -21,6 +21,7 @@ from ragtrial.config.variants import combinations_given, listed_config, probes_o
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.report.environment import environment
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SearchedPart
 from ragtrial.search.engine import PipelineEngine, Score
@@ -116,7 +117,10 @@ def with_findings(searched: Searched, report: Report, directory: Path) -> tuple[
         folder = directory / report.experiment / report.run_id
         why = f"{setting.name}: the best setting of the search in run {report.run_id}."
         files[WINNER] = winner_config(session.config, setting, folder, why)
-    return report.model_copy(update={"search": part}), files
+    packages = report.environment["packages"] | environment(options.packages)["packages"]
+    return report.model_copy(
+        update={"search": part, "environment": {**report.environment, "packages": packages}}
+    ), files
 
 
 def result_of(searched: Searched, report: Report) -> SearchResult:

@@ -80,7 +80,7 @@ def test_a_file_that_is_no_tokenizer_is_an_input_error_that_names_it(tmp_path: P
     if content is not None:
         path.write_text(content, encoding="utf-8")
     with pytest.raises(ModelNotFoundError) as caught:
-        Tokenizer(path)
+        Tokenizer(path).check()
     assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
 
 

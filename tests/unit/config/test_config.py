@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from experiments import python, write_experiment
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.chunkers import CHUNKERS
 from ragtrial.components.chunkers.recursive import RecursiveChunker
@@ -604,7 +605,7 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
      ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
      ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
      ("chunker.size=9", "unknown key 'size' in chunker. "
-            "That is an option of kind: recursive, cluster, code, fixed, markdown, semantic, "
+            "That is an option of kind: cluster, code, fixed, markdown, recursive, semantic, "
             "sentence. Allowed here: kind."),
      ("evaluators.graded.k=[1, 9]",
       "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
@@ -670,3 +671,22 @@ def test_a_file_that_is_too_large_for_a_config_is_refused_before_it_is_read(tmp_
         more.write("#")
     with pytest.raises(ConfigError, match=r"config\.yaml: has 1,000,001 bytes, and a config has at most 1,000,000; "):
         load_config(file)
+
+
+def test_only_the_kinds_that_a_config_names_are_imported(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, retrievers={"words": {"kind": "bm25"}})
+    program = (
+        "import sys, ragtrial.experiment; from ragtrial import load_config; load_config(sys.argv[1])\n"
+        "print(*(name.removeprefix('ragtrial.components.') for name in sys.modules))"
+    )
+    found = set(python(program, experiment.file).stdout.split())
+    assert {"chunkers.recursive", "embedders.custom", "stores.exact", "retrievers.bm25"} <= found
+    others = {
+        "chunkers.code",
+        "embedders.openai",
+        "stores.chroma",
+        "stores.milvus",
+        "retrievers.late",
+        "refiners.fusion",
+    }
+    assert not others & found

@@ -57,7 +57,7 @@ def test_every_name_of_the_reference_is_found() -> None:
 
 def test_kinds_with_the_same_key_are_one_answer() -> None:
     assert [section.kind for section in look_up("retrievers.dense.score")] == [
-        "bm25, custom, dense, late, run_file, sparse, fusion, expand, late_rerank, mmr, parent, rerank"
+        "bm25, custom, dense, late, run_file, sparse, expand, fusion, late_rerank, mmr, parent, rerank"
     ]
 
 
@@ -69,7 +69,7 @@ def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch
     monkeypatch.setenv("COLUMNS", "70")
     made = ragtrial(capsys, "explain", "embedder.query_prefix")
     assert (made.code, made.err) == (0, "")
-    head = "embedder (kind sentence-transformer, late-chunking)\n"
+    head = "embedder (kind late-chunking, sentence-transformer)\n"
     assert f"{head}  query_prefix: text\n      Text to put before every query (" in made.out
     assert max(len(line) for line in made.out.splitlines()) <= 70
     kind = ragtrial(capsys, "explain", "recursive").out

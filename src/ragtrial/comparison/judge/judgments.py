@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
@@ -70,6 +71,9 @@ class ModelJudgment(Options):
 
     when: str | None = None
     """The time at which the reply was read, UTC."""
+
+    checksum: str | None = None
+    """That of the judgment without it, as it was written (CRC-32); null in files of other tools."""
 
     @property
     def found(self) -> Found:
@@ -147,6 +151,13 @@ def read_judgments(path: str | Path) -> ModelJudgments:
     return ModelJudgments(file, rows)
 
 
+def sealed(judgment: Mapping[str, Any]) -> dict[str, Any]:
+    """A judgment as JSON values, with its checksum."""
+    bare = {name: value for name, value in judgment.items() if name != "checksum"}
+    content = json.dumps(bare, sort_keys=True).encode()
+    return {**bare, "checksum": f"{zlib.crc32(content):08x}"}
+
+
 def on_scale(grade: int, highest: int) -> int:
     """A grade of the judge's on people's scale, whose highest grade is ``highest``."""
     return _ON_SCALE[max(highest, 1)][grade] if highest < HIGHEST else grade
@@ -162,6 +173,9 @@ def _row(line: str, file: Path, number: int) -> ModelJudgment:
         value = None
     if not isinstance(value, dict):
         raise JudgmentsError(fault((), "is not a JSON object, as each judgment is. Remove the line."))
+    if "checksum" in value and value != sealed(value):
+        message = "has other bytes than were written. Remove the line, or, if you changed it, its checksum."
+        raise JudgmentsError(fault((), message))
     return validate(ModelJudgment, value, JudgmentsError, fault)
 
 

@@ -1,7 +1,6 @@
-"""Documents in, chunks with exact spans out. One file per kind; each registers itself."""
+"""Documents in, chunks with exact spans out. A file for each kind, of its name, registers it."""
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ragtrial.components.chunkers.base import (
     CHUNKERS,
@@ -11,14 +10,11 @@ from ragtrial.components.chunkers.base import (
     MeasuredChunker,
     SizedChunker,
 )
-from ragtrial.options import union_of
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
+from ragtrial.registry import AnyOf
 
 if TYPE_CHECKING:
     AnyChunker = Chunker
 else:
-    AnyChunker = union_of(CHUNKERS)
+    AnyChunker = Annotated[Any, AnyOf(CHUNKERS)]
 
 __all__ = ["CHUNKERS", "AnyChunker", "Chunker", "EmbeddingChunker", "LengthFunction", "MeasuredChunker", "SizedChunker"]

@@ -87,7 +87,7 @@ class Chunker(Options):
         """The spans of the chunks of ``text``."""
 
 
-CHUNKERS: Registry[type[Chunker]] = Registry("chunker")
+CHUNKERS: Registry[type[Chunker]] = Registry("chunker", __package__)
 
 
 class MeasuredChunker(Chunker):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.metadata import version as installed_version
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,6 +16,7 @@ from ragtrial.components.chunkers.outline import Outline
 from ragtrial.components.chunkers.piece_merging import Measure, chunks_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
+from ragtrial.report.environment import installed_version
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -61,13 +61,16 @@ class CodeChunker(SizedChunker):
     language: Language
     """The language of all documents."""
 
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the language
+        return {"tree-sitter": "code", _grammar(self.language)[0]: "code"}
+
     def check(self) -> None:
         self._parser()
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        package, _ = _grammar(self.language)
         self.check()
-        packages = {name: installed_version(name) for name in ("tree-sitter", package)}
+        packages = {name: installed_version(name) for name in self.packages}
         return {**super().fingerprint_parts(digest), "packages": packages}
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.headings import Headings, block_tokens, line_starts
@@ -26,6 +27,8 @@ class MarkdownChunker(SizedChunker):
     it heads, unless that fits only without it. What a heading is, ``Headings`` says. Text that is no Markdown is cut
     at its paragraphs.
     """
+
+    packages: ClassVar[Mapping[str, str]] = {"markdown-it-py": ""}
 
     kind: Literal["markdown"] = "markdown"
     """By headings: sections that fit are chunks; larger ones are cut at paragraphs, list items, code and table rows."""

@@ -1,8 +1,7 @@
-"""Collections that are there already, searched as they are. One file per kind; each registers itself."""
+"""Collections that are there already, searched as they are. A file for each kind, of its name, registers it."""
 
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
@@ -20,10 +19,7 @@ from ragtrial.components.collections.base import (
     opened,
 )
 from ragtrial.components.collections.conditions import ALL, Conditions
-from ragtrial.options import union_of
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
+from ragtrial.registry import AnyOf
 
 
 def _of_a_kind(value: object) -> object:
@@ -33,7 +29,7 @@ def _of_a_kind(value: object) -> object:
 if TYPE_CHECKING:
     AnyCollection = CollectionOptions
 else:
-    AnyCollection = Annotated[union_of(COLLECTIONS), BeforeValidator(_of_a_kind)]
+    AnyCollection = Annotated[Any, AnyOf(COLLECTIONS), BeforeValidator(_of_a_kind)]
 
 __all__ = [
     "ALL",

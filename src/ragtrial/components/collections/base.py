@@ -70,7 +70,6 @@ class CollectionOptions(Options, ABC):
     """Options that change how its engine searches, and not what is there: exact search depends on none of them."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"check"})
-    """Options that change no ranking; secrets must be among them."""
 
     kind: str
 
@@ -112,9 +111,6 @@ class CollectionOptions(Options, ABC):
     @abstractmethod
     def address(self) -> str:
         """Where it is, without a password: for messages."""
-
-    def identity(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude=set(self.unhashed))
 
     def stamp(self) -> object:
         """Equal while nobody has changed it; None where only the engine knows. Raises InputError if it is not there."""
@@ -325,7 +321,7 @@ def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection")
+COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection", __package__)
 
 _OPENED: list[tuple[CollectionOptions, object, Collection]] = []
 """Options that say where, the stamp, and the collection that was there."""

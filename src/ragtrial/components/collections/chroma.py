@@ -47,6 +47,7 @@ class ChromaCollectionOptions(NamedCollectionOptions):
         "Raise ef_search of the collection (hnsw), or build it with more max_neighbors or ef_construction."
     )
     unhashed: ClassVar[frozenset[str]] = frozenset({"kind", "headers", "check", "ssl"})
+    packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
 
     kind: Literal["chroma"] = "chroma"
     """A Chroma collection, in a folder or on a server."""

@@ -37,7 +37,9 @@ class FaissCollectionOptions(FieldNames):
         "Raise ef (HNSW) or nprobe (IVF) of the collection, or build the index with more links or longer codes."
     )
     search_options: ClassVar[frozenset[str]] = frozenset({"ef", "nprobe"})
+    named_by = ("path",)
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "path", "items"})  # their contents are
+    packages: ClassVar[Mapping[str, str]] = {"faiss-cpu": "faiss"}
 
     kind: Literal["faiss"] = "faiss"
     """A FAISS index file, with its items in a JSON Lines file."""

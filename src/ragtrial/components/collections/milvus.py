@@ -68,6 +68,7 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
         "Raise collection.ef or nprobe, as in your program, or build its index with more M, efConstruction or nlist."
     )
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "token", "user", "password"})
+    packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus-lite": "milvus"}
 
     kind: Literal["milvus"] = "milvus"
     """A collection of Milvus, in a folder of Milvus Lite or on a server."""

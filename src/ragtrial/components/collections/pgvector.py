@@ -49,6 +49,7 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     advice_for_unused: ClassVar[str] = "PostgreSQL scans small tables: the scores are those of exact search."
     search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "iterative_scan"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "password", "timeout"})
+    packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
 
     kind: Literal["pgvector"] = "pgvector"
     """A PostgreSQL table with pgvector."""

@@ -49,6 +49,7 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     advice_for_unused: ClassVar[str] = "The scores are those of exact search."
     search_options: ClassVar[frozenset[str]] = frozenset({"ef", "exact"})
     unhashed: ClassVar[frozenset[str]] = frozenset({"check", "api_key", "timeout"})
+    packages: ClassVar[Mapping[str, str]] = {"qdrant-client": "qdrant"}
 
     kind: Literal["qdrant"] = "qdrant"
     """A collection on a Qdrant server."""

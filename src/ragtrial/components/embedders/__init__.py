@@ -1,17 +1,13 @@
-"""Texts in, float32 vectors out. One file per kind; each registers itself."""
+"""Texts in, float32 vectors out. A file for each kind, of its name, registers it."""
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode
-from ragtrial.options import union_of
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
+from ragtrial.registry import AnyOf
 
 if TYPE_CHECKING:
     AnyEmbedder = Embedder
 else:
-    AnyEmbedder = union_of(EMBEDDERS)
+    AnyEmbedder = Annotated[Any, AnyOf(EMBEDDERS)]
 
 __all__ = ["EMBEDDERS", "AnyEmbedder", "Embedder", "Encode"]

@@ -32,6 +32,9 @@ _PACKAGES: Mapping[tuple[Backend, Precision], tuple[str, ...]] = {
     ("openvino", "bfloat16"): ("openvino",),
     ("openvino", "int8"): ("openvino", "nncf"),
 }
+LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
+"""What models of the library run with, whatever the backend."""
+
 _REFUSED: Mapping[tuple[Backend, Precision], str] = {
     ("torch", "int8"): "torch's int8 is no faster than float32, and its vectors differ a lot; set backend: openvino",
     ("onnx", "bfloat16"): "ONNX Runtime has no bfloat16 on CPUs; set backend: openvino",
@@ -51,6 +54,11 @@ def refusal(backend: Backend, precision: Precision, device: str | None) -> str |
     if backend != "torch" and device not in (None, "cpu"):
         return f"backend: {backend} with device: {device} is not supported; set device: cpu, or backend: torch."
     return None
+
+
+def packages_of(backend: Backend, precision: Precision) -> dict[str, str]:
+    """The packages that run a model so, each with the extra that brings it."""
+    return dict.fromkeys(LIBRARIES, "") | dict.fromkeys(_PACKAGES.get((backend, precision), ()), backend)
 
 
 def check_packages(backend: Backend, precision: Precision) -> None:

@@ -34,6 +34,8 @@ class MeteredEncode(ABC):
 class Embedder(Options):
     """A model, and how it is called."""
 
+    unhashed: ClassVar[frozenset[str]] = frozenset({"batch_size"})
+
     kind: str
 
     normalize: bool = True
@@ -91,6 +93,11 @@ class Embedder(Options):
         """The cost of a number of tokens, None without a price."""
         return None
 
+    @property
+    def is_paid(self) -> bool:
+        """Whether it is known what tokens cost: where it is not, nobody has to count them."""
+        return self.cost(0) is not None
+
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
         """What is put before every query, and before every text of a document."""
@@ -128,7 +135,7 @@ class Embedder(Options):
         return None
 
 
-EMBEDDERS: Registry[type[Embedder]] = Registry("embedder")
+EMBEDDERS: Registry[type[Embedder]] = Registry("embedder", __package__)
 
 
 _SAFE_LENGTHS = (1e-15, 1e15)

@@ -126,6 +126,8 @@ class CachedEmbedder:
     def check(self) -> None:
         """Raise InputError if the model will not load, or is known to have fewer dimensions than is asked for."""
         self.embedder.check()
+        if self.tokenizer is not None and not self.path.exists():  # otherwise it has counted what was embedded
+            self.tokenizer.check()
         wanted = self.embedder.cut_to
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
             raise InputError(too_many(wanted, known))

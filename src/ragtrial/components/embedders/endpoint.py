@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -28,6 +28,8 @@ _LEAST_CHARACTERS = 2
 
 class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     """An embedding model behind an endpoint."""
+
+    unhashed: ClassVar[frozenset[str]] = EndpointOptions.unhashed | DeclaredEmbedder.unhashed | {"batch_tokens"}
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""

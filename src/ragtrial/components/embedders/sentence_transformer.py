@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy.typing as npt
 from pydantic import Field, model_validator
@@ -18,6 +18,7 @@ from ragtrial.components.embedders.backends import (
     check_packages,
     convert,
     has_fast_bfloat16,
+    packages_of,
     refusal,
 )
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode
@@ -47,6 +48,8 @@ class SentenceTransformerEmbedder(Embedder):
     """A model of the sentence-transformers library, from the hub or a local folder."""
 
     named_by = ("model",)
+
+    unhashed: ClassVar[frozenset[str]] = Embedder.unhashed | {"device"}
 
     kind: Literal["sentence-transformer"] = "sentence-transformer"
     """A model of the sentence-transformers library."""
@@ -88,6 +91,10 @@ class SentenceTransformerEmbedder(Embedder):
         if why := refusal(self.backend, self.precision, self.device):
             raise ValueError(why)
         return self
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the backend
+        return packages_of(self.backend, self.precision)
 
     def check(self) -> None:
         check_packages(self.backend, self.precision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -68,6 +68,8 @@ class EndpointOptions(Options):
     """A model behind an HTTP endpoint."""
 
     named_by = ("model",)
+
+    unhashed: ClassVar[frozenset[str]] = frozenset({"api_key", "price", "concurrency", "timeout", "retries"})
 
     model: Annotated[str, Field(min_length=1)]
     """The model's name, as the endpoint knows it."""

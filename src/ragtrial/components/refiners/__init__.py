@@ -1,10 +1,5 @@
-"""Rankings in, better rankings out. One file per kind; each registers itself."""
-
-import sys
+"""Rankings in, better rankings out. A file for each kind, of its name, registers it."""
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
 
 __all__ = ["REFINERS", "OpenRefiner", "Refiner"]

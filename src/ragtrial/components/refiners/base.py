@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
-from ragtrial.components.refiners.wording_writer import WordingWriter
 from ragtrial.components.retrievers.base import Candidates, Ranker, RetrieverContext
 from ragtrial.records import Question
 from ragtrial.registry import Registry
+
+if TYPE_CHECKING:
+    from ragtrial.components.refiners.wording_writer import WordingWriter
 
 
 class OpenRefiner(Protocol):
@@ -66,4 +68,4 @@ class SingleInputRefiner(Refiner):
         return (self.input_name,)
 
 
-REFINERS: Registry[type[Refiner]] = Registry("refiner")
+REFINERS: Registry[type[Refiner]] = Registry("refiner", __package__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.endpoint_scores import RerankEndpoint
 from ragtrial.components.refiners.pair_scores import Precision, TextPairs
@@ -84,6 +85,10 @@ class Rerank(SingleInputRefiner):
             )
         self.__dict__["model"] = self.endpoint.model  # for everything that shows the model's name
         return self
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where the model is
+        return dict.fromkeys(LIBRARIES if self.endpoint is None else (), "")
 
     @property
     def reranker(self) -> Reranker:

@@ -1,6 +1,4 @@
-"""Questions in, rankings out. One file per kind; each registers itself."""
-
-import sys
+"""Questions in, rankings out. A file for each kind, of its name, registers it."""
 
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
@@ -13,9 +11,6 @@ from ragtrial.components.retrievers.base import (
     RetrieverContext,
     VectorRetriever,
 )
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
 
 __all__ = [
     "RETRIEVERS",

@@ -299,4 +299,4 @@ REACHING = ("chunker", "context", "embedder", "store")
 NOT_RANKING = ("top_k", "score", "input_name", "input_names")
 """The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
 
-RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
+RETRIEVERS: Registry[type[Retriever]] = Registry("retriever", __package__)

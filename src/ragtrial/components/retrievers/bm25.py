@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -80,6 +80,7 @@ class Bm25Retriever(ChunkRetriever):
     """
 
     inputs_are: ClassVar[str] = "stop words or libraries"
+    packages: ClassVar[Mapping[str, str]] = {"bm25s": "", "pystemmer": ""}
 
     kind: Literal["bm25"] = "bm25"
     """The chunks that share most words with the question (BM25, by bm25s)."""

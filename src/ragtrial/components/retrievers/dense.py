@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -76,6 +76,10 @@ class DenseRetriever(VectorRetriever):
     @property
     def reached_by(self) -> frozenset[str]:
         return frozenset({"embedder"}) if self.collection is not None else super().reached_by
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # those of the collection, if it searches one
+        return {} if self.collection is None else self.collection.packages
 
     @property
     def searched_collection(self) -> CollectionOptions | None:

@@ -1,17 +1,13 @@
-"""Vectors in, the nearest out. One file per kind; each registers itself."""
+"""Vectors in, the nearest out. A file for each kind, of its name, registers it."""
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Store, Vectors
-from ragtrial.options import union_of
-from ragtrial.registry import import_members
-
-import_members(sys.modules[__name__])
+from ragtrial.registry import AnyOf
 
 if TYPE_CHECKING:
     AnyStore = Store
 else:
-    AnyStore = union_of(STORES)
+    AnyStore = Annotated[Any, AnyOf(STORES)]
 
 __all__ = ["STORES", "AnyStore", "Index", "IndexUse", "Store", "Vectors"]

@@ -143,7 +143,7 @@ class Store(Options):
         """The index that was built in ``folder`` from ``vectors``. Raises StoreError if it is damaged."""
 
 
-STORES: Registry[type[Store]] = Registry("store")
+STORES: Registry[type[Store]] = Registry("store", __package__)
 
 
 def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:

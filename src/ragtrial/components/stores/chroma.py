@@ -60,7 +60,8 @@ class ChromaStore(ServerStore):
     advice_for_few_hits: ClassVar[str] = "Raise store.hnsw.ef_search, or set store.kind: exact."
 
     connected_by: ClassVar[tuple[str, ...]] = ("url", "headers", "tenant", "database")
-    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"headers"}
+    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"headers"}
+    packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
 
     kind: Literal["chroma"] = "chroma"
     """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on the server at `url`."""

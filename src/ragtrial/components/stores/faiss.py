@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, cast
 
@@ -43,6 +43,7 @@ class FaissStore(QuantizedStore):
     advice_for_few_hits: ClassVar[str] = "Raise store.probes or ef_search, or set store.kind: exact."
 
     named_by: ClassVar[tuple[str, ...]] = ("space", "factory")
+    packages: ClassVar[Mapping[str, str]] = {"faiss-cpu": "faiss"}
 
     kind: Literal["faiss"] = "faiss"
     """FAISS in this process: graphs, inverted lists, scalar and product quantization."""

@@ -33,9 +33,8 @@ _FIRST_WITH_EF = (3, 2, 2)
 class MilvusStore(ServerStore):
     """A Milvus collection: in a folder (Milvus Lite), or on a server."""
 
-    packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus_lite": "milvus"}
     connected_by: ClassVar[tuple[str, ...]] = ("url", "token", "user", "password", "database")
-    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"token", "user", "password"}
+    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"token", "user", "password"}
     search_options: ClassVar[frozenset[str]] = frozenset(
         {"index.ef_search", "index.probes", "index.search_list", "index.reorder_k"}
     )
@@ -91,11 +90,17 @@ class MilvusStore(ServerStore):
         links = 2 * getattr(self.index, "m", 0)
         return 0 if self.url is not None else vectors * (2 * 4 * dimension + 4 * links + 50)
 
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
+        return dict.fromkeys(["pymilvus", "milvus-lite"] if self.url is None else ["pymilvus"], "milvus")
+
     def check(self) -> None:
         super().check()
+        if self.url is not None:
+            return
         found = importlib.metadata.version("milvus-lite")
         numbers = tuple(int(part) for part in found.split(".")[:3] if part.isdigit())
-        if self.url is None and numbers < _FIRST_WITH_EF:
+        if numbers < _FIRST_WITH_EF:
             raise InputError(
                 f"Milvus Lite {found} ignores ef_search: pip install 'milvus-lite>=3.2.2', or set store.url."
             )

@@ -113,7 +113,7 @@ class PgvectorStore(ServerStore):
 
     packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
     connected_by: ClassVar[tuple[str, ...]] = ("url", "password")
-    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"password"}
+    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"password"}
     search_options: ClassVar[frozenset[str]] = frozenset(
         {"index.ef_search", "index.probes", "index.iterative_scan", "enable_seqscan"}
     )

@@ -49,7 +49,7 @@ class QdrantStore(QdrantOptions):
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
-        return {"qdrant_edge": "qdrant-edge"} if self.url is None else {"qdrant_client": "qdrant"}
+        return {"qdrant-edge-py": "qdrant-edge"} if self.url is None else {"qdrant-client": "qdrant"}
 
     def engine(self) -> Engine:
         return QdrantServer(self)

@@ -89,7 +89,7 @@ class QdrantOptions(ServerStore):
     """What Qdrant is told, wherever it is."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
-    not_hashed: ClassVar[frozenset[str]] = ServerStore.not_hashed | {"api_key"}
+    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"api_key"}
     search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
 
     api_key: Secret | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import time
@@ -24,6 +23,7 @@ from ragtrial.components.secrets import resolved, written
 from ragtrial.components.stores.base import STORES, Index, Store, Vectors
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.rankings import Floats
+from ragtrial.report.environment import installed_version
 
 _PREFIX = "ragtrial_"
 _SAMPLED = 100
@@ -95,14 +95,10 @@ class Engine(Protocol):
 class ServerStore(Store):
     """A store whose index is a collection on a server, if `url` names one."""
 
-    packages: ClassVar[Mapping[str, str]] = {}
-    """The packages that it imports, each with the extra of ragtrial that brings it."""
-
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
     """The options that say how to reach the server, secrets among them."""
 
-    not_hashed: ClassVar[frozenset[str]] = frozenset({"timeout", "settle_within"})
-    """The options that change nothing of what is found, secrets among them."""
+    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "settle_within"})
 
     url: ServerUrl | None = None
     """The URL of a server, without a password."""
@@ -123,12 +119,11 @@ class ServerStore(Store):
         return self.url is None
 
     def identity(self) -> dict[str, Any]:
-        return self.model_dump(
-            mode="json", exclude={*self.not_hashed, *(self.connected_by if self.url is None else ())}
-        )
+        reached_by = self.connected_by if self.url is None else ()
+        return {name: value for name, value in super().identity().items() if name not in reached_by}
 
     def check(self) -> None:
-        missing = {extra for package, extra in self.packages.items() if importlib.util.find_spec(package) is None}
+        missing = {extra for package, extra in self.packages.items() if installed_version(package) is None}
         if missing:
             extras = ",".join(sorted(missing))
             raise InputError(f"store.kind: {self.kind} needs a package: pip install 'ragtrial[{extras}]'.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
+from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.embedders.sentence_transformer import without_bars
 from ragtrial.components.retrievers.base import Ranker, RetrieverContext
@@ -39,6 +40,8 @@ class TokenModel(Ranker):
     """The options of a model that gives a text several vectors or weights."""
 
     named_by = ("model",)
+
+    packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     inputs_are: ClassVar[str] = "model"
 

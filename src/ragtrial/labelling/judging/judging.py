@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.comparison.judge.judgments import ModelJudgment
+from ragtrial.comparison.judge.judgments import ModelJudgment, sealed
 from ragtrial.components.endpoints.chat import ChatOptions, ChatReply, ChatRequest, KeptReplies, replies
 from ragtrial.errors import Fault, RunError
 from ragtrial.labelling.judging.prompt import JudgePrompt, grade_in
@@ -189,7 +189,7 @@ def write_judgments(rows: Sequence[ModelJudgment], file: Path) -> None:
     when = datetime.now(UTC).isoformat(timespec="seconds")
     lines = (row.model_copy(update={"when": when}).model_dump(mode="json", exclude_none=True) for row in rows)
     try:
-        text = "".join(json.dumps({"grade": None, **line}, ensure_ascii=False) + "\n" for line in lines)
+        text = "".join(json.dumps(sealed({"grade": None, **line}), ensure_ascii=False) + "\n" for line in lines)
         write_text(file, text)
     except OSError as error:
         raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error

@@ -238,7 +238,7 @@ class _Rescoring:
                 "queries": queries,
                 "settings": [one.part() for one in judged],
                 "warnings": [WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(warnings)],
-                "environment": environment(),
+                "environment": environment(report.environment.get("packages", ())),
             }
         )
 
