@@ -87,7 +87,12 @@ def qdrant_double() -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            size = int(self.headers.get("Content-Length") or 0)
+            read = self.rfile.read(size)
+            if len(read) < size:  # who asked has ended meanwhile
+                self.close_connection = True
+                return
+            body = json.loads(read or b"{}")
             path = re.sub(r"\?.*", "", self.path)
             text: dict[str, Any]
             try:
