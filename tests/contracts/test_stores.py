@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from exact_settings import swaps
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
@@ -74,8 +76,24 @@ def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Stor
     assert STORES[store.kind] is type(store)
 
 
-def test_what_a_store_needs_is_here(store: Store) -> None:
-    store.check()
+def test_a_store_whose_package_is_missing_is_refused_with_the_command_that_installs_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.check()  # its own package is here, and its server answers
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    if (isinstance(store, ServerStore) and store.packages) or store.kind == "faiss":
+        with pytest.raises(InputError, match=rf"store\.kind: {store.kind} needs a package: pip install 'ragtrial\["):
+            store.check()
+
+
+def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> None:
+    for name in {*served.connected_by, "timeout"} - {"url"} - ({"timeout"} if served.waits_here else set()):
+        value: Any = {"X": "y"} if name == "headers" else 5 if name == "timeout" else "secret"
+        with pytest.raises(ValidationError) as refused:
+            type(served).model_validate({"kind": served.kind, name: value})
+        assert f"only a server has {name}; remove it, or set url." in str(refused.value) or "url is missing" in str(
+            refused.value
+        )
 
 
 @pytest.mark.slow

@@ -26,14 +26,14 @@ class WatchedServer:
         self.url = f"{self._target.scheme}://{user}{at}{self._target.path.rstrip('/')}"
         self.pieces = 0
         self._lock = threading.Lock()
-        self._victim: tuple[int, subprocess.Popen[str]] | None = None
+        self._victim: tuple[int, subprocess.Popen[bytes]] | None = None
 
     def count(self) -> None:
         """Count from now on, and kill nothing."""
         with self._lock:
             self.pieces, self._victim = 0, None
 
-    def kill(self, process: subprocess.Popen[str], piece: int) -> None:
+    def kill(self, process: subprocess.Popen[bytes], piece: int) -> None:
         """Count from now on, and kill ``process`` at that piece, which reaches the server if its number is even."""
         with self._lock:
             self.pieces, self._victim = 0, (piece, process)
@@ -50,10 +50,11 @@ class WatchedServer:
         with client, suppress(OSError), self._connected() as server:
             back = threading.Thread(target=_copy, args=(server, client), daemon=True)
             back.start()
-            while piece := client.recv(_PIECE):
-                if self._may_pass():
-                    server.sendall(piece)
-            server.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # a killed client resets its connection
+                while piece := client.recv(_PIECE):
+                    if self._may_pass():
+                        server.sendall(piece)
+            server.shutdown(socket.SHUT_WR)  # closing alone would not end it while the other thread reads from it
             back.join()
 
     def _may_pass(self) -> bool:

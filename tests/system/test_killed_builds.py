@@ -96,7 +96,10 @@ def test_a_killed_run_is_finished_by_the_next_and_leaves_nothing_unnamed(name: s
         watched(reached["url"]) as server,
         commands_of(tmp_path / "logs") as start,
     ):
-        there = lambda: NAMES[kind.kind](reached["url"])  # noqa: E731 - two words for the lines below
+
+        def there() -> set[str]:
+            return NAMES[kind.kind](reached["url"])
+
         before = there()
         store = {"kind": kind.kind, **kind.exact, "url": server.url}
         chunker = {"kind": "document"}

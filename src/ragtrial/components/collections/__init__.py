@@ -1,4 +1,4 @@
-"""Collections that are there already, searched as they are. One file per kind; each registers itself."""
+"""Existing collections, searched as they are. One file per kind; each registers itself."""
 
 import sys
 from collections.abc import Mapping
