@@ -58,7 +58,8 @@ def test_ef_construction_is_in_the_graph_that_faiss_wrote(tmp_path: Path) -> Non
     import faiss
 
     store("faiss", factory="HNSW8", ef_construction=77).build(MANY, tmp_path, nothing)
-    assert faiss.downcast_index(faiss.read_index(str(tmp_path / "index.faiss"))).hnsw.efConstruction == 77
+    index: Any = faiss.downcast_index(faiss.read_index(str(tmp_path / "index.faiss")))
+    assert index.hnsw.efConstruction == 77
 
 
 @pytest.mark.parametrize(
