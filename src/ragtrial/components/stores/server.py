@@ -113,8 +113,9 @@ class ServerStore(Store):
 
     @model_validator(mode="after")
     def _has_a_server_for_its_options(self) -> Self:
-        of_servers = {*self.connected_by, *(() if self.waits_here else _TIME_LIMITS)}
-        ignored = sorted((of_servers - {"url"}) & self.model_fields_set)
+        of_servers = {*self.connected_by, *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
+        fields = type(self).model_fields
+        ignored = [name for name in sorted(of_servers & set(fields)) if getattr(self, name) != fields[name].default]
         if self.url is None and ignored:
             raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url.")
         return self
