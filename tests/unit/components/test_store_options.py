@@ -163,6 +163,20 @@ def test_a_session_on_a_table_reads_only_and_has_the_options_of_the_collection(t
         collection.close()
 
 
+def test_a_table_is_looked_for_in_the_schema_of_the_collection(tmp_path: Path) -> None:
+    with filled_table(tmp_path, ITEMS, "ip") as filled:
+        moved: Any = filled.options.open()
+        moved._database.run("SET default_transaction_read_only = off")
+        moved._database.run("CREATE SCHEMA IF NOT EXISTS archive")
+        moved._database.run(f'ALTER TABLE "{filled.options.title}" SET SCHEMA archive')
+        moved.close()
+        with pytest.raises(InputError, match="there is no collection"):
+            filled.options.open()
+        collection = filled.options.model_copy(update={"db_schema": "archive"}).open()
+        assert collection.count == 50
+        collection.close()
+
+
 def test_more_lists_of_a_milvus_collection_find_more(tmp_path: Path) -> None:
     from pymilvus import DataType
 
