@@ -106,6 +106,16 @@ def test_links_and_lists_are_in_the_definition_of_the_index_in_postgres(tmp_path
         assert "vector_ip_ops" in definition
 
 
+def test_the_planner_of_postgres_has_statistics_of_a_new_table(tmp_path: Path) -> None:
+    made = store("pgvector", url=postgres_url())
+    assert isinstance(made, ServerStore)
+    made.build(vectors_of(MANY.matrix[:100]), tmp_path, nothing)
+    with connected(made) as engine:
+        assert isinstance(engine, Postgres)
+        columns = engine.ask("SELECT attname FROM pg_stats WHERE tablename = %s", made.facts(tmp_path)["collection"])
+        assert ("id",) in columns
+
+
 def test_the_time_limit_of_a_request_is_that_of_statements_in_postgres() -> None:
     made = store("pgvector", url=postgres_url(), timeout=7)
     assert isinstance(made, ServerStore)
