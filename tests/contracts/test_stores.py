@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,18 +11,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from exact_settings import swaps
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
 from ragtrial.cache.remote import REMOTE, open_remote
-from ragtrial.components.stores import STORES, Store
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.stores import STORES, Store, Vectors
 from ragtrial.components.stores.server import ServerStore, connected, read_remote
+from ragtrial.dataset.documents import read_documents
+from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.rankings import Floats
 from store_kinds import KINDS, SPACES, StoreKind, assert_same, found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, nearest, vectors_of
 
 SERVED = [name for name, kind in KINDS.items() if kind.server is not None]
 WITH_GRAPH = [name for name, kind in KINDS.items() if kind.starved is not None]
-WITH_SCAN = [name for name, kind in KINDS.items() if kind.exact is not None]
 Reached = Callable[[StoreKind], dict[str, Any]]
 
 
@@ -39,6 +45,14 @@ def reached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
             return known[kind.kind]
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def sample(root: Path, minilm_embedder: CachedEmbedder) -> tuple[Vectors, Floats]:
+    """The vectors of the sample's documents and queries, as MiniLM makes them."""
+    documents = [one.text for one in read_documents(root / "data" / "support")]
+    queries = [one.text for one in load_prompt_queries(root / "prompt_queries.json").queries]
+    return vectors_of(minilm_embedder.embed_documents(documents)), minilm_embedder.embed_queries(queries)
 
 
 @pytest.fixture(params=[(name, space) for name in KINDS for space in SPACES], ids="-".join)
@@ -62,8 +76,22 @@ def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Stor
     assert STORES[store.kind] is type(store)
 
 
-def test_what_a_store_needs_is_here(store: Store) -> None:
-    store.check()
+def test_a_store_whose_package_is_missing_is_refused_with_the_command_that_installs_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.check()  # its own package is here, and its server answers
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    if (isinstance(store, ServerStore) and store.packages) or store.kind == "faiss":
+        with pytest.raises(InputError, match=rf"store\.kind: {store.kind} needs a package: pip install 'ragtrial\["):
+            store.check()
+
+
+def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> None:
+    names = {*served.connected_by, *(() if served.waits_here else ("timeout",))} - {"url"}
+    for name in names:
+        given = {name: {"headers": {"X": "y"}, "timeout": 5}.get(name, "text")}
+        with pytest.raises(ValidationError, match=f"only a server has {name}; remove it, or set url|url is missing"):
+            type(served).model_validate({"kind": served.kind, **given})
 
 
 @pytest.mark.slow
@@ -85,17 +113,29 @@ def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.scores, 0 if store.space == "l2" else 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", WITH_SCAN)
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("space", SPACES)
 def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
     name: str, space: Any, reached: Reached, tmp_path: Path
 ) -> None:
     kind = KINDS[name]
     vectors, queries = vectors_of(like_embeddings(400, 24, seed=31)), like_embeddings(20, 24, seed=32)
-    store = kind.store(reached(kind), space=space, **dict(kind.exact or {}))
+    store = kind.store(reached(kind), space=space, **kind.exact)
     found, true = found_by(store, vectors, queries, 10, tmp_path), exactly(vectors, queries, 10, space)
     assert found.codes.tolist() == nearest(vectors, queries, 10, space)
     np.testing.assert_allclose(found.scores, true.scores, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_a_store_that_compares_all_vectors_ranks_real_texts_as_exact_search_does_but_for_ties(
+    name: str, sample: tuple[Vectors, Floats], reached: Reached, tmp_path: Path
+) -> None:
+    kind = KINDS[name]
+    store = kind.store(reached(kind), **kind.exact)
+    vectors, queries = sample
+    found = found_by(store, vectors, queries, 50, tmp_path)
+    assert [one for one in swaps(found, vectors, queries, store.space) if not one.is_tie] == []
 
 
 @pytest.mark.slow

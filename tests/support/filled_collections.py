@@ -179,7 +179,9 @@ _METADATA = ("lang", "year", "score", "draft")
 
 
 @contextmanager
-def qdrant(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
+def qdrant(
+    folder: Path, items: Sequence[Stored], space: Space, sent: list[tuple[str, dict[str, Any]]] | None = None
+) -> Iterator[Filled]:
     from qdrant_client import QdrantClient, models
 
     distances = {"cosine": models.Distance.COSINE, "ip": models.Distance.DOT, "l2": models.Distance.EUCLID}
@@ -189,7 +191,7 @@ def qdrant(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
         points = client.scroll("docs", limit=1_000, with_vectors=True)[0]
         return {one.id: (one.payload, np.round(cast("list[float]", one.vector), 2).tolist()) for one in points}
 
-    with qdrant_double() as url:
+    with qdrant_double(sent) as url:
         client = QdrantClient(url=url, check_compatibility=False)
         params = models.VectorParams(size=len(items[0].vector), distance=distances[space])
         client.create_collection("docs", vectors_config=params)

@@ -81,14 +81,21 @@ class _Double:
 
 
 @contextmanager
-def qdrant_double() -> Iterator[str]:
-    """The address of a double on this machine."""
+def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Iterator[str]:
+    """The address of a double on this machine; ``sent`` gets the path and the body of each request."""
     double, lock = _Double(), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            size = int(self.headers.get("Content-Length") or 0)
+            read = self.rfile.read(size)
+            if len(read) < size:  # who asked has ended meanwhile
+                self.close_connection = True
+                return
+            body = json.loads(read or b"{}")
             path = re.sub(r"\?.*", "", self.path)
+            if sent is not None:
+                sent.append((path, body))
             text: dict[str, Any]
             try:
                 with lock:
@@ -99,12 +106,12 @@ def qdrant_double() -> Iterator[str]:
             if status == 200:
                 rows = [_plain(one) for one in found] if isinstance(found, list) else _plain(found)
                 text = {"title": "qdrant", "version": "1.20.0"} if path == "/" else {"result": rows, "status": "ok"}
-            sent = json.dumps(text).encode()
+            answer = json.dumps(text).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(sent)))
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(sent)
+            self.wfile.write(answer)
 
         do_GET = do_PUT = do_POST = do_DELETE = _do  # noqa: N815 - as the library calls them
 

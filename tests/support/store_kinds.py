@@ -31,13 +31,14 @@ Server = Callable[[Path], AbstractContextManager[dict[str, Any]]]
 class StoreKind:
     """A kind of store in one place. ``server`` starts one in an empty folder and gives the options that reach it.
 
-    ``exact`` are options with which it compares all vectors; ``starved`` those of a poor graph that is searched
-    narrowly, ``wide`` what changes of them for a wide search; None where it has no graph to starve.
+    ``exact`` are options with which it compares all vectors, or searches a graph so widely that it reaches all;
+    ``starved`` those of a poor graph that is searched narrowly, ``wide`` what changes of them for a wide search; None
+    where it has no graph to starve.
     """
 
     kind: str
+    exact: Mapping[str, Any]
     server: Server | None = None
-    exact: Mapping[str, Any] | None = None
     starved: Mapping[str, Any] | None = None
     wide: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,6 +83,8 @@ def _postgres(_folder: Path) -> Iterator[dict[str, Any]]:
     yield {"url": postgres_url()}
 
 
+_FLAT = {"index": {"kind": "flat"}}
+_EXHAUSTIVE_CHROMA = {"hnsw": {"max_neighbors": 64, "ef_construction": 400, "ef_search": 10_000}}
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
 _WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
 _STARVED_QDRANT = {
@@ -92,30 +95,28 @@ _STARVED_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_
 _WIDE_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}
 
 KINDS: dict[str, StoreKind] = {
-    "exact": StoreKind("exact", exact={}),
-    "chroma": StoreKind("chroma", starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
-    "chroma-server": StoreKind("chroma", _chroma, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
+    "exact": StoreKind("exact", {}),
+    "chroma": StoreKind("chroma", _EXHAUSTIVE_CHROMA, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
+    "chroma-server": StoreKind("chroma", _EXHAUSTIVE_CHROMA, _chroma, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
     "faiss": StoreKind(
         "faiss",
-        exact={"factory": "Flat"},
+        {"factory": "Flat"},
         starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
         wide={"ef_search": 400},
     ),
-    "milvus": StoreKind("milvus", exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
-    "milvus-server": StoreKind(
-        "milvus", milvus_server, exact={"index": {"kind": "flat"}}, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS
-    ),
+    "milvus": StoreKind("milvus", _FLAT, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
+    "milvus-server": StoreKind("milvus", _FLAT, milvus_server, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "qdrant": StoreKind(
         "qdrant",
-        exact={"index": {"kind": "flat"}},
+        _FLAT,
         starved={"index": _STARVED_QDRANT},
         wide={"index": {**_STARVED_QDRANT, "ef_search": 400}},
     ),
-    "qdrant-server": StoreKind("qdrant", _qdrant, exact={"index": {"kind": "flat"}}),
+    "qdrant-server": StoreKind("qdrant", _FLAT, _qdrant),
     "pgvector": StoreKind(
         "pgvector",
+        _FLAT,
         _postgres,
-        exact={"index": {"kind": "flat"}},
         starved={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}, "enable_seqscan": False},
         wide={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}},
     ),

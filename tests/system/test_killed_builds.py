@@ -1,38 +1,152 @@
-"""A run that is killed while it builds an index on a server: the next one finishes, and all that is left has a name."""
+"""A run that is killed while it builds or searches an index on a server: the next finishes, and leftovers have names.
+
+RAGTRIAL_KILLS is the number of kills for each store (default: 1), spread evenly over what a run sends to its server.
+"""
 
 from __future__ import annotations
 
+import gzip
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from commands import commands_of
+from commands import LONGEST, commands_of
 from experiments import Experiment, write_experiment
-from milvus_servers import milvus_server
 from ragtrial.cache.remote import REMOTE
-from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.cache.upkeep import Upkeep
 from ragtrial.components.stores.server import read_remote
+from ragtrial.experiment import run_experiment
+from store_kinds import KINDS
+from watched_servers import watched
 
 pytestmark = pytest.mark.slow
 
+KILLS = int(os.environ.get("RAGTRIAL_KILLS", "1"))
+DOCUMENTS = {f"{number}.txt": f"Text {number}." for number in range(600)}
+QUERIES = [
+    {"id": str(number), "text": f"Question {number}?", "relevant_docs": [{"doc": f"{number}.txt"}]}
+    for number in range(20)
+]
+EMBEDDING = """
+import random
 
-def test_a_killed_build_on_milvus_is_built_again_and_leaves_nothing_unnamed(tmp_path: Path) -> None:
-    with milvus_server(tmp_path / "data") as reached, commands_of(tmp_path / "logs") as start:
-        flat = {"kind": "milvus", "index": {"kind": "flat"}, **reached}
-        experiment = write_experiment(tmp_path / "experiment", store=flat)
-        client = server_client(reached["url"], "", "default", 60)
-        try:
-            killed = start(experiment.folder, "run", "config.yaml")
-            killed.wait_until(lambda: bool(client.list_collections()))
-            killed.process.kill()
-            killed.process.wait()
-            assert set(client.list_collections()) == named(experiment), "a folder names what was begun"
-            assert start(experiment.folder, "run", "config.yaml").ended().code == 0
-            assert set(client.list_collections()) == named(experiment)
-            assert start(experiment.folder, "cache", "prune", "workspace", "--older-than", "0h").ended().code == 0
-            assert client.list_collections() == []
-        finally:
-            client.close()
+
+def embed(texts):
+    drawn = [random.Random(text) for text in texts]
+    return [[one.gauss(0, 1) for _ in range(32)] for one in drawn]
+"""
+"""Vectors without ties, the same in every process."""
+
+
+def _on_milvus(url: str) -> set[str]:
+    from ragtrial.components.stores.milvus_client import server_client
+
+    client = server_client(url, "", "default", 60)
+    try:
+        return set(client.list_collections())
+    finally:
+        client.close()
+
+
+def _on_chroma(url: str) -> set[str]:
+    from ragtrial.components.stores.chroma_server import chroma_server, disconnect
+
+    client = chroma_server(url, {}, "default_tenant", "default_database", 60, named_by="url")
+    try:
+        return {one.name for one in client.list_collections()}
+    finally:
+        disconnect(client)
+
+
+def _on_qdrant(url: str) -> set[str]:
+    from ragtrial.components.stores.qdrant_server import connect
+
+    client = connect(url, None, 60)
+    try:
+        return {one.name for one in client.get_collections().collections}
+    finally:
+        client.close()
+
+
+def _in_postgres(url: str) -> set[str]:
+    import psycopg
+
+    with psycopg.connect(url) as database:
+        found = database.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        return {str(name) for (name,) in found}
+
+
+NAMES: Mapping[str, Callable[[str], set[str]]] = {
+    "milvus": _on_milvus,
+    "chroma": _on_chroma,
+    "qdrant": _on_qdrant,
+    "pgvector": _in_postgres,
+}
+"""The collections on a server, by the kind of store."""
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.server is not None])
+def test_a_killed_run_is_finished_by_the_next_and_leaves_nothing_unnamed(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    assert kind.server is not None
+    with (
+        kind.server(tmp_path / "data") as reached,
+        watched(reached["url"]) as server,
+        commands_of(tmp_path / "logs") as start,
+    ):
+
+        def there() -> set[str]:
+            return NAMES[kind.kind](reached["url"])
+
+        before = there()
+        store = {"kind": kind.kind, **kind.exact, "url": server.url}
+        chunker = {"kind": "document"}
+        experiment = write_experiment(tmp_path / "experiment", DOCUMENTS, QUERIES, store=store, chunker=chunker)
+        (experiment.folder / "embedding.py").write_text(EMBEDDING)
+        server.count()
+        expected, pieces = found_by_run(experiment), server.pieces
+        assert len(there() - before) == 1
+        prune(experiment)
+        assert there() == before
+        built = 0
+        for kill in range(KILLS):
+            for _ in range(5):
+                killed = start(experiment.folder, "run", "config.yaml")
+                server.kill(killed.process, max(1, round(pieces * (kill + 0.5) / KILLS)))
+                if (code := killed.process.wait(LONGEST)) != 0:
+                    break
+                pieces = server.pieces  # it ended before: gRPC sends a little more or less each time
+                prune(experiment)
+            assert code == -9, killed.err
+            server.count()
+            built += is_built(experiment)
+            assert len(there() - before) <= 1
+            assert there() - before <= named(experiment), "a folder names what was begun"
+            if kill % 3 == 2:
+                prune(experiment)
+                assert there() == before
+            assert found_by_run(experiment) == expected
+            assert there() - before == named(experiment)
+            assert len(named(experiment)) == 1
+            prune(experiment)
+            assert there() == before
+        print(f"{name}: {KILLS} kills, {KILLS - built} while building, {built} while searching; {pieces} pieces")
+
+
+def found_by_run(experiment: Experiment) -> str:
+    """What a run in this process finds."""
+    report = run_experiment(experiment.config())
+    return gzip.decompress(report.ranking_file("dense").read_bytes()).decode()
+
+
+def prune(experiment: Experiment) -> None:
+    Upkeep(experiment.workspace).prune(older_than=0)
+
+
+def is_built(experiment: Experiment) -> bool:
+    return any((experiment.workspace / "indexes").glob("[!.]*"))
 
 
 def named(experiment: Experiment) -> set[str]:

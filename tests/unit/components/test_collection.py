@@ -182,8 +182,8 @@ def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
     assert codes == [
         [],
         [
-            "prod: of so few items (999) Chroma keeps no graph on the disk (sync_threshold): it makes another one each "
-            "time it opens the collection, which finds a little else. So do your users; the scores are of one of them."
+            "prod: with so few items (999) Chroma keeps no graph on disk (sync_threshold): it builds a new one each "
+            "time it opens the collection, with slightly different hits. The scores are those of one such graph."
         ],
     ]
 

@@ -204,7 +204,7 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
     try:
         with (
             ExitStack() as stack,
-            pytest.raises(InputError, match="is being written to, so that no copy of it is sound"),
+            pytest.raises(InputError, match="is being written to, so it cannot be copied"),
         ):
             copied(folder, stack)
     finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from milvus_servers import PACKAGED, milvus_server
 from ragtrial.components.collections import Conditions
@@ -46,6 +47,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             client.create_index(name, index)
             client.load_collection(name)
         client.release_collection("idle")
+        client.create_collection("bare", schema=schema)
+        if not PACKAGED:  # a server loads nothing without an index
+            client.load_collection("bare")
         client.close()
         yield reached["url"]
 
@@ -63,9 +67,11 @@ def test_a_collection_is_read_under_the_names_of_its_owner(url: str) -> None:
     items, vectors = collection.get(["7", "x", "99999"])
     assert [tuple(item) for item in items] == [("7", {"area": "a"}, "text 7")]
     np.testing.assert_allclose(vectors, VECTORS[7:8], rtol=1e-6)
-    facts = collection.facts()
+    facts, use = collection.facts(), collection.use()
     assert facts["index"] == "HNSW"
-    assert facts["without_index"] == (0 if PACKAGED else None)
+    assert str(facts["server"]).startswith("Milvus ")
+    assert use.is_used is (True if PACKAGED else None), use.evidence
+    assert ("with their index" if PACKAGED else "does not list its segments") in use.evidence
     collection.close()
 
 
@@ -96,7 +102,8 @@ def test_filters_of_both_forms_are_joined(url: str) -> None:
     [
         ({"id": "id"}, "are in 'pk', its primary key; set collection.id: pk"),
         ({"vector": "vector"}, "has no vectors in 'vector'. Set collection.vector; it has: embedding"),
-        ({"nprobe": 3}, "has the index HNSW, which ignores nprobe (IVF has it); remove it"),
+        ({"nprobe": 3}, r"the collection 'docs' at .* has the index HNSW, which ignores nprobe \(IVF uses it\)"),
+        ({"name": "bare"}, "the collection 'bare' at .* (has no index on 'embedding'; .* Create one|is not loaded)"),
         ({"name": "doc"}, "there is no collection 'doc' at .* Did you mean 'docs'"),
         ({"name": "idle"}, "the collection 'idle' at .* is not loaded"),
     ],
@@ -104,7 +111,13 @@ def test_filters_of_both_forms_are_joined(url: str) -> None:
 def test_what_does_not_fit_is_refused_with_what_does(url: str, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         options(url, **changes).open()
-    assert re.search(said.replace("(IVF has it)", r"\(IVF has it\)"), str(caught.value))
+    assert re.search(said, str(caught.value))
+
+
+@pytest.mark.parametrize("given", [{"timeout": 5}, {"database": "default"}, {"token": "t"}])
+def test_options_of_a_server_are_refused_for_a_folder(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=f"only a server has {next(iter(given))}; remove it, or set url"):
+        MilvusCollectionOptions.model_validate({"name": "docs", "path": "docs.db", **given})
 
 
 def test_a_file_of_an_older_milvus_lite_and_another_folder_are_refused(tmp_path: Path) -> None:

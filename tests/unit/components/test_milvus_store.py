@@ -191,7 +191,7 @@ def test_a_build_with_other_options_than_those_asked_for_is_refused(
     from pymilvus.milvus_client.index import IndexParam
 
     monkeypatch.setattr(IndexParam, "get_index_configs", lambda self: {"index_type": "HNSW", "metric_type": "COSINE"})
-    with pytest.raises(StoreError, match=r"has built its index with .*'M': None.*, and not with .*'M': 4"):
+    with pytest.raises(StoreError, match=r"built the index with .*'M': None.* instead of .*'M': 4"):
         store_of(STARVED).build(many, tmp_path, nothing)
 
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from ragtrial.cache.remote import REMOTE
 from ragtrial.components.secrets import EnvironmentSecret
 from ragtrial.components.stores.pgvector import HnswIndex, IvfflatIndex, PgvectorStore
-from ragtrial.errors import InputError
+from ragtrial.components.stores.server import read_remote
+from ragtrial.errors import InputError, StoreError
 from ragtrial.options import LocatedText
 from store_kinds import found_by, nothing, opened, postgres_url, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
@@ -49,6 +50,17 @@ def test_as_many_probes_as_lists_are_exact_and_one_is_not(url: str, tmp_path: Pa
         shares.append(recall(found_by(store, vectors, queries, 10, tmp_path).codes, true))
     assert shares[0] < 0.8
     assert shares[1] == 1
+
+
+def test_rows_that_are_lost_while_an_index_is_built_are_an_error(url: str, tmp_path: Path) -> None:
+    import psycopg
+
+    def lose(_count: int) -> None:
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute(f'DELETE FROM "{read_remote(tmp_path)["collection"]}" WHERE id = 3'.encode())
+
+    with pytest.raises(StoreError, match=r"pgvector at .* kept 19 of 20 vectors in ragtrial_"):
+        PgvectorStore(url=url).build(vectors_of(like_embeddings(20, 8, seed=5)), tmp_path, lose)
 
 
 def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url: str) -> None:

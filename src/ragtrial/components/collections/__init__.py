@@ -1,4 +1,4 @@
-"""Collections that are there already, searched as they are. A file for each kind, of its name, registers it."""
+"""Existing collections, searched as they are. One file per kind, named as the kind, registers it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any

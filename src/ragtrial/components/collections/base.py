@@ -1,4 +1,4 @@
-"""What every kind of existing collection owes: its options, and what is asked of it once it is open."""
+"""The interface of an existing collection: its options, and the open collection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -24,20 +24,20 @@ from pydantic_core import CoreSchema
 
 from ragtrial.components.collections.conditions import ALL, Conditions, TypeName, comparisons, parsed, type_of
 from ragtrial.components.stores.base import IndexUse, Space
-from ragtrial.errors import InputError, did_you_mean, listed
+from ragtrial.errors import InputError, StoreError, did_you_mean, listed
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning
 from ragtrial.registry import Registry
 
 PAGE = 2_000
-"""Items that are asked for at once."""
+"""The most items to read at once."""
 
 _HASHED_VECTORS = 10_000
 _SAMPLED_ITEMS = 200_000
 
 DEFAULT_KIND = "chroma"
-"""What a collection is of whose kind is left out."""
+"""The kind of a collection without `kind`."""
 
 Fact = int | float | str | bool | None
 
@@ -49,16 +49,16 @@ class CollectionOptions(Options, ABC):
     """The engine's name, for messages."""
 
     own_operators: ClassVar[tuple[str, ...]] = ()
-    """Operators that `where` may have beside the common ones."""
+    """Operators that `where` may have besides the common ones."""
 
     searches_texts: ClassVar[bool] = False
     """Whether it has `where_document`."""
 
     filter_type: ClassVar[type[str | dict[str, Any]] | None] = None
-    """What `filter`, the engine's own words, is: a text, or a mapping; None for an engine that has none."""
+    """The type of `filter`, a condition in the engine's own syntax: str or dict; None if the engine has none."""
 
     advice_for_few_hits: ClassVar[str] = ""
-    """The next step where searches return fewer hits than they are asked for; that for low recall where empty."""
+    """The next step where searches return fewer hits than requested; empty for that of low recall."""
 
     advice_for_unused: ClassVar[str] = "The scores are those of exact search."
     """The next step where the engine does not use its index."""
@@ -67,7 +67,7 @@ class CollectionOptions(Options, ABC):
     """The next step where searches miss what is nearest."""
 
     search_options: ClassVar[frozenset[str]] = frozenset()
-    """Options that change how its engine searches, and not what is there: exact search depends on none of them."""
+    """Options that change only how the engine searches: exact search depends on none of them."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"check"})
 
@@ -105,7 +105,7 @@ class CollectionOptions(Options, ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What it is called: in the report, and, with ``address``, in messages."""
+        """Its name in the report and, with ``address``, in messages."""
 
     @property
     @abstractmethod
@@ -113,18 +113,18 @@ class CollectionOptions(Options, ABC):
         """Where it is, without a password: for messages."""
 
     def stamp(self) -> object:
-        """Equal while nobody has changed it; None where only the engine knows. Raises InputError if it is not there."""
+        """Equal until somebody changes it; None if only the engine knows. Raises InputError if it is not there."""
         return None
 
     @abstractmethod
     def open(self) -> Collection:
-        """The collection, open for reading. Raises InputError for what is not there or cannot be reached.
+        """The collection, open for reading. Raises InputError if it is not there or cannot be reached.
 
-        Nothing is ever created or written, not by opening either.
+        Nothing is created or written.
         """
 
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
-        """What should be known of a search of it, beside what is said of every kind."""
+        """Warnings about searches of it, besides those of every kind."""
         yield from ()
 
 
@@ -140,13 +140,28 @@ class NamedCollectionOptions(CollectionOptions):
 
 
 def not_there(options: NamedCollectionOptions, names: Sequence[str]) -> InputError:
-    """The error that there is no such collection among those of these ``names``."""
-    there = f"there is no collection {options.name!r} at {options.address}.{did_you_mean(options.name, names)}"
-    return InputError(f"{there} Collections: {listed(sorted(names)) or 'none'}.")
+    """The error for a missing collection; ``names`` are those that exist."""
+    missing = f"there is no collection {options.name!r} at {options.address}.{did_you_mean(options.name, names)}"
+    return InputError(f"{missing} Collections: {listed(sorted(names)) or 'none'}.")
+
+
+@contextmanager
+def opening(kind: str) -> Iterator[ExitStack]:
+    """A stack for what a collection of this ``kind`` holds while it is open; closed at the end of the block, if full.
+
+    Raises InputError for a missing package, and for whatever a server or a folder fails with.
+    """
+    with ExitStack() as stack:
+        try:
+            yield stack
+        except ImportError as error:
+            raise InputError(f"kind: {kind} needs a package: pip install 'ragtrial[{kind}]'.") from error
+        except StoreError as error:
+            raise InputError(*error.faults) from error
 
 
 class FieldNames(CollectionOptions):
-    """A collection whose fields have the names that its user gave them."""
+    """A collection whose fields have names that its owner chose."""
 
     id: Annotated[str, Field(min_length=1)] = "id"
     """The field that holds an item's id."""
@@ -172,26 +187,26 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What is nearest to a vector, best first, and its scores (items,): larger is nearer."""
+    """The items nearest to a vector, best first, and their scores (items,): larger is nearer."""
 
     items: Sequence[Item]
     scores: Floats
 
 
 class Collection(ABC):
-    """An open collection, as it was when it was opened. Nothing is written to it.
+    """A collection, open for reading. Nothing is written to it.
 
-    Whatever the engine says when it fails is raised as StoreError, without a password. ``options`` say what it was
-    opened by; ``resources`` are closed when nobody uses it any more.
+    Failures of the engine are raised as StoreError, without a password. ``resources`` are closed when nothing uses the
+    collection any more.
     """
 
     id: str
-    """What tells it from another collection of the same name and content, where the engine has that."""
+    """Distinguishes it from another collection with the same name and content; empty if the engine has no such id."""
 
     space: Space
 
     made_with: str = ""
-    """What made its vectors, if it says so."""
+    """The model that made its vectors, if it says so."""
 
     def __init__(self, options: CollectionOptions, resources: ExitStack | None = None) -> None:
         self.options = options
@@ -201,57 +216,57 @@ class Collection(ABC):
         return f"the collection {self.options.title!r} at {self.options.address}"
 
     def close(self) -> None:
-        """Give back what it holds; it cannot be asked after that."""
+        """Release its resources; it cannot be used after that."""
         self._close()
 
-    # --- what each kind owes
+    # --- different for each kind
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """Its items."""
+        """The number of items."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """Of its vectors; 0 while it is empty and does not say."""
+        """The dimension of its vectors; 0 if it is empty and does not say."""
 
     @abstractmethod
     def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
-        """All items that the conditions let through, each once, at most PAGE at a time; no page is empty."""
+        """All items that meet the conditions, each once, at most PAGE at a time; no page is empty."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
-        """Of these items, at most PAGE, those that are there, in any order; and their vectors (items, dimension)."""
+        """The existing items of these ids, at most PAGE, in any order; and their vectors (items, dimension)."""
 
     @abstractmethod
     def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
         """The items nearest to each vector, at most ``depth``, in the engine's order."""
 
     def width(self, depth: int) -> int | None:
-        """How widely it is searched for ``depth`` hits; see ``Store.width``."""
+        """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
         return depth
 
     def inputs(self) -> Mapping[str, Any]:
-        """What changes its rankings beside the options, as JSON values: its content and its index."""
+        """What changes its rankings besides the options, as JSON values: its content and its index."""
         return {"id": self.id, "content": self.content}
 
     def facts(self) -> Mapping[str, Fact]:
-        """What the report says of it, beside what it says of every kind: a server's version, the kind of index."""
+        """What the report says about it, besides what it says of every kind: a server's version, the kind of index."""
         return {}
 
     def use(self) -> IndexUse:
-        """Whether searches go through an index, as the engine shows it itself."""
+        """Whether searches go through an index, on the engine's own evidence."""
         return IndexUse(is_used=None, evidence="")
 
     def ask_for(self, conditions: Conditions) -> None:
-        """Ask the engine under the conditions. Raises ValueError, with its words, if it does not understand them."""
+        """Send the conditions to the engine. Raises ValueError, with its message, if it rejects them."""
         next(self.pages(conditions), None)
 
-    # --- what is the same for all
+    # --- the same for all kinds
 
     def check_conditions(self, conditions: Conditions) -> None:
-        """Raises ValueError for conditions that cannot be: with the place, what is there, and what is expected."""
+        """Raises ValueError for conditions that no item can meet, with the place, what is found and expected."""
         options = self.options
         if conditions.where is not None:
             for one in comparisons(parsed(conditions.where, options.own_operators)):
@@ -297,7 +312,7 @@ class Collection(ABC):
 
     @property
     def fields(self) -> Mapping[str, frozenset[TypeName]]:
-        """The metadata that items have, and of which types their values are; of empty values nothing is said."""
+        """The metadata keys of the items, each with the types of its values; an empty value has none."""
         return self._survey[1]
 
     def sample(self, size: int, conditions: Conditions = ALL) -> tuple[list[str], Floats]:
@@ -324,15 +339,15 @@ def _hash(text: str) -> bytes:
 COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection", __package__)
 
 _OPENED: list[tuple[CollectionOptions, object, Collection]] = []
-"""Options that say where, the stamp, and the collection that was there."""
+"""The options of a place, its stamp, and the collection that was opened there."""
 _LOCK = threading.RLock()
 
 
 def opened(options: CollectionOptions, *, afresh: bool = False) -> Collection:
-    """The collection, opened once in this process, whatever is said of its metadata.
+    """The collection, opened once in this process for all options of its metadata.
 
-    ``afresh`` looks whether it has changed: files are read again if they are others, a server is asked again. Raises
-    InputError for what is not there or cannot be reached.
+    ``afresh`` checks whether it has changed: files are read again if they differ, a server is asked again. Raises
+    InputError if it is not there or cannot be reached.
     """
     with _LOCK:
         place = options.model_copy(update={"document": None, "start": None, "end": None, "check": True})

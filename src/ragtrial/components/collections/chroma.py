@@ -27,6 +27,7 @@ from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import IndexUse, Space
 from ragtrial.components.stores.chroma import USES_GRAPH, is_chroma_error, score_of
 from ragtrial.components.stores.chroma_server import disconnect
+from ragtrial.components.stores.engine_errors import failing_as, one_line
 from ragtrial.errors import InputError, StoreError
 from ragtrial.options import PathText
 from ragtrial.rankings import Floats
@@ -92,7 +93,7 @@ class ChromaCollectionOptions(NamedCollectionOptions):
 
     @property
     def url(self) -> str:
-        """Of the server."""
+        """The URL of the server."""
         host = f"[{self.host}]" if self.host and ":" in self.host else self.host
         return f"{'https' if self.ssl else 'http'}://{host}:{self.port}"
 
@@ -100,40 +101,35 @@ class ChromaCollectionOptions(NamedCollectionOptions):
         return chroma_client.stamp_of(Path(self.path)) if self.path is not None else None
 
     def open(self) -> ChromaCollection:
-        """The collection; its client is closed, and its copy removed, as soon as nobody uses it."""
+        """The collection; its client is closed, and its copy removed, when nothing uses it any more."""
         with ExitStack() as stack:
             folder = chroma_client.copied(Path(self.path), stack) if self.path is not None else None
-            try:
+            place = f"Chroma at {self.address} cannot be opened (tenant {self.tenant!r}, database {self.database!r})"
+            with failing_as(lambda error: InputError(f"{place}: {one_line(error)}"), is_chroma_error):
                 client = chroma_client.connect(self, folder)
                 stack.callback(disconnect, client)
                 found = chroma_client.found(client, self)
                 return ChromaCollection(self, found, stack.pop_all())
-            except BaseException as error:
-                if isinstance(error, InputError) or not is_chroma_error(error):
-                    raise
-                place = f"tenant {self.tenant!r}, database {self.database!r}"
-                said = " ".join(str(error).split())
-                raise InputError(f"Chroma at {self.address} cannot be opened ({place}): {said}") from error
 
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
         if facts.get("keeps_graph") is False:
             yield ReportWarning(
                 WarningCode.GRAPH_NOT_KEPT,
-                f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): "
-                "it makes another one each time it opens the collection, which finds a little else. So do your users; "
-                "the scores are of one of them.",
+                f"{setting}: with so few items ({facts['items']:,}) Chroma keeps no graph on disk (sync_threshold): "
+                "it builds a new one each time it opens the collection, with slightly different hits. The scores are "
+                "those of one such graph.",
             )
 
 
 _QUERIES = 256
 _HITS = 20_000
-"""Hits that are asked for at once, with their texts: a few megabytes."""
+"""Hits to request at once, with their texts: a few megabytes."""
 _SAMPLE_DRAWS = 20
 _NOTHING: Mapping[str, Any] = {"ids": [], "metadatas": [], "documents": [], "embeddings": []}
 
 
 class ChromaCollection(Collection):
-    """An open collection of Chroma's; ``count`` and ``content`` are of when they are first asked for."""
+    """A collection, open for reading; ``count`` and ``content`` are those of their first use."""
 
     def __init__(self, options: ChromaCollectionOptions, found: OpenedByChroma, resources: ExitStack) -> None:
         super().__init__(options, resources)
@@ -155,7 +151,7 @@ class ChromaCollection(Collection):
 
     @property
     def keeps_graph(self) -> bool:
-        """Whether Chroma keeps the graph on the disk; else it makes another one each time it opens the collection."""
+        """Whether Chroma keeps the graph on the disk; if not, it builds a new one each time it opens the collection."""
         return self.count >= int(self.graph.get("sync_threshold", 0))
 
     def width(self, depth: int) -> int:
@@ -233,12 +229,8 @@ class ChromaCollection(Collection):
         return self._ask(self._opened.get, **where, **asked)
 
     def _ask(self, call: Callable[..., Any], **asked: Any) -> Any:
-        try:
+        with failing_as(lambda error: StoreError(f"{self} cannot be read: {one_line(error)}"), is_chroma_error):
             return call(**asked)
-        except BaseException as error:
-            if not is_chroma_error(error):
-                raise
-            raise StoreError(f"{self} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[Item]:
@@ -246,7 +238,7 @@ def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[Item]:
 
 
 def _name_of(function: Any) -> str:
-    """What the collection says its vectors were made with; empty where it says nothing."""
+    """The model that made the vectors, as the collection says; empty if it says nothing."""
     if not isinstance(function, Mapping) or function.get("type") != "known":
         return ""
     options = function.get("config") or {}

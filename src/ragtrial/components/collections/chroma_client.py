@@ -1,4 +1,4 @@
-"""Opens Chroma's collections; nothing but a copy of a folder is ever opened.
+"""Opens Chroma's collections. Of a folder, only a copy is opened.
 
 Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened, upgrades the tables of older versions, and writes the
 graph of a collection anew at its first query while fewer than sync_threshold vectors were added. Two processes that
@@ -27,7 +27,7 @@ _DATABASE = "chroma.sqlite3"
 _TRIES = 3
 
 _ANSWER = 300
-"""Seconds in which a server must answer anything else; Chroma's client would wait without end."""
+"""The time limit for a request to a server, in seconds; Chroma's own client has none."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of files: equal while nobody writes to them."""
@@ -44,7 +44,7 @@ def found(client: Client, options: ChromaCollectionOptions) -> Collection:
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """The stamp of the files that Chroma needs of its ``folder``. Raises InputError if it is none."""
+    """The stamp of the files that Chroma needs from ``folder``. Raises InputError if Chroma did not write it."""
     if not (folder / _DATABASE).is_file():
         near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
         hint = f" There is one in {near[0]}." if near else ""
@@ -55,10 +55,10 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def copied(folder: Path, stack: ExitStack) -> Path:
-    """A new folder with what Chroma needs of ``folder``, which ``stack`` removes; nothing is written to ``folder``.
+    """A copy of the files that Chroma needs from ``folder``, which ``stack`` removes; ``folder`` is not written to.
 
-    A transaction that a killed program left half-done is taken back in the copy. Raises InputError if it is no folder
-    of Chroma's or is being written to, and StoreError if it cannot be copied.
+    The copy rolls back a transaction that a killed program left unfinished. Raises InputError if ``folder`` is not
+    Chroma's or is being written to, and StoreError if it cannot be copied.
     """
     try:
         made = tempfile.TemporaryDirectory(prefix="ragtrial-chroma-", ignore_cleanup_errors=True)
@@ -78,13 +78,13 @@ def copied(folder: Path, stack: ExitStack) -> Path:
             f"place with more room, or serve the folder (`chroma run --path {folder}`) and set host instead of path."
         ) from error
     raise InputError(
-        f"{folder} is being written to, so that no copy of it is sound. Stop the program that writes, or serve the "
+        f"{folder} is being written to, so it cannot be copied. Stop the program that writes, or serve the "
         f"folder (`chroma run --path {folder}`) and set host instead of path."
     )
 
 
 def connect(options: ChromaCollectionOptions, folder: Path | None) -> Client:
-    """A client of the server, or of a copy, deaf to what the environment and the working directory's .env file say."""
+    """A client of the server or of a copy, which ignores the environment and the working directory's .env file."""
     if folder is None:
         place = (options.url, options.headers, options.tenant, options.database)
         return chroma_server(*place, _ANSWER, named_by="host, port and ssl")
@@ -93,4 +93,5 @@ def connect(options: ChromaCollectionOptions, folder: Path | None) -> Client:
 
     settings = Settings.model_construct(anonymized_telemetry=False)
     where: Any = {"tenant": options.tenant, "database": options.database}
-    return chromadb.PersistentClient(path=str(folder), settings=settings, **where)  # type: ignore[return-value]  # as above
+    client: Any = chromadb.PersistentClient(path=str(folder), settings=settings, **where)
+    return client  # type: ignore[no-any-return]  # Chroma promises only one of its interfaces

@@ -61,9 +61,9 @@ Condition = Comparison | Joined
 
 
 class Conditions(NamedTuple):
-    """Which items are searched; None lets all through.
+    """Which items are searched; None means all.
 
-    ``where`` is in the common form; ``where_document``, on their texts, is Chroma's; ``filter`` is in the words of the
+    ``where`` is in the common form; ``where_document``, on their texts, is Chroma's; ``filter`` has the syntax of the
     engine.
     """
 
@@ -87,13 +87,13 @@ def _both(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Map
 
 
 ALL = Conditions()
-"""Lets all items through."""
+"""No condition: all items are searched."""
 
 
 def parsed(where: Any, also: Sequence[str] = (), place: str = "where") -> Condition:
-    """``where`` as a tree. Raises ValueError with the place in it that is wrong, and what is expected there.
+    """``where`` as a tree. Raises ValueError with the place that is wrong, and what is expected there.
 
-    ``also`` are operators beside the common ones that an engine has; their values are not looked at.
+    ``also`` are operators of the engine besides the common ones; their values are not checked.
     """
     if not isinstance(where, Mapping):
         raise _fault(place, f"is {shown(where)}; it must be a mapping, like {{lang: en}}")
@@ -150,9 +150,9 @@ def _fault(place: str, message: str) -> ValueError:
 def translated(
     condition: Condition, comparison: Callable[[Comparison], T], joined: Callable[[bool, Sequence[T]], T]
 ) -> T:
-    """``condition`` in the words of an engine: ``comparison`` says a comparison in them, ``joined`` several conditions.
+    """``condition`` in the syntax of an engine: ``comparison`` translates a comparison, ``joined`` joins conditions.
 
-    The first argument of ``joined`` says that all must hold, else at least one.
+    The first argument of ``joined`` is True if all of them must hold, False if one is enough.
     """
     if isinstance(condition, Comparison):
         return comparison(condition)
@@ -169,7 +169,7 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
 
 
 def passes(condition: Condition, metadata: Mapping[str, Any]) -> bool:
-    """Whether an item of these metadata meets the condition: what every engine must come to."""
+    """Whether an item with these metadata meets the condition: all engines must agree with this."""
     return translated(
         condition,
         lambda one: _holds(one, metadata.get(one.field)),
@@ -186,7 +186,7 @@ def _holds(comparison: Comparison, value: Any) -> bool:
 
 
 def type_of(value: Any) -> TypeName:
-    """The name of a value's type in messages; "mapping" for all that has no other."""
+    """The name of a value's type in messages; "mapping" for all other types."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Exact search over the vectors that a collection has: what its engine would find if it missed nothing."""
+"""Exact search over the vectors of a collection: what its engine would find if it missed nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragtrial.rankings import PADDING, Codes, Floats
 
 
 class ExactSearch:
-    """Searches the stored vectors, those of items that the engine lets through; equal scores go by id, ascending."""
+    """Searches the stored vectors of the items that meet the conditions; equal scores go by id, ascending."""
 
     def __init__(self, held: Collection, ids: Sequence[str], matrix: Floats) -> None:
         self._held = held
@@ -49,7 +49,7 @@ class ExactSearch:
 
     @classmethod
     def read(cls, held: Collection, folder: Path) -> Self:
-        """The search over what ``write`` put into ``folder``."""
+        """The search over the vectors that ``write`` put into ``folder``."""
         return cls(held, json.loads((folder / "ids.json").read_text()), read_array(folder / "vectors.npy"))
 
     def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
@@ -76,7 +76,7 @@ class ExactSearch:
         return self._rows[name]
 
     def _items(self, codes: Codes) -> dict[str, Item]:
-        """The items of the rows that ``codes`` has, by id."""
+        """The items of the rows in ``codes``, by id."""
         names = [self._ids[row] for row in np.unique(codes[codes != PADDING]).tolist()]
         pages = (self._held.get(names[start : start + PAGE])[0] for start in range(0, len(names), PAGE))
         return {item.id: item for page in pages for item in page}

@@ -1,4 +1,4 @@
-"""An index file of FAISS, and the rows of a JSON Lines file that belong to its vectors."""
+"""A FAISS index file, and a JSON Lines file with a row for each of its vectors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ragtrial.components.collections.base import COLLECTIONS, PAGE, Collection, Fact, FieldNames, Found, Item
+from ragtrial.components.collections.base import (
+    COLLECTIONS,
+    PAGE,
+    Collection,
+    Fact,
+    FieldNames,
+    Found,
+    Item,
+    opening,
+)
 from ragtrial.components.collections.conditions import ALL, Conditions, parsed, passes
 from ragtrial.components.stores.base import IndexUse, Space
+from ragtrial.components.stores.faiss_search import message_of
 from ragtrial.dataset.documents import json_rows
 from ragtrial.errors import Fault, InputError, StoreError, listed
 from ragtrial.options import PathText, shown
@@ -30,7 +40,7 @@ _WHY_NO_PICKLE = (
 
 @COLLECTIONS.register("faiss")
 class FaissCollectionOptions(FieldNames):
-    """An index file of FAISS, and the items of its vectors."""
+    """A FAISS index file, and the items of its vectors."""
 
     engine: ClassVar[str] = "FAISS"
     advice_for_low_recall: ClassVar[str] = (
@@ -79,14 +89,12 @@ class FaissCollectionOptions(FieldNames):
         return [_stat(path) for path in (self.path, self.items)]
 
     def open(self) -> FaissCollection:
-        try:
+        with opening(self.kind):
             return FaissCollection(self)
-        except ImportError as error:
-            raise InputError("kind: faiss needs FAISS; install it: pip install 'ragtrial[faiss]'.") from error
 
 
 class FaissCollection(Collection):
-    """An index that was read, and its items by the numbers that their vectors have in it."""
+    """An index in memory, and its items by the numbers of their vectors."""
 
     def __init__(self, options: FaissCollectionOptions) -> None:
         import faiss
@@ -96,8 +104,8 @@ class FaissCollection(Collection):
         self.id = _digest(options.path)
         try:
             self._index = faiss.read_index(options.path)
-        except (RuntimeError, MemoryError) as error:  # of a damaged file it may want any number of bytes
-            raise InputError(f"{options.path} is no index of FAISS, or is damaged: {_said(error)}.") from error
+        except (RuntimeError, MemoryError) as error:  # a damaged file may claim any size
+            raise InputError(f"{options.path} is no index of FAISS, or is damaged: {message_of(error)}.") from error
         self._searched = self._innermost()
         self.space = self._space()
         self._set_width(options)
@@ -159,7 +167,7 @@ class FaissCollection(Collection):
             try:
                 distances, found = self._index.search(block, depth, params=parameters)
             except RuntimeError as error:
-                raise StoreError(f"{self} cannot be searched: {_said(error)}.") from error
+                raise StoreError(f"{self} cannot be searched: {message_of(error)}.") from error
             made += [self._found(*row) for row in zip(found, distances, strict=True)]
         return made
 
@@ -191,7 +199,7 @@ class FaissCollection(Collection):
         return isinstance(self._searched, getattr(self._faiss, name))
 
     def _innermost(self) -> Any:
-        """The index that does the searching, without what only renames, transforms or refines."""
+        """The index that searches, without wrappers that only renumber, transform or refine."""
         faiss, index = self._faiss, self._index
         while isinstance(index, (faiss.IndexIDMap, faiss.IndexPreTransform, faiss.IndexRefine)):
             inner = index.base_index if isinstance(index, faiss.IndexRefine) else index.index
@@ -206,7 +214,7 @@ class FaissCollection(Collection):
         return metrics[metric]
 
     def _set_width(self, options: FaissCollectionOptions) -> None:
-        """Let it be searched as widely as the options say. Raises InputError for one that its index does not have."""
+        """Set the search options. Raises InputError for one that this type of index does not have."""
         given = {"ef": (options.ef, "IndexHNSW"), "nprobe": (options.nprobe, "IndexIVF")}
         for name, (value, needed) in given.items():
             if value is not None and not self._is(needed):
@@ -218,7 +226,7 @@ class FaissCollection(Collection):
             self._searched.nprobe = options.nprobe
 
     def _parameters(self, chosen: Any) -> Any:
-        """Search parameters that let through only what is ``chosen``."""
+        """Search parameters that restrict a search to the ``chosen`` vectors."""
         faiss = self._faiss
         if self._is("IndexHNSW"):
             made = faiss.SearchParametersHNSW(sel=chosen, efSearch=self._searched.hnsw.efSearch)
@@ -235,7 +243,7 @@ class FaissCollection(Collection):
     # --- its vectors
 
     def _known_numbers(self) -> npt.NDArray[np.int64] | None:
-        """The numbers of its vectors, in the order in which they were added; None if that order is not known."""
+        """The numbers of its vectors in the order they were added; None if that order is not known."""
         faiss = self._faiss
         if isinstance(self._index, faiss.IndexIDMap):
             return np.asarray(faiss.vector_to_array(self._index.id_map), dtype=np.int64)
@@ -251,10 +259,10 @@ class FaissCollection(Collection):
         return np.concatenate([*found, np.empty(0, dtype=np.int64)])
 
     def _prepare_reading(self) -> None:
-        """Make ready to read single vectors. Raises InputError for an index that does not give them back."""
+        """Prepare reading single vectors. Raises InputError for an index that cannot return them."""
         faiss, self._vectors_of, self._places = self._faiss, self._index, dict[int, int]()
         if isinstance(self._index, faiss.IndexIDMap):
-            # FAISS ends the process when an IndexIDMap is asked for a vector: the index inside is asked.
+            # Reading a vector from an IndexIDMap ends the process: read from the index inside.
             self._vectors_of = faiss.downcast_index(self._index.index)
             numbers = faiss.vector_to_array(self._index.id_map).tolist()
             self._places = {number: place for place, number in enumerate(numbers)}
@@ -266,11 +274,11 @@ class FaissCollection(Collection):
         except RuntimeError as error:
             found = type(self._searched).__name__
             message = f"{self} is of the type {found}, which gives no vectors back, so that they cannot be compared"
-            raise InputError(f"{message}: {_said(error)}.") from error
+            raise InputError(f"{message}: {message_of(error)}.") from error
 
 
 def _read_items(options: FaissCollectionOptions, numbers: Sequence[int] | None, count: int) -> dict[int, Item]:
-    """The items by the numbers of their vectors; ``numbers`` are those of the index in its order, None if not known.
+    """The items by the numbers of their vectors; ``numbers`` are those of the index, in order, None if not known.
 
     Raises InputError with every fault and its place.
     """
@@ -278,8 +286,8 @@ def _read_items(options: FaissCollectionOptions, numbers: Sequence[int] | None, 
     _refuse_pickle(path)
     if numbers is None and options.number is None:
         raise InputError(
-            f"{options.path} has numbers of its own, in no known order: set collection.number to the key of the rows "
-            f"in {path} that holds the number of a row's vector."
+            f"{options.path} has numbers of its own, in no known order: set collection.number to the key in the rows "
+            f"of {path} that holds the number of a row's vector."
         )
     lines: dict[str, int] = {}
     for place, (line, row) in enumerate(json_rows(path, faults)):
@@ -302,7 +310,7 @@ def _read_items(options: FaissCollectionOptions, numbers: Sequence[int] | None, 
 
 
 def _item(row: Mapping[str, Any], options: FaissCollectionOptions) -> Item:
-    """The item that a row is. Raises ValueError."""
+    """The item of a row. Raises ValueError."""
     name, text = row.get(options.id), row.get(options.text)
     for key, value, types in ((options.id, name, (str, int)), (options.text, text, (str, type(None)))):
         if type(value) not in types or (key == options.id and value == ""):
@@ -316,7 +324,7 @@ def _item(row: Mapping[str, Any], options: FaissCollectionOptions) -> Item:
 
 
 def _number(row: Mapping[str, Any], place: int, options: FaissCollectionOptions, numbers: Sequence[int] | None) -> int:
-    """The number in the index of the vector of a row, the one at ``place``. Raises ValueError."""
+    """The number in the index of the vector of the row at ``place``. Raises ValueError."""
     if options.number is None:
         return numbers[place] if numbers is not None and place < len(numbers) else -1 - place
     number = row.get(options.number)
@@ -345,8 +353,3 @@ def _digest(path: str) -> str:
 def _stat(path: str) -> tuple[int, int] | None:
     found = Path(path).stat() if Path(path).exists() else None
     return (found.st_size, found.st_mtime_ns) if found is not None else None
-
-
-def _said(error: Exception) -> str:
-    """What FAISS says, without the place in its code."""
-    return " ".join(str(error).rpartition("Error: ")[2].split()).rstrip(".")

@@ -1,4 +1,4 @@
-"""Where the items of a collection are in the documents."""
+"""Finds the places of a collection's items in the documents."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunError, did_you_mean, listed
 
 _SURVEYED = 200_000
-"""Items that are looked at before the run; those beyond are when they are found."""
+"""The most items to check before the run; further ones are checked when a search finds them."""
 
 _COMPARED = 100
-"""Items whose characters are compared with their texts before the run."""
+"""The most items whose texts are compared with the documents before the run."""
 
 
 class ItemReader:
-    """What items say of their documents, and of the characters of these."""
+    """Reads from metadata which document an item is from, and which characters."""
 
     def __init__(self, library: Library, options: CollectionOptions) -> None:
         self.library = library
@@ -29,14 +29,14 @@ class ItemReader:
         self._known: dict[str, int | None] = {}
 
     def document(self, item: Item) -> str:
-        """What its document is called; empty where its metadata do not say."""
+        """The name of its document; empty if its metadata have none."""
         if self._options.document is None:
             return item.id
         value = item.metadata.get(self._options.document)
         return "" if value is None else str(value)
 
     def position(self, name: str) -> int | None:
-        """The position of the document of that id, or whose id the path ``name`` ends in: the longest such id."""
+        """The position of the document with the id ``name``, or with the longest id that the path ``name`` ends in."""
         if name not in self._known:
             # File names come in either Unicode form, depending on the system they were written on.
             forms = [name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]
@@ -48,7 +48,7 @@ class ItemReader:
         return self._known[name]
 
     def span(self, item: Item, position: int) -> tuple[int, int] | None:
-        """The characters that metadata give an item; None where they give none. Raises ValueError if they cannot be."""
+        """The characters of an item, from its metadata; None without any. Raises ValueError if they are invalid."""
         keys = [key for key in (self._options.start, self._options.end) if key is not None]
         given: list[Any] = [item.metadata.get(key) for key in keys]
         if not given or None in given or (len(given) == 1 and not item.text):
@@ -68,8 +68,8 @@ class ItemReader:
 class ItemPlaces:
     """The places of items by their ids: position of the document, and the characters of its text.
 
-    ``located`` counts the items whose text was found in their document, ``whole`` those that stand for all of it,
-    because they have no text or because it is not there.
+    ``located`` counts the items whose text was found in their document, ``whole`` those that count as all of it,
+    because they have no text or their text was not found.
     """
 
     def __init__(self, library: Library, options: CollectionOptions) -> None:
@@ -79,7 +79,7 @@ class ItemPlaces:
         self.whole = 0
 
     def of(self, items: Sequence[Item]) -> list[tuple[int, int, int]]:
-        """The place of each item. Raises RunError for one whose document or characters are not there."""
+        """The place of each item. Raises RunError if its document or its characters do not exist."""
         library = self._reader.library
         sought: dict[str, PassageQuery] = {}
         for item in items:
@@ -107,7 +107,7 @@ class ItemPlaces:
 
 
 def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
-    """How many items were looked at, and what of them does not fit the documents."""
+    """How many items were checked, and what does not fit the documents."""
     reader = ItemReader(library, options)
     count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
     for items in pages:

@@ -1,8 +1,9 @@
-"""A Milvus collection, in a folder of Milvus Lite or on a server."""
+"""An existing Milvus collection, in a folder of Milvus Lite or on a server."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
@@ -22,40 +23,33 @@ from ragtrial.components.collections.base import (
     NamedCollectionOptions,
     VectorFieldNames,
     not_there,
+    opening,
 )
 from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.components.collections.milvus_folder import copied, stamp_of
 from ragtrial.components.secrets import Secret
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.milvus_client import (
-    failing_as,
-    folder_client,
-    is_unimplemented,
-    said,
-    server_client,
-    token_of,
-)
-from ragtrial.components.stores.milvus_engine import MOST_HITS, rows_with_index
+from ragtrial.components.stores.base import IndexUse, Space
+from ragtrial.components.stores.engine_errors import failing_as
+from ragtrial.components.stores.milvus_client import folder_client, message_of, server_client, token_of
+from ragtrial.components.stores.milvus_engine import MOST_HITS, rows_with_index, segments_of, use_of_loaded
 from ragtrial.components.stores.server import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import Floats
-from ragtrial.records import ReportWarning, WarningCode
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
 _QUERIES = 256
 _HITS = 20_000
-"""Hits that are asked for at once, with their texts: a few megabytes."""
-
-_ANSWER = 300
-"""Seconds in which a server must answer."""
+"""Hits to request at once, with their texts: a few megabytes."""
 
 _SPACES: Mapping[str, Space] = {"COSINE": "cosine", "IP": "ip", "L2": "l2"}
 _DYNAMIC = "$meta"
-_PARAMETERS = {"ef": "HNSW", "nprobe": "IVF"}
-"""What a search can be told, and how the names of the indexes begin that heed it."""
+_HEEDED_BY = {"ef": "HNSW", "nprobe": "IVF"}
+"""The options of a search, each with the beginning of the names of the indexes that use it."""
+
+_SERVER_OPTIONS = ("token", "user", "password", "database", "timeout")
 
 
 @COLLECTIONS.register("milvus")
@@ -65,43 +59,56 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     engine: ClassVar[str] = "Milvus"
     filter_type: ClassVar[type[str | dict[str, Any]] | None] = str
     advice_for_low_recall: ClassVar[str] = (
-        "Raise collection.ef or nprobe, as in your program, or build its index with more M, efConstruction or nlist."
+        "Raise collection.ef or nprobe, as in your program, or build its index with a larger M or efConstruction."
     )
-    unhashed: ClassVar[frozenset[str]] = frozenset({"check", "token", "user", "password"})
+    advice_for_few_hits: ClassVar[str] = f"Raise collection.nprobe; Milvus never returns more than {MOST_HITS:,} hits."
+    advice_for_unused: ClassVar[str] = (
+        "Milvus compares all rows of segments with fewer than 1,024 rows, and rows that were not flushed: the scores "
+        "are those of exact search."
+    )
+    search_options: ClassVar[frozenset[str]] = frozenset({"ef", "nprobe"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"check", "token", "user", "password", "timeout"})
     packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus-lite": "milvus"}
 
     kind: Literal["milvus"] = "milvus"
     """A collection of Milvus, in a folder of Milvus Lite or on a server."""
 
     path: PathText | None = None
-    """The folder of Milvus Lite, as it is given to `MilvusClient`. A copy of it is searched."""
+    """The folder of Milvus Lite, as your program gives it to `MilvusClient`. ragtrial searches a copy, because opening
+    a folder changes its files."""
 
     url: ServerUrl | None = None
-    """The address of a server, without a password."""
+    """The URL of a server, like `http://localhost:19530`, without a password."""
 
     token: Secret | None = None
-    """The token of the server, as `${NAME}`; an API key, or `user:password`."""
+    """The server's token, written as `${NAME}`: an API key, or `user:password`."""
 
     user: str | None = None
-    """The user of the server, with `password`."""
+    """The user on the server; needs `password`."""
 
     password: Secret | None = None
-    """The user's password, as `${NAME}`."""
+    """The user's password, written as `${NAME}`."""
 
     database: str = "default"
     """The database on the server."""
 
     ef: Annotated[int, Field(ge=1)] | None = None
-    """Candidates considered by a search of a graph (HNSW...), never fewer than the hits asked for (default: the
-    server's)."""
+    """Candidates considered while searching a graph (HNSW), never fewer than the requested hits (default: Milvus's
+    own)."""
 
     nprobe: Annotated[int, Field(ge=1)] | None = None
-    """Lists that a search of lists looks into (IVF...; default: the server's)."""
+    """Lists to search in an index of lists (IVF; default: Milvus's own)."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """The time limit for a request to a server, in seconds."""
 
     @model_validator(mode="after")
     def _is_one_place(self) -> Self:
         if (self.path is None) == (self.url is None):
             raise ValueError("it must have either path (a folder of Milvus Lite) or url (a server).")
+        ignored = [name for name in _SERVER_OPTIONS if name in self.model_fields_set]
+        if self.path is not None and ignored:
+            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url instead of path.")
         if (self.user is None) != (self.password is None) or (self.token is not None and self.user is not None):
             raise ValueError("it must have token, or user and password, or none of them.")
         return self
@@ -113,53 +120,43 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     def stamp(self) -> object:
         return stamp_of(Path(self.path)) if self.path is not None else None
 
+    @property
+    def seconds(self) -> int:
+        """The time limit as pymilvus takes it: some of its calls ignore one that is no whole number."""
+        return math.ceil(self.timeout)
+
     def open(self) -> MilvusCollection:
-        with ExitStack() as stack:
-            try:
-                client = self._client(stack)
-                with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {said(error)}.")):
-                    if not client.has_collection(self.name, timeout=_ANSWER):
-                        raise not_there(self, client.list_collections(timeout=_ANSWER))
-                    self._be_loaded(client)
-                    return MilvusCollection(self, client, stack.pop_all())
-            except StoreError as error:
-                raise InputError(*error.faults) from error
-            except ImportError as error:
-                raise InputError("kind: milvus needs a package: pip install 'ragtrial[milvus]'.") from error
+        with opening(self.kind) as stack:
+            client = self._client(stack)
+            with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {message_of(error)}.")):
+                if not client.has_collection(self.name, timeout=self.seconds):
+                    raise not_there(self, client.list_collections(timeout=self.seconds))
+                self._load(client)
+                return MilvusCollection(self, client, stack.pop_all())
 
     def _client(self, stack: ExitStack) -> MilvusClient:
         if self.path is not None:
             client, close = folder_client(copied(Path(self.path), stack))
             stack.callback(close)
             return client
-        client = server_client(
-            str(self.url), token_of(self.token, self.user, self.password), self.database, _ANSWER, "collection.url"
-        )
+        token = token_of(self.token, self.user, self.password)
+        client = server_client(str(self.url), token, self.database, self.timeout, "collection.url")
         stack.callback(client.close)
         return client
 
-    def _be_loaded(self, client: MilvusClient) -> None:
-        """Raises InputError for a collection that its server has not loaded: that is for its owner to do."""
+    def _load(self, client: MilvusClient) -> None:
+        """Load the copy of a folder. On a server this is up to the owner: raises InputError if it is not loaded."""
         if self.path is not None:
             client.load_collection(self.name)
-        elif client.get_load_state(self.name, timeout=_ANSWER)["state"].name != "Loaded":
+        elif client.get_load_state(self.name, timeout=self.seconds)["state"].name != "Loaded":
             raise InputError(
-                f"the collection {self.name!r} at {self.address} is not loaded, so that it cannot be searched; load it "
-                f"as your program does, for example by client.load_collection({self.name!r})."
-            )
-
-    def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
-        without, count = facts.get("without_index"), facts.get("items")
-        if without:
-            yield ReportWarning(
-                WarningCode.INDEX_NOT_USED,
-                f"{setting}: of {count:,} vectors Milvus has loaded {without:,} without an index, and compares all of "
-                "these, as it does with segments of fewer than 1,024 rows and with rows that are not flushed.",
+                f"the collection {self.name!r} at {self.address} is not loaded, so it cannot be searched; load it as "
+                f"your program does, for example with client.load_collection({self.name!r})."
             )
 
 
 class MilvusCollection(Collection):
-    """An open collection of Milvus's."""
+    """A collection, open for reading."""
 
     options: MilvusCollectionOptions
 
@@ -167,7 +164,7 @@ class MilvusCollection(Collection):
         super().__init__(options, resources)
         self._client = client
         with self._failing():
-            schema = client.describe_collection(options.name, timeout=_ANSWER)
+            schema = client.describe_collection(options.name, timeout=options.seconds)
         self.id = str(schema.get("collection_id") or "")
         self._fields: Mapping[str, Mapping[str, Any]] = {one["name"]: one for one in schema["fields"]}
         self._is_dynamic = bool(schema.get("enable_dynamic_field"))
@@ -186,8 +183,7 @@ class MilvusCollection(Collection):
         return int(self._fields[self.options.vector]["params"]["dim"])
 
     def width(self, depth: int) -> int | None:
-        kind = str(self.index.get("index_type"))
-        if kind == "FLAT" or kind in ("IVF_FLAT", "IVF_SQ8", "IVF_PQ"):
+        if self._kind in ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ"):
             return None
         return max(self.options.ef or 0, depth)
 
@@ -196,8 +192,20 @@ class MilvusCollection(Collection):
 
     def facts(self) -> Mapping[str, Fact]:
         with self._failing():
-            version = self._client.get_server_version(timeout=_ANSWER)
-        return {"version": version, "index": str(self.index.get("index_type")), "without_index": self._without_index()}
+            version = self._client.get_server_version(timeout=self.options.seconds)
+        return {"server": f"Milvus {version}", "index": self._kind}
+
+    def use(self) -> IndexUse:
+        if self._kind == "FLAT":
+            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as its owner chose.")
+        if self.options.path is not None:
+            return IndexUse(is_used=None, evidence="Milvus Lite does not show whether searches use the index.")
+        with self._failing():
+            ask = lambda: self._client.list_loaded_segments(self.options.name, timeout=self.options.seconds)  # noqa: E731
+            segments = segments_of(ask)
+        if segments is None:
+            return IndexUse(is_used=None, evidence="The server does not list its segments, as Milvus Lite's does not.")
+        return use_of_loaded(self.count, max(0, self.count - rows_with_index(segments)))
 
     def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
         with self._failing():
@@ -221,7 +229,10 @@ class MilvusCollection(Collection):
         if known:
             with self._failing():
                 rows = self._client.get(
-                    self.options.name, ids=known, output_fields=[*self._wanted, self.options.vector], timeout=_ANSWER
+                    self.options.name,
+                    ids=known,
+                    output_fields=[*self._wanted, self.options.vector],
+                    timeout=self.options.seconds,
                 )
         vectors = np.array([row[self.options.vector] for row in rows], dtype=np.float32)
         return [self._item(row) for row in rows], vectors.reshape(len(rows), self.dimension)
@@ -252,18 +263,23 @@ class MilvusCollection(Collection):
         except StoreError as error:
             if error.__cause__ is None or not isinstance(getattr(error.__cause__, "code", None), int):
                 raise
-            raise ValueError(said(error.__cause__)) from error
+            raise ValueError(message_of(error.__cause__)) from error
 
-    # --- what its owner called its fields
+    # --- the owner's names
+
+    @property
+    def _kind(self) -> str:
+        """The kind of index, in Milvus's words."""
+        return str(self.index.get("index_type"))
 
     @cached_property
     def _wanted(self) -> list[str]:
-        """The fields that are asked for: all but vectors, and those that are in no schema."""
+        """The fields to read: all but vectors, dynamic ones included."""
         fields = [name for name, one in self._fields.items() if "VECTOR" not in one["type"].name]
         return [*fields, _DYNAMIC] if self._is_dynamic else fields
 
     def _check_fields(self) -> None:
-        """Raises InputError for fields that it does not have."""
+        """Raises InputError for fields that the collection does not have."""
         options = self.options
         (primary,) = (name for name, one in self._fields.items() if one.get("is_primary"))
         vectors = [name for name, one in self._fields.items() if one["type"].name == "FLOAT_VECTOR"]
@@ -285,22 +301,24 @@ class MilvusCollection(Collection):
         name, vector = self.options.name, self.options.vector
         with self._failing():
             for one in self._client.list_indexes(name, vector):
-                told = self._client.describe_index(name, one, timeout=_ANSWER) or {}
-                changes = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
-                return {key: value for key, value in told.items() if key not in changes}
-        raise InputError(f"{self} has no index on {vector!r}, without which Milvus does not search; create one.")
+                described = self._client.describe_index(name, one, timeout=self.options.seconds) or {}
+                varying = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
+                return {key: value for key, value in described.items() if key not in varying}
+        raise InputError(f"{self} has no index on {vector!r}; Milvus does not search without one. Create one.")
 
     def _space(self) -> Space:
-        metric, kind = str(self.index.get("metric_type")), str(self.index.get("index_type"))
+        metric = str(self.index.get("metric_type"))
         if metric not in _SPACES:
             raise InputError(f"{self} compares by {metric}; it must be COSINE, IP or L2.")
-        for name, beginning in _PARAMETERS.items():
-            if getattr(self.options, name) is not None and not kind.startswith(beginning):
-                raise InputError(f"{self} has the index {kind}, which ignores {name} ({beginning} has it); remove it.")
+        for name, beginning in _HEEDED_BY.items():
+            if getattr(self.options, name) is not None and not self._kind.startswith(beginning):
+                raise InputError(
+                    f"{self} has the index {self._kind}, which ignores {name} ({beginning} uses it); remove it."
+                )
         return _SPACES[metric]
 
     def _key(self, name: str) -> str | int | None:
-        """An id as its primary key has it; None for one that cannot be."""
+        """An id as the primary key has it; None for a text that can be none."""
         if self._fields[self.options.id]["type"].name != "INT64":
             return name
         return int(name) if name.removeprefix("-").isdecimal() else None
@@ -318,35 +336,19 @@ class MilvusCollection(Collection):
         items = [self._item(hit["entity"]) for hit in hits]
         return Found(items, -scores if self.space == "l2" else scores)
 
-    # --- asking
+    # --- requests
 
     @property
     def _strongly(self) -> dict[str, Any]:
-        return {"consistency_level": "Strong", "timeout": _ANSWER}
+        return {"consistency_level": "Strong", "timeout": self.options.seconds}
 
     def _failing(self) -> AbstractContextManager[None]:
-        return failing_as(lambda error: StoreError(f"{self} cannot be read: {said(error)}."))
+        return failing_as(lambda error: StoreError(f"{self} cannot be read: {message_of(error)}."))
 
     def _parameters(self, depth: int) -> Mapping[str, int]:
-        told = {}
-        if self.options.ef is not None:
-            told["ef"] = max(self.options.ef, depth)
-        if self.options.nprobe is not None:
-            told["nprobe"] = self.options.nprobe
-        return told
-
-    def _without_index(self) -> int | None:
-        """How many rows the server has loaded without an index; None if it does not say."""
-        if self.index.get("index_type") == "FLAT" or self.options.path is not None:
-            return None
-        try:
-            with self._failing():
-                segments = self._client.list_loaded_segments(self.options.name, timeout=_ANSWER)
-        except StoreError as error:
-            if isinstance(error.__cause__, Exception) and is_unimplemented(error.__cause__):
-                return None
-            raise
-        return max(0, self.count - rows_with_index(segments))
+        ef, nprobe = self.options.ef, self.options.nprobe
+        chosen = {"ef": None if ef is None else max(ef, depth), "nprobe": nprobe}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     # --- conditions
 
@@ -368,7 +370,7 @@ class MilvusCollection(Collection):
         among = " or ".join(f"{field} == {_literal(one)}" for one in comparison.values)
         if comparison.operator in ("$eq", "$in"):
             return f"({among})"
-        # Milvus lets through no item that lacks the field: of nothing it says neither yes nor no.
+        # In Milvus, a comparison with a missing field is neither true nor false, and neither is its negation.
         if not is_own:
             return f"(not (exists {field}) or not ({among}))"
         return f"({field} is null or not ({among}))" if self._fields[name].get("nullable") else f"(not ({among}))"
@@ -379,7 +381,7 @@ def _joined(every: bool, parts: Sequence[str]) -> str:  # noqa: FBT001 - as `tra
 
 
 def _literal(value: Any) -> str:
-    """A value in Milvus's words, which are those of JSON."""
+    """A value as Milvus's expressions have it: in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL with pgvector that is there already, read and never written."""
+"""An existing PostgreSQL table with pgvector, read and never written."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ragtrial.components.collections.base import (
     NamedCollectionOptions,
     VectorFieldNames,
     not_there,
+    opening,
 )
 from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.components.secrets import Secret
@@ -86,16 +87,10 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
         return self.url
 
     def open(self) -> PgvectorCollection:
-        try:
-            with ExitStack() as stack:
-                try:
-                    database = Postgres(self.url, self.password, self.timeout, f"PostgreSQL at {self.url}")
-                except ImportError as error:
-                    raise InputError("kind: pgvector needs a package: pip install 'ragtrial[pgvector]'.") from error
-                stack.callback(database.close)
-                return PgvectorCollection(self, database, stack.pop_all())
-        except StoreError as error:
-            raise InputError(*error.faults) from error
+        with opening(self.kind) as stack:
+            database = Postgres(self.url, self.password, self.timeout, f"PostgreSQL at {self.url}")
+            stack.callback(database.close)
+            return PgvectorCollection(self, database, stack.pop_all())
 
 
 class PgvectorCollection(Collection):
@@ -136,7 +131,7 @@ class PgvectorCollection(Collection):
             raise InputError(f"{self} has no such column: {said} It has: {listed(self._columns)}.")
 
     def _index_of_column(self) -> str | None:
-        """How the index of the vectors is defined; None without one."""
+        """The definition of the index on the vectors; None without one."""
         query = (
             "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid "
             "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam "
@@ -151,7 +146,7 @@ class PgvectorCollection(Collection):
 
     @cached_property
     def _row(self) -> str:
-        """What is read of an item: its id, its metadata and its text."""
+        """The columns of an item: its id, its metadata and its text."""
         options = self.options
         if options.metadata is not None:
             metadata = _quoted(options.metadata)
@@ -215,7 +210,7 @@ class PgvectorCollection(Collection):
         return IndexUse(is_used=False, evidence=f"EXPLAIN shows a scan of the whole table, not the index {name}.")
 
     def width(self, depth: int) -> None:
-        """A search looks as widely as the session is set to, however many hits are wanted."""
+        """A search considers as many candidates as the session is set to, however many hits are requested."""
 
     def ask_for(self, conditions: Conditions) -> None:
         try:
@@ -238,7 +233,7 @@ class PgvectorCollection(Collection):
         return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
 
     def _comparison(self, one: Comparison) -> Sql:
-        """A comparison, which is false where the field is missing, and its opposite for `$ne` and `$nin`."""
+        """A comparison: false where the field is missing, except for `$ne` and `$nin`."""
         values = tuple(one.values)
         if self.options.metadata is None:
             if one.field not in self._columns:

@@ -1,4 +1,4 @@
-"""A collection of a Qdrant server that is there already, read and never written."""
+"""An existing collection on a Qdrant server, read and never written."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ragtrial.components.collections.base import (
     Item,
     NamedCollectionOptions,
     not_there,
+    opening,
 )
 from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.components.secrets import Secret
@@ -83,22 +84,16 @@ class QdrantCollectionOptions(NamedCollectionOptions):
         return self.url
 
     def open(self) -> QdrantCollection:
-        try:
-            with ExitStack() as stack, client_errors(f"Qdrant at {self.url}"):
-                try:
-                    client = connect(self.url, self.api_key, self.timeout)
-                except ImportError as error:
-                    raise InputError("kind: qdrant needs a package: pip install 'ragtrial[qdrant]'.") from error
-                stack.callback(client.close)
-                if not client.collection_exists(self.name):
-                    raise not_there(self, [one.name for one in client.get_collections().collections])
-                return QdrantCollection(self, client, stack.pop_all())
-        except StoreError as error:
-            raise InputError(*error.faults) from error
+        with opening(self.kind) as stack, client_errors(f"Qdrant at {self.url}"):
+            client = connect(self.url, self.api_key, self.timeout)
+            stack.callback(client.close)
+            if not client.collection_exists(self.name):
+                raise not_there(self, [one.name for one in client.get_collections().collections])
+            return QdrantCollection(self, client, stack.pop_all())
 
 
 class QdrantCollection(Collection):
-    """A collection, open for reading. Items are asked for by the ids of their points."""
+    """A collection, open for reading."""
 
     options: QdrantCollectionOptions
 
@@ -219,7 +214,7 @@ class QdrantCollection(Collection):
         return models.Filter(must=[models.FieldCondition(key=str(self.options.id), match=match)])
 
     def _filter(self, conditions: Conditions) -> Any:
-        """The conditions in Qdrant's words: https://qdrant.tech/documentation/concepts/filtering/."""
+        """The conditions as a filter of Qdrant: https://qdrant.tech/documentation/concepts/filtering/."""
         from qdrant_client import models
 
         must: list[Any] = []
@@ -244,7 +239,7 @@ def _comparison(one: Comparison) -> Any:
     for value in one.values:
         if isinstance(value, bool | str):
             equal.append(models.FieldCondition(key=key, match=models.MatchValue(value=value)))
-        else:  # Qdrant matches whole numbers alone; any number is within bounds of itself
+        else:  # Qdrant matches only whole numbers; any number is in a range from itself to itself
             equal.append(models.FieldCondition(key=key, range=models.Range(gte=value, lte=value)))
     is_not = one.operator in ("$ne", "$nin")
     return models.Filter(must_not=equal) if is_not else models.Filter(should=equal)
@@ -257,7 +252,7 @@ def _joined(every: bool, parts: Sequence[Any]) -> Any:  # noqa: FBT001 - as `tra
 
 
 def _point_id(name: str) -> int | str | None:
-    """The id of a point: a whole number, or a UUID; None for a text that can be none."""
+    """The id of a point, a whole number or a UUID; None for any other text."""
     if name.isdecimal():
         return int(name)
     try:

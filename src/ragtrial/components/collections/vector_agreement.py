@@ -1,4 +1,4 @@
-"""Whether stored vectors are what the embedder makes of the stored texts, and if not, what is the likely cause."""
+"""Checks whether the embedder makes the stored vectors from the stored texts, and finds the likely cause if not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLED = 5
 _SAME = 0.999
 """The least cosine of the same model on another machine, in another precision or another format."""
 _NEAR = 0.99
-"""The least cosine that is let through, and told: hosted models and quantised ones vary so much."""
+"""The least cosine that is accepted, and reported: hosted and quantized models vary this much."""
 _SAME_LENGTH = 0.01
 _PREFIXES = (
     "passage: ",
@@ -27,12 +27,12 @@ _PREFIXES = (
     "title: none | text: ",
     "Represent this sentence for searching relevant passages: ",
 )
-"""What well-known models want before a text."""
+"""Prefixes that well-known models expect before a text."""
 
 
 @dataclass(frozen=True)
 class VectorAgreement:
-    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty where nothing is."""
+    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty if nothing is."""
 
     said: str
     fault: str = ""
@@ -41,9 +41,9 @@ class VectorAgreement:
 def compare(
     texts: Sequence[str], stored: Floats, space: Space, made_with: str, as_documents: Embed, as_queries: Embed
 ) -> VectorAgreement:
-    """How ``stored``, float32 (texts, dimension), fits what the embedder makes of ``texts``.
+    """Whether ``stored``, float32 (texts, dimension), agrees with what the embedder makes of ``texts``.
 
-    ``made_with`` is what the collection says its vectors were made with, empty where it says nothing.
+    ``made_with`` is the model that made the vectors, as the collection says; empty if it says nothing.
     """
     made = as_documents(texts)
     cosines = _cosines(stored, made)
@@ -74,7 +74,7 @@ def compare(
 
 
 def other_dimension(stored: int, made: int, made_with: str) -> str:
-    """What is said of vectors that cannot be compared."""
+    """The fault of vectors that cannot be compared."""
     return (
         f"its vectors have {stored} dimensions, those of the embedder {made}: another model made them"
         f"{_as_it_says(made_with)}. Set embedder to that model."

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from ragtrial.components.urls import parts_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.options import Options
 
@@ -40,12 +41,8 @@ def _variable_name(value: object) -> object:
 
 
 def _url(value: str) -> str:
-    try:
-        parts = urlsplit(value.strip())
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    if not is_url:
+    parts = parts_of(value.strip())
+    if parts is None or parts.scheme not in ("http", "https"):
         raise ValueError("must be a URL like https://api.openai.com/v1 or http://localhost:8000/v1.")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("must be a URL without user, password, ? or #: a key goes into `api_key`.")

@@ -1,4 +1,4 @@
-"""What every store owes."""
+"""The interface of a store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Space = Literal["cosine", "ip", "l2"]
 
 _QUERY_BATCH = 256
 _OWN_NEIGHBOURS = 1_000
-"""How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
+"""Hits of a search for a stored vector itself: it must be among them, unless as many others equal it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +37,21 @@ class Vectors:
 
 @dataclass(frozen=True)
 class IndexUse:
-    """Whether searches go through the index, and how that is known; ``is_used`` is None where the engine hides it.
+    """Whether searches go through the index, and how that is known; ``is_used`` is None if the engine does not show it.
 
     An engine that scans all vectors answers as exact search does: what is measured then is not the index.
     """
 
     is_used: bool | None
     evidence: str
-    """One sentence, like: EXPLAIN names the index."""
+    """One sentence, such as: EXPLAIN names the index."""
 
 
 class Index(Protocol):
     """A built index, open for search."""
 
     def search(self, queries: Floats, depth: int) -> Rankings:
-        """The nearest units of each query, at most ``depth``, best first; fewer where the engine gives fewer.
+        """The nearest units of each query, at most ``depth``, best first; fewer if the engine returns fewer.
 
         Scores are larger for nearer units: the cosine, the inner product, or minus the squared distance.
         Raises StoreError.
@@ -63,7 +63,7 @@ class Index(Protocol):
         ...
 
     def use(self) -> IndexUse:
-        """Whether the engine answers from its index, as it shows it itself. Raises StoreError."""
+        """Whether searches go through the index, on the engine's own evidence. Raises StoreError."""
         ...
 
     def close(self) -> None: ...
@@ -86,17 +86,17 @@ class Store(Options):
     """The next step where the engine does not use its index."""
 
     advice_for_few_hits: ClassVar[str] = "Set store.kind: exact."
-    """The next step where searches return fewer hits than they are asked for."""
+    """The next step where searches return fewer hits than requested."""
 
     search_options: ClassVar[frozenset[str]] = frozenset()
-    """The options, dotted, that change only searches: indexes that differ in nothing else are built once."""
+    """The options, dotted, that change only searches: settings that differ in these alone share one index."""
 
     space: Space = "cosine"
     """The similarity: cosine, ip (inner product) or l2 (squared distance)."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether the vectors are all there is to it: nothing is built, and a search always finds the nearest."""
+        """Whether searches compare all vectors: nothing is built, and the nearest are always found."""
         return False
 
     @property
@@ -106,36 +106,36 @@ class Store(Options):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether two builds of the same vectors find the same."""
+        """Whether two indexes of the same vectors return the same hits."""
         return self.is_exact
 
     def vector_bytes(self, dimension: int) -> int:
-        """How many bytes of each vector are searched."""
+        """The bytes of each vector that a search reads."""
         return 4 * dimension
 
     def width(self, depth: int) -> int | None:
-        """How widely a search for ``depth`` hits looks; None where that changes nothing, as in exact search.
+        """How many candidates a search for ``depth`` hits considers; None if their number changes nothing.
 
-        Searches of one width agree as far as they go; a wider one may find other hits, also among the first.
+        Searches of the same width return the same hits, as far as they go; a wider one may return others, also first.
         """
         return None if self.is_exact else depth
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
-        """About how large the index of so many vectors is on the disk, beside these."""
+        """Estimated bytes on the disk of the index of so many vectors, without the vectors themselves."""
         return 0
 
     def check(self) -> None:
-        """Look for what it needs before any work is done: its package, its server. Raises InputError."""
+        """Check, before any work is done, that its package is installed and its server answers. Raises InputError."""
 
     @abstractmethod
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        """Build the index in the empty ``folder``, and wait until it is searched.
+        """Build the index in the empty ``folder``, and wait until searches use it.
 
-        ``advance`` is called with how many units were added. Raises StoreError.
+        ``advance`` is called with the number of units that were added. Raises StoreError.
         """
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        """What the report says of the index that was built in ``folder``, beside its options: JSON values."""
+        """What the report says about the index in ``folder``, besides its options: JSON values."""
         return {}
 
     @abstractmethod
@@ -147,11 +147,11 @@ STORES: Registry[type[Store]] = Registry("store", __package__)
 
 
 def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:
-    """Vectors that are neither in a listing of everything, nor among the thousand nearest of any such vector."""
+    """How many vectors are found neither by a search for everything, nor among the thousand nearest to themselves."""
     count = len(matrix)
     if not count:
         return 0
-    reached = np.zeros(count + 1, dtype=np.bool_)  # the last one stands for the padding
+    reached = np.zeros(count + 1, dtype=np.bool_)  # the last place is for the padding
     reached[search(matrix[:1], count).codes] = True
     missing = np.flatnonzero(~reached[:count])
     for start in range(0, len(missing), _QUERY_BATCH):

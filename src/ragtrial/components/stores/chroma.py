@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
@@ -15,8 +15,9 @@ from pydantic import Field
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vectors, count_unreachable
 from ragtrial.components.stores.chroma_server import chroma_server, disconnect
+from ragtrial.components.stores.engine_errors import failing_as, one_line
 from ragtrial.components.stores.server import Engine, ServerStore
-from ragtrial.errors import InputError, RagtrialError, StoreError, StoreServerError
+from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
 
@@ -35,18 +36,18 @@ _FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
 
 
 class HnswOptions(Options):
-    """How Chroma builds and searches its graph; all of it is part of the index's identity."""
+    """How Chroma builds and searches its graph. Each of these needs an index of its own."""
 
     ef_construction: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while building; more is slower to build and more exact."""
+    """Candidates considered while building; a higher value is slower to build and more exact."""
 
     max_neighbors: Annotated[int, Field(ge=2)] = 16
-    """Links per vector; more takes memory and is more exact."""
+    """Links per vector; a higher value takes more memory and is more exact."""
 
     ef_search: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: what a
-    refiner wants deeper than this is searched for apart, so that no setting is searched more widely for another's
-    sake."""
+    """Candidates considered while searching, never fewer than the requested hits; a higher value is slower and more
+    exact. A refiner that needs more hits than this gets a search of its own, so no setting is searched more widely
+    because of another."""
 
 
 @STORES.register("chroma")
@@ -88,30 +89,28 @@ class ChromaStore(ServerStore):
         return _ChromaServer(self)
 
     def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        try:
-            (folder / "chroma.sqlite3").touch()  # with the user's umask, which SQLite heeds only in part
+        need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
+
+        def unbuilt(error: BaseException) -> StoreError:
+            what = f"Chroma could not build the index in {folder}: {error}"
+            return StoreError(f"{what}. {need}; store.kind: exact needs neither.")
+
+        with failing_as(unbuilt, is_chroma_error):
+            (folder / "chroma.sqlite3").touch()  # with the user's umask, which SQLite follows only in part
             with _client(folder) as client:
                 collection = self.filled(client, _COLLECTION, vectors, advance)
                 if collection.count() != len(vectors):
                     raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
             _remove_unfilled(folder)
-        except StoreError:
-            raise
-        except BaseException as error:
-            if not is_chroma_error(error):
-                raise
-            need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
-            message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
-            raise StoreError(message) from error
 
     def open_here(self, vectors: Vectors, folder: Path) -> Index:
         def errors(error: BaseException) -> StoreError:
             return _damaged(folder, error)
 
-        with _failing_as(errors):
+        with failing_as(errors, is_chroma_error):
             client = _client(folder)
         try:
-            with _failing_as(errors):
+            with failing_as(errors, is_chroma_error):
                 collection = client.get_collection(_COLLECTION, embedding_function=None)
                 count = collection.count()
             if count != len(vectors):
@@ -123,7 +122,7 @@ class ChromaStore(ServerStore):
 
     def filled(self, client: Client, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Collection:
         """A new collection of all vectors, each under its number."""
-        # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
+        # All are set on creation: changing ef_search of a loaded collection has no effect in this process.
         options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
         hnsw = cast("CreateHNSWConfiguration", options)
         collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
@@ -135,7 +134,7 @@ class ChromaStore(ServerStore):
 
 
 class ChromaIndex:
-    """A built collection, open until ``close``. A directory may be open in one process alone."""
+    """A built collection, open for search until ``close``. Only one process may open a directory."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class ChromaIndex:
             return made
         for start in range(0, len(queries), _QUERY_BATCH):
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-            with _failing_as(self._errors):
+            with failing_as(self._errors, is_chroma_error):
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             names, distances = found["ids"], found["distances"] or []
             lengths = np.fromiter(map(len, names), np.int64, len(names))
@@ -180,7 +179,7 @@ class ChromaIndex:
 
 
 class _ChromaServer:
-    """A server of Chroma's, whose collections are called as they are told."""
+    """A connection to a Chroma server."""
 
     def __init__(self, store: ChromaStore) -> None:
         self._store = store
@@ -243,41 +242,30 @@ class _ChromaServer:
             return None
 
     def _error(self, error: BaseException) -> StoreError:
-        return StoreServerError(f"{self._store.address}: {' '.join(str(error).split()) or type(error).__name__}")
+        return StoreServerError(f"{self._store.address}: {one_line(error)}")
 
     def _failing(self) -> AbstractContextManager[None]:
-        return _failing_as(self._error)
-
-
-@contextmanager
-def _failing_as(made: Callable[[BaseException], StoreError]) -> Iterator[None]:
-    """Whatever Chroma raises becomes the error that ``made`` makes of it."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, RagtrialError) or not is_chroma_error(error):
-            raise
-        raise made(error) from error
+        return failing_as(self._error, is_chroma_error)
 
 
 def _batches(count: int) -> list[int]:
-    """Where batches of equal size start, and the end of the last."""
+    """The first rows of batches of equal size, and the end of the last one."""
     parts = -(-count // _ADD_BATCH)
     return [count * part // parts for part in range(parts + 1)] if parts else []
 
 
 def _synced(count: int) -> dict[str, int]:
-    """Options under which the last batch is written into the graph at once.
+    """Options with which Chroma writes the last batch into the graph at once.
 
-    Chroma leaves fewer than 1,000 new vectors in its log, and adds them to the graph anew each time it is opened:
-    each time another graph.
+    By default it leaves fewer than 1,000 new vectors in its log, and adds them to the graph each time the collection
+    is opened, which makes a different graph each time.
     """
     threshold = max(_FEWEST_SYNCED, min(1_000, count))
     return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 
 def _remove_unfilled(folder: Path) -> None:
-    """Remove the files of a graph that holds nothing: Chroma makes them anew, with other bytes, at every opening."""
+    """Remove the files of an empty graph: Chroma rewrites them, with other bytes, whenever it opens the folder."""
     for header in folder.glob("*/header.bin"):
         if not (header.parent / "index_metadata.pickle").exists():
             shutil.rmtree(header.parent)
@@ -291,7 +279,7 @@ def _damaged(folder: Path, why: object) -> StoreError:
 
 
 def is_chroma_error(error: BaseException) -> bool:
-    """Whether Chroma failed: its own errors share no base with its Rust core's, whose panics are no Exceptions."""
+    """Whether the error may be Chroma's, whose errors have no common base; panics of its core are no Exceptions."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -300,7 +288,7 @@ def score_of(distances: Floats, space: Space) -> Floats:
 
 
 def _client(folder: Path) -> Client:
-    """A client of one directory, deaf to what the environment and the .env file of the working directory say."""
+    """A client of one directory, which ignores the environment and the working directory's .env file."""
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient
     from chromadb.config import Settings

@@ -1,4 +1,4 @@
-"""Clients of a Chroma server, deaf to what the environment and the working directory's .env file say."""
+"""Clients of a Chroma server, which ignore the environment and the working directory's .env file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from chromadb.api.client import Client
 
 _PATIENCE = 10
-"""Seconds in which a server must say that it is one."""
+"""The time limit for the first answer of a server, in seconds."""
 
 
 def chroma_server(
     url: str, headers: Mapping[str, SecretStr], tenant: str, database: str, timeout: float, *, named_by: str
 ) -> Client:
-    """A client of the server at ``url``, which was asked whether it is one; ``named_by`` are the options it is of.
+    """A client of the server at ``url``, which has answered; ``named_by`` names the options of the address in messages.
 
-    Raises InputError if it is not one, or refuses.
+    Raises InputError if no Chroma server answers, or if it refuses.
     """
     sent = {name: value.get_secret_value() for name, value in headers.items()}
     _look_for_server(url, sent, tenant, database, named_by)
@@ -41,12 +41,12 @@ def chroma_server(
         database=database,
     )
     for session in sessions(client):
-        session.timeout = timeout  # Chroma's client would wait without end
-    return client  # type: ignore[no-any-return]  # Chroma says only that it is one of its interfaces
+        session.timeout = timeout  # Chroma's client has no time limit
+    return client  # type: ignore[no-any-return]  # Chroma promises only one of its interfaces
 
 
 def disconnect(client: Client) -> None:
-    """Close the client, and its connections, which Chroma leaves open."""
+    """Close the client and its connections, which Chroma would leave open."""
     opened = sessions(client)
     client.close()
     for session in opened:
@@ -54,13 +54,13 @@ def disconnect(client: Client) -> None:
 
 
 def sessions(client: Client) -> list[Any]:
-    """The connections of a client of a server, which has no public way to them; none of a folder."""
+    """The HTTP connections of a client, which Chroma does not make public; none for a folder."""
     servers: list[Any] = [client._server, getattr(client._admin_client, "_server", None)]  # noqa: SLF001
     return [server._session for server in servers if hasattr(server, "_session")]  # noqa: SLF001
 
 
 def _look_for_server(url: str, headers: Mapping[str, str], tenant: str, database: str, named_by: str) -> None:
-    """Ask for the server's heartbeat and the database: Chroma's client waits without end, and leaves sockets open."""
+    """Request the heartbeat and the database: Chroma's client has no time limit here, and leaves sockets open."""
     import urllib.error
     import urllib.request
     from http.client import HTTPException

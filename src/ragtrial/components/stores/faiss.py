@@ -1,4 +1,4 @@
-"""FAISS in this process: any index of its factory, from flat over graphs to product quantisation."""
+"""FAISS in this process: any index of its factory, such as flat, graphs, inverted lists, product quantization."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
+from ragtrial.components.embedders.base import normalized
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
-from ragtrial.components.stores.faiss_codes import FILE, FaissCodes, write_index_of_codes
+from ragtrial.components.stores.faiss_codes import FaissCodes, write_index_of_codes
+from ragtrial.components.stores.faiss_search import ADD_BATCH, FILE, message_of, search_in_batches
 from ragtrial.components.stores.quantization import QuantizedIndex, QuantizedStore, Quantizer, read_codes
 from ragtrial.errors import InputError, StoreError
-from ragtrial.rankings import Floats, Rankings, unfilled
+from ragtrial.rankings import Floats, Rankings
 
 if TYPE_CHECKING:
     import faiss
 
-_FILE = FILE
 _OF_CODES = re.compile(r"Flat|HNSW[0-9]+")
-_ADD_BATCH = 10_000
-_QUERY_BATCH = 256
 _TRIED_DIMENSION = 960
-"""A factory string is tried with: most numbers of sub-quantizers divide it."""
+"""The dimension with which a factory string is checked: most numbers of sub-quantizers divide it."""
 
 
 @STORES.register("faiss")
@@ -67,7 +66,7 @@ class FaissStore(QuantizedStore):
 
     @model_validator(mode="after")
     def _can_be_quantized(self) -> Self:
-        """``quantize`` makes the codes itself, so the factory has nothing to shorten, and rescore has two meanings."""
+        """With ``quantize`` the codes are made here: the factory must not compress them again."""
         if self.quantize is not None and not _OF_CODES.fullmatch(self.factory):
             raise ValueError(f"factory is {self.factory!r}; with quantize it must be Flat or HNSW and a number.")
         return self.compares_by_products()
@@ -104,7 +103,9 @@ class FaissStore(QuantizedStore):
         try:
             faiss.index_factory(_TRIED_DIMENSION, self.factory)
         except RuntimeError as error:
-            raise InputError(f"store.factory: FAISS does not understand {self.factory!r}: {_said(error)}.") from error
+            raise InputError(
+                f"store.factory: FAISS does not understand {self.factory!r}: {message_of(error)}."
+            ) from error
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         import faiss
@@ -121,16 +122,16 @@ class FaissStore(QuantizedStore):
                 _graph_of(index).hnsw.efConstruction = self.ef_construction
             if not index.is_trained and len(vectors):
                 index.train(_prepared(vectors.matrix, self.space))
-            for start in range(0, len(vectors), _ADD_BATCH):
-                batch = _prepared(vectors.matrix[start : start + _ADD_BATCH], self.space)
+            for start in range(0, len(vectors), ADD_BATCH):
+                batch = _prepared(vectors.matrix[start : start + ADD_BATCH], self.space)
                 index.add(batch)
                 advance(len(batch))
-            faiss.write_index(index, str(folder / _FILE))
+            faiss.write_index(index, str(folder / FILE))
         except (RuntimeError, AssertionError, MemoryError) as error:
-            count = f"{len(vectors):,} vectors of {dimension} dimensions"
+            what = f"FAISS could not build {self.factory!r} from {len(vectors):,} vectors of {dimension} dimensions"
             raise StoreError(
-                f"FAISS could not build {self.factory!r} of {count}: {_said(error)}. Lists (IVF) and codes (PQ) are "
-                "trained on at least as many vectors as there are of them; choose fewer, or set store.kind: exact."
+                f"{what}: {message_of(error)}. Training needs at least as many vectors as there are lists (IVF) or "
+                "codes (PQ); choose fewer of them, or set store.kind: exact."
             ) from error
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
@@ -142,7 +143,7 @@ class FaissStore(QuantizedStore):
             return QuantizedIndex(
                 FaissCodes(self.quantize, self.ef_search, codes, folder), quantizer, codes, self.rescore
             )
-        path = folder / _FILE
+        path = folder / FILE
         try:
             index = faiss.read_index(str(path))
             if index.ntotal != len(vectors):
@@ -151,11 +152,11 @@ class FaissStore(QuantizedStore):
             for name, value in self._searched().items():
                 parameters.set_index_parameter(index, name, value)
         except RuntimeError as error:
-            raise StoreError(f"the index {path} cannot be read: {_said(error)}.") from error
+            raise StoreError(f"the index {path} cannot be read: {message_of(error)}.") from error
         return FaissIndex(self, vectors, index)
 
     def _searched(self) -> dict[str, float]:
-        """What was chosen of searches, in FAISS's words."""
+        """The chosen search options, under FAISS's names."""
         named = {"efSearch": self.ef_search, "nprobe": self.probes, "k_factor_rf": self.rescore}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -169,15 +170,10 @@ class FaissIndex:
         self._index = index
 
     def search(self, queries: Floats, depth: int) -> Rankings:
-        depth = min(depth, len(self._vectors))
-        made = unfilled(len(queries), depth)
-        for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
-            rows = slice(start, start + _QUERY_BATCH)
-            scores, codes = self._index.search(_prepared(queries[rows], self._store.space), depth)
-            is_hit = codes >= 0
-            made.codes[rows][is_hit] = codes[is_hit]
-            made.scores[rows][is_hit] = (-scores if self._store.space == "l2" else scores)[is_hit]
-        return made
+        space = self._store.space
+        return search_in_batches(
+            self._index, queries, depth, lambda rows: _prepared(rows, space), gives_distances=space == "l2"
+        )
 
     def unreachable(self) -> int:
         return count_unreachable(self.search, self._vectors.matrix)
@@ -190,12 +186,9 @@ class FaissIndex:
 
 
 def _prepared(matrix: Floats, space: str) -> Floats:
-    """What FAISS is given: a cosine is the inner product of vectors of length 1; one of zeros stays."""
+    """Rows as FAISS compares them: it has no cosine, which is the inner product of vectors of length 1."""
     rows = np.ascontiguousarray(matrix, dtype=np.float32)
-    if space != "cosine":
-        return rows
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    return normalized(rows) if space == "cosine" else rows
 
 
 def _graph_of(index: faiss.Index) -> faiss.IndexHNSW:
@@ -211,9 +204,3 @@ def _graph_of(index: faiss.Index) -> faiss.IndexHNSW:
             raise RuntimeError("there is no graph in it")
         found = faiss.downcast_index(inner)
     return cast("faiss.IndexHNSW", found)
-
-
-def _said(error: BaseException) -> str:
-    """What FAISS says, without the place in its code."""
-    text = " ".join(str(error).split())
-    return re.sub(r"^Error in .*? at \S+: (Error: )?", "", text).rstrip(".") or type(error).__name__

@@ -1,4 +1,4 @@
-"""Indexes of FAISS over codes of one byte or one bit a number, which are compared as codes."""
+"""FAISS indexes of quantized vectors, one byte or one bit per number, searched with quantized queries."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 
 from ragtrial.components.stores.base import Vectors, count_unreachable
+from ragtrial.components.stores.faiss_search import ADD_BATCH, FILE, message_of, search_in_batches
 from ragtrial.components.stores.quantization import CodeRows, Quantization, read_codes
 from ragtrial.errors import StoreError
-from ragtrial.rankings import Rankings, unfilled
+from ragtrial.rankings import Rankings
 
-FILE = "index.faiss"
-
-_ADD_BATCH = 10_000
-_QUERY_BATCH = 256
 _USUAL_EF = 16
 
 
 def write_index_of_codes(
     kind: Quantization, factory: str, ef_construction: int | None, folder: Path, dimension: int
 ) -> None:
-    """Build the index of the codes in ``folder``: binary ones by the bits that differ, bytes by their product."""
+    """Build the index of the codes in ``folder``: bits are compared by how many differ, bytes by their product."""
     import faiss
 
     links = None if factory == "Flat" else int(factory.removeprefix("HNSW"))
@@ -41,8 +38,8 @@ def write_index_of_codes(
     if links is not None and ef_construction is not None:
         index.hnsw.efConstruction = ef_construction
     codes = read_codes(folder)
-    for start in range(0, len(codes), _ADD_BATCH):
-        index.add(_as_faiss_takes_them(kind, codes[start : start + _ADD_BATCH]))
+    for start in range(0, len(codes), ADD_BATCH):
+        index.add(_as_input(kind, codes[start : start + ADD_BATCH]))
     write = faiss.write_index_binary if kind == "binary" else faiss.write_index
     write(index, str(folder / FILE))
 
@@ -59,7 +56,7 @@ class FaissCodes:
         try:
             self._index: Any = faiss.read_index_binary(path) if kind == "binary" else faiss.read_index(path)
         except RuntimeError as error:
-            raise StoreError(f"the index {path} cannot be read: {error}") from error
+            raise StoreError(f"the index {path} cannot be read: {message_of(error)}.") from error
         if self._index.ntotal != len(codes):
             raise StoreError(f"the index {path} has {self._index.ntotal:,} of {len(codes):,} vectors.")
         if hasattr(self._index, "hnsw"):
@@ -67,15 +64,10 @@ class FaissCodes:
 
     def search(self, queries: CodeRows, depth: int) -> Rankings:
         """Scores are products of bytes, or minus the number of bits that differ."""
-        depth = min(depth, len(self._codes))
-        made = unfilled(len(queries), depth)
-        for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
-            rows = slice(start, start + _QUERY_BATCH)
-            scores, codes = self._index.search(_as_faiss_takes_them(self._kind, queries[rows]), depth)
-            is_hit = codes >= 0
-            made.codes[rows][is_hit] = codes[is_hit]
-            made.scores[rows][is_hit] = (-scores if self._kind == "binary" else scores)[is_hit]
-        return made
+        kind = self._kind
+        return search_in_batches(
+            self._index, queries, depth, lambda rows: _as_input(kind, rows), gives_distances=kind == "binary"
+        )
 
     def unreachable(self) -> int:
         return count_unreachable(self.search, self._codes)
@@ -84,5 +76,5 @@ class FaissCodes:
         del self._index
 
 
-def _as_faiss_takes_them(kind: Quantization, codes: CodeRows) -> Any:
+def _as_input(kind: Quantization, codes: CodeRows) -> Any:
     return np.ascontiguousarray(codes, dtype=np.uint8 if kind == "binary" else np.float32)

@@ -17,24 +17,25 @@ from ragtrial.components.stores.base import STORES, Index, Vectors
 from ragtrial.components.stores.milvus_client import folder_client, server_client, token_of
 from ragtrial.components.stores.milvus_engine import MOST_HITS, MilvusEngine
 from ragtrial.components.stores.milvus_index import MilvusHnsw, MilvusIndexKind
-from ragtrial.components.stores.server import Engine, ServerStore
+from ragtrial.components.stores.server import Engine, SettlingStore
 from ragtrial.errors import InputError, StoreError
 
 _DATABASE = "milvus.db"
 _COLLECTION = "chunks"
 _BUILT = "built.json"
-"""The file of a folder that says what Milvus Lite built."""
+"""The file that records what Milvus Lite built in a folder."""
 
 _FIRST_WITH_EF = (3, 2, 2)
-"""The first version of Milvus Lite that heeds ef: those before search all graphs with their default."""
+"""The first version of Milvus Lite that uses ef; earlier ones search every graph with their default."""
 
 
 @STORES.register("milvus")
-class MilvusStore(ServerStore):
+class MilvusStore(SettlingStore):
     """A Milvus collection: in a folder (Milvus Lite), or on a server."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url", "token", "user", "password", "database")
-    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"token", "user", "password"}
+    waits_here: ClassVar[bool] = True
+    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"token", "user", "password"}
     search_options: ClassVar[frozenset[str]] = frozenset(
         {"index.ef_search", "index.probes", "index.search_list", "index.reorder_k"}
     )
@@ -72,7 +73,7 @@ class MilvusStore(ServerStore):
     """The database on the server."""
 
     @model_validator(mode="after")
-    def _can_be_had(self) -> Self:
+    def _can_be_built(self) -> Self:
         if self.url is None and not self.index.in_lite:
             raise ValueError(f"index.kind {self.index.kind} needs a server, as Milvus Lite does not have it; set url.")
         if self.url is not None and urlsplit(self.url).scheme not in ("http", "https"):

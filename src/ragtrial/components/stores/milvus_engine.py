@@ -1,4 +1,4 @@
-"""What is asked of Milvus, embedded or on a server: building a collection, searching it, and what it shows of both."""
+"""Milvus, embedded or on a server: builds collections, searches them, and finds out whether an index is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
-from ragtrial.components.stores.milvus_client import failing_as, is_unimplemented, said
+from ragtrial.components.stores.engine_errors import failing_as
+from ragtrial.components.stores.milvus_client import is_unimplemented, message_of
 from ragtrial.components.stores.milvus_index import MilvusIndexOptions, Parameters
 from ragtrial.components.stores.probe import PROBES, SURE_FROM, missed
 from ragtrial.components.stores.server import wait_for
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ragtrial.components.stores.milvus import MilvusStore
 
 MOST_HITS = 16_384
-"""Hits that a server gives at most."""
+"""The most hits that a server returns."""
 
 _ID, _VECTOR = "id", "vector"
 _METRICS = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
@@ -35,7 +36,7 @@ _BYTES_AT_ONCE = 8_000_000
 
 
 class MilvusEngine:
-    """Milvus, connected; ``folder`` is where Milvus Lite has its files. Rows have their numbers as primary keys."""
+    """A connection to Milvus; ``folder`` has the files of Milvus Lite. The primary keys are the numbers of the rows."""
 
     def __init__(
         self, store: MilvusStore, client: MilvusClient, close: Callable[[], None], folder: Path | None = None
@@ -44,14 +45,14 @@ class MilvusEngine:
         self.client = client
         self.close = close
         self._folder = folder
-        self._seconds = math.ceil(store.timeout)  # pymilvus takes a time limit that is no int for none, here and there
+        self._seconds = math.ceil(store.timeout)  # some calls of pymilvus ignore a time limit that is no int
 
     def version(self) -> str:
         with self.failing():
             return str(self.client.get_server_version(timeout=self._seconds))
 
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        # In this order: rows that are not flushed are searched without an index, and so is what is flushed after it.
+        # The order matters: rows that are not flushed, or flushed after the index, are searched without it.
         with self.failing():
             self._insert(name, vectors, advance)
             self.client.flush(name, timeout=math.ceil(self.store.settle_within))
@@ -90,7 +91,7 @@ class MilvusEngine:
         self.version()
 
     def scanned(self, name: str) -> int | None:
-        """How many rows are in segments that are searched without an index; None if Milvus does not show it."""
+        """The number of rows that are searched without an index; None if Milvus does not show it."""
         with self.failing():
             if self._folder is not None:
                 stems = {file.stem for file in self._folder.rglob("data/*.parquet")}
@@ -99,15 +100,15 @@ class MilvusEngine:
             return None if segments is None else max(0, self._count(name) - rows_with_index(segments))
 
     def failing(self) -> AbstractContextManager[None]:
-        """Whatever Milvus raises within becomes one error with the place."""
+        """Turns Milvus's errors into ours, with the place."""
         return failing_as(self._error)
 
     @property
     def _place(self) -> str:
         return self.store.address if self._folder is None else f"Milvus Lite in {self._folder}"
 
-    def _error(self, error: Exception) -> StoreError:
-        return (StoreError if self._folder is not None else StoreServerError)(f"{self._place}: {said(error)}.")
+    def _error(self, error: BaseException) -> StoreError:
+        return (StoreError if self._folder is not None else StoreServerError)(f"{self._place}: {message_of(error)}.")
 
     def _wait_for(self, is_done: Callable[[], bool], what: str) -> None:
         wait_for(is_done, self.store.settle_within, f"{self._place}: {what}")
@@ -130,8 +131,10 @@ class MilvusEngine:
             advance(len(batch))
 
     def _merge_segments(self, name: str) -> None:
-        """Let Milvus merge small segments now: it does so some time, and then answers otherwise."""
-        segments = self._said_of_segments(lambda: self.client.list_persistent_segments(name, timeout=self._seconds))
+        """Merge small segments now: Milvus would merge them later, and then return other hits."""
+        if self._folder is not None:
+            return
+        segments = segments_of(lambda: self.client.list_persistent_segments(name, timeout=self._seconds))
         if segments is not None and len(segments) > 1:
             job = self.client.compact(name, timeout=self._seconds)
             self._wait_for(lambda: self.client.get_compaction_state(job) == "Completed", f"merging segments of {name}")
@@ -139,7 +142,7 @@ class MilvusEngine:
     def _build_index(self, name: str) -> None:
         index, metric = self.store.index, _METRICS[self.store.space]
         parameters = self.client.prepare_index_params()
-        # Nested: pymilvus sends each parameter by its own name else, and Milvus Lite ignores them all.
+        # Nested, because pymilvus would send each parameter under its own name, and Milvus Lite would ignore them all.
         nested = {"params": dict(index.built())}
         parameters.add_index(_VECTOR, index_type=index.engine_name, metric_type=metric, params=nested)
         self.client.create_index(name, parameters, sync=False, timeout=self._seconds)
@@ -155,13 +158,13 @@ class MilvusEngine:
         self.client.load_collection(name, timeout=math.ceil(self.store.settle_within))
 
     def _is_settled(self, name: str, count: int) -> bool:
-        """Whether all rows are searched, and in segments that change no more."""
+        """Whether all rows are searched, in segments that no longer change."""
         if self._count(name) != count:
             return False
         segments = self._segments(name)
         if segments is None:
-            # Milvus Lite merges segments behind our back, and the merged one has no index for a while. It cannot while
-            # it releases, and loading builds what is missing before it returns.
+            # Milvus Lite merges segments in the background, and a merged one has no index at first. Releasing the
+            # collection stops that, and loading it builds missing indexes before it returns.
             self.client.release_collection(name, timeout=self._seconds)
             self._load(name)
             return True
@@ -172,14 +175,14 @@ class MilvusEngine:
         return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
 
     def _options_in_effect(self, name: str) -> Mapping[str, Any]:
-        """What the index was built with, as Milvus says it. Raises StoreError if that is not what was asked for."""
+        """The options of the index, as Milvus reports them. Raises StoreError if they are not those of the store."""
         found = dict(self._described(name))
         nested = found.get("params") or {}
         found |= json.loads(nested) if isinstance(nested, str) else nested
         asked = self.store.index.built()
         built = {one: found.get(one) for one in asked}
         if {one: str(value) for one, value in built.items()} != {one: str(value) for one, value in asked.items()}:
-            raise StoreError(f"{self._place} has built its index with {built}, and not with {dict(asked)}.")
+            raise StoreError(f"{self._place} built the index with {built} instead of {dict(asked)}.")
         return {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
 
     def _count(self, name: str) -> int:
@@ -189,23 +192,33 @@ class MilvusEngine:
         return int(found[0]["count(*)"])
 
     def _segments(self, name: str) -> list[Any] | None:
-        """What the server has loaded; None if it does not say."""
-        return self._said_of_segments(lambda: self.client.list_loaded_segments(name, timeout=self._seconds))
-
-    def _said_of_segments(self, ask: Callable[[], list[Any]]) -> list[Any] | None:
-        """What the server says; None if it is Milvus Lite, which has no words for it."""
+        """The loaded segments; None if Milvus does not list them."""
         if self._folder is not None:
             return None
-        try:
-            return list(ask())
-        except Exception as error:
-            if is_unimplemented(error):
-                return None
-            raise
+        return segments_of(lambda: self.client.list_loaded_segments(name, timeout=self._seconds))
+
+
+def segments_of(ask: Callable[[], list[Any]]) -> list[Any] | None:
+    """The segments that ``ask`` returns; None from Milvus Lite, whose server does not implement the call."""
+    try:
+        return list(ask())
+    except Exception as error:
+        if is_unimplemented(error):
+            return None
+        raise
+
+
+def use_of_loaded(count: int, without_index: int) -> IndexUse:
+    """Whether searches go through the index of ``count`` rows, of which so many were loaded without it."""
+    if not without_index:
+        return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
+    part = "all" if without_index == count else f"{without_index:,} of"
+    evidence = f"Milvus has loaded {part} {count:,} vectors without an index, whatever describe_index says."
+    return IndexUse(is_used=without_index < count, evidence=evidence)
 
 
 def rows_with_index(segments: Iterable[Any]) -> int:
-    """How many rows are in those of the loaded segments that have an index; each counts once, whatever its replicas."""
+    """The number of rows in loaded segments that have an index; replicas of a segment count once."""
     return sum({one.segment_id: int(one.num_rows) for one in segments if one.index_id}.values())
 
 
@@ -229,18 +242,16 @@ class MilvusIndex:
     def use(self) -> IndexUse:
         count = len(self._vectors)
         if self._index.kind == "flat" or not count:
-            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as asked.")
+            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as chosen.")
         wrong = missed(self._narrowly, self._vectors, self._engine.store.space)
         scanned = self._engine.scanned(self._name)
         if scanned:
-            part = "all" if scanned == count else f"{scanned:,} of"
-            without = f"Milvus has loaded {part} {count:,} vectors without an index, whatever describe_index says."
-            return IndexUse(is_used=scanned < count, evidence=without)
+            return use_of_loaded(count, scanned)
         if wrong:
             how = f"{wrong} of {PROBES} searches of the narrowest width missed the nearest vector"
             return IndexUse(is_used=True, evidence=f"{how}, which comparing all vectors does not.")
         if scanned == 0:
-            return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
+            return use_of_loaded(count, scanned)
         none = f"None of {PROBES} searches of the narrowest width missed the nearest vector"
         is_sure = count >= SURE_FROM and self._index.kind != "autoindex"
         return IndexUse(

@@ -1,4 +1,4 @@
-"""The kinds of index that Milvus builds: options under the names of all stores, and what Milvus calls them."""
+"""The kinds of index that Milvus builds. Their options have the names of all stores, and are sent under Milvus's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Parameters = Mapping[str, Any]
 
 
 class MilvusIndexOptions(Options):
-    """A kind of index: what Milvus is sent when it is built, and when it is searched."""
+    """A kind of index, and its parameters for building and searching."""
 
     engine_name: ClassVar[str]
     """Its name in Milvus."""
@@ -38,15 +38,15 @@ class MilvusIndexOptions(Options):
         return {}
 
     def narrowest(self) -> Parameters:
-        """The parameters of a search for one hit that looks at as little as Milvus allows."""
+        """The parameters of a search for one hit that considers as few candidates as Milvus allows."""
         return self.searched(1)
 
     def widest(self, depth: int) -> Parameters:
-        """The parameters of a search for ``depth`` hits that finds whatever can be found."""
+        """The parameters of a search for ``depth`` hits that finds all that can be found."""
         return self.searched(depth)
 
     def width(self, depth: int) -> int | None:
-        """How widely a search for ``depth`` hits looks; see ``Store.width``."""
+        """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
         return None
 
 
@@ -60,7 +60,7 @@ class MilvusFlat(MilvusIndexOptions):
 
 
 class MilvusGraph(MilvusIndexOptions):
-    """A graph, whatever its nodes are."""
+    """A graph, over whole or quantized vectors."""
 
     m: Links = 16
     """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
@@ -72,7 +72,7 @@ class MilvusGraph(MilvusIndexOptions):
     ef_search: Candidates = 64
     """Candidates considered while searching, up to 32,768; a higher value is slower and more exact (Milvus: ef). A
     search never considers fewer candidates than the requested hits: a server would refuse it, and Milvus Lite would
-    find less."""
+    miss hits."""
 
     def built(self) -> Parameters:
         return {"M": self.m, "efConstruction": self.ef_construction}
@@ -100,7 +100,7 @@ class MilvusHnsw(MilvusGraph):
 
 
 class MilvusHnswSq(MilvusGraph):
-    """A graph over vectors of one byte a number."""
+    """A graph over vectors with one byte per number."""
 
     engine_name, in_lite = "HNSW_SQ", True
 
@@ -109,7 +109,7 @@ class MilvusHnswSq(MilvusGraph):
 
 
 class MilvusIvf(MilvusIndexOptions):
-    """Lists of near vectors, of which a search looks into some."""
+    """Lists of similar vectors; a search compares the vectors of some lists."""
 
     lists: Lists = 128
     """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
@@ -147,7 +147,7 @@ class MilvusIvfFlat(MilvusIvf):
 
 
 class MilvusIvfSq8(MilvusIvf):
-    """Lists of vectors of one byte a number."""
+    """Lists of vectors with one byte per number."""
 
     engine_name, in_lite = "IVF_SQ8", True
 
@@ -156,7 +156,7 @@ class MilvusIvfSq8(MilvusIvf):
 
 
 class MilvusIvfPq(MilvusIvf):
-    """Lists of product-quantised vectors."""
+    """Lists of product-quantized vectors."""
 
     engine_name = "IVF_PQ"
 
@@ -174,7 +174,7 @@ class MilvusIvfPq(MilvusIvf):
 
 
 class MilvusScann(MilvusIvf):
-    """Lists of vectors of four bits a number, whose best hits are scored again."""
+    """Lists of vectors with four bits per number; the best hits are scored again."""
 
     engine_name = "SCANN"
 
@@ -216,7 +216,7 @@ class MilvusDiskann(MilvusIndexOptions):
 
 
 class MilvusAutoindex(MilvusIndexOptions):
-    """Milvus chooses the index."""
+    """The index that Milvus chooses."""
 
     engine_name, in_lite = "AUTOINDEX", True
 

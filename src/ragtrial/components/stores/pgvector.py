@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
-from ragtrial.components.stores.server import Engine, ServerStore, server_url
+from ragtrial.components.stores.server import Engine, SettlingStore, server_url
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
@@ -95,7 +95,7 @@ PgvectorIndexOptions = Annotated[HnswIndex | IvfflatIndex | FlatIndex, Field(dis
 
 
 @STORES.register("pgvector")
-class PgvectorStore(ServerStore):
+class PgvectorStore(SettlingStore):
     """A table of PostgreSQL with the extension pgvector."""
 
     advice_for_low_recall: ClassVar[str] = (
@@ -113,7 +113,7 @@ class PgvectorStore(ServerStore):
 
     packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
     connected_by: ClassVar[tuple[str, ...]] = ("url", "password")
-    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"password"}
+    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"password"}
     search_options: ClassVar[frozenset[str]] = frozenset(
         {"index.ef_search", "index.probes", "index.iterative_scan", "enable_seqscan"}
     )
@@ -147,7 +147,7 @@ class PgvectorStore(ServerStore):
         return False
 
     def width(self, depth: int) -> None:
-        """A search looks at ``ef_search`` candidates or into ``probes`` lists, however many hits are wanted."""
+        """A search considers ``ef_search`` candidates or ``probes`` lists, however many hits are requested."""
 
     def check(self) -> None:
         super().check()
@@ -172,7 +172,7 @@ class PgvectorStore(ServerStore):
 
 
 class Postgres:
-    """A database with pgvector, connected: at ``address``, for messages; each statement within ``timeout`` seconds."""
+    """A connection to a database with pgvector; ``address`` names it in messages, ``timeout`` limits each statement."""
 
     def __init__(self, url: str, password: SecretStr | None, timeout: float, address: str) -> None:
         import psycopg
@@ -207,13 +207,13 @@ class Postgres:
             self.connection.execute(statement.encode())
 
     def ask(self, query: str, *values: Any, prepare: bool | None = None) -> list[Any]:
-        """All rows. With ``values`` the server takes one statement alone, whatever text the query was made of."""
+        """All rows. With ``values`` the server accepts a single statement, whatever the text of the query."""
         with self.failing():
             return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Whatever PostgreSQL says, with the address."""
+        """Turns PostgreSQL's errors into ours, with the address."""
         import psycopg
 
         try:
@@ -225,7 +225,7 @@ class Postgres:
 
 
 class _PgvectorEngine(Postgres):
-    """The database of a store."""
+    """A connection to the database of a store."""
 
     def __init__(self, store: PgvectorStore) -> None:
         super().__init__(str(store.url), store.password, store.timeout, store.address)
@@ -240,7 +240,7 @@ class _PgvectorEngine(Postgres):
             with self.failing(), self.connection.cursor() as cursor, cursor.copy(statement) as copy:
                 copy.write(_COPY_HEADER + _rows_of(batch, start) + _COPY_END)
             advance(len(batch))
-        self.run("SET statement_timeout = 0")  # which bounds a build no more than its own limit does
+        self.run("SET statement_timeout = 0")  # a build has a limit of its own
         if store.column == "halfvec":
             self.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
         if not isinstance(store.index, FlatIndex):
@@ -277,7 +277,7 @@ class _PgvectorEngine(Postgres):
         return _PgvectorIndex(self, name, vectors)
 
     def prepare(self) -> None:
-        """Set what searches are made with, as an application would for its connection."""
+        """Set the search options of the connection, as an application would."""
         index, settings = self.store.index, dict[str, Any]()
         if isinstance(index, HnswIndex):
             settings["hnsw.ef_search"] = index.ef_search
@@ -292,7 +292,7 @@ class _PgvectorEngine(Postgres):
 
 
 class _PgvectorIndex:
-    """A table, open for search by one query after the other."""
+    """A table, open for search, one query at a time."""
 
     def __init__(self, engine: _PgvectorEngine, name: str, vectors: Vectors) -> None:
         self._engine = engine
@@ -341,7 +341,7 @@ def vector_text(vector: Floats) -> str:
 
 
 def scores_of(distances: np.ndarray[Any, Any], space: str) -> Floats:
-    """Larger is nearer. pgvector gives the cosine distance, minus the inner product, or the distance."""
+    """Scores, larger for nearer rows, from the cosine distance, minus the inner product, or the distance."""
     found = {"cosine": 1 - distances, "ip": -distances, "l2": -np.square(distances)}[space]
     return np.asarray(np.nan_to_num(found, nan=0.0), dtype=np.float32)  # a cosine with a vector of zeros is 0
 
@@ -361,6 +361,6 @@ def _rows_of(batch: Floats, start: int) -> bytes:
 
 
 def _said(error: BaseException) -> str:
-    """The first line of what PostgreSQL says: the others repeat the statement."""
+    """The first line of PostgreSQL's message; the others repeat the statement."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") + "." if lines else type(error).__name__

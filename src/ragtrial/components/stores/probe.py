@@ -1,4 +1,4 @@
-"""Whether an index is searched, seen from outside: comparing all vectors misses nothing, however narrow the search."""
+"""Finds out whether an index is used: a search that compares all vectors misses nothing, however narrow it is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ragtrial.rankings import Floats, Rankings
 
 PROBES = 200
 SURE_FROM = 500
-"""Vectors from which on some of the probes miss what is nearest in any graph: of 200 probes, graphs with 64 links
-a vector missed 25 and more."""
+"""From this many vectors on, some probes of any graph miss the nearest vector: of 200 probes, graphs with 64 links
+per vector missed 25 and more."""
 
 _SAME = 1e-5
-"""How much worse than the nearest vector one may be that is as near, relative to its score."""
+"""How far the scores of two equally near vectors may differ, relative to the score."""
 
 
 def missed(nearest: Callable[[Floats], Rankings], vectors: Vectors, space: Space) -> int:
-    """How often, of PROBES times, ``nearest`` gives something else than the vector that is nearest.
+    """How many of PROBES searches by ``nearest`` miss the nearest vector.
 
-    It is asked for one hit each of vectors half-way between two stored ones, by a search as narrow as there is.
+    Each query is half-way between two stored vectors; ``nearest`` returns one hit, by a search as narrow as possible.
     """
     random = np.random.default_rng(0)
     one, other = random.integers(len(vectors), size=(2, PROBES))

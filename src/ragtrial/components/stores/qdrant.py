@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.engine_errors import failing_as, is_exception, one_line
 from ragtrial.components.stores.qdrant_options import (
     DISTANCES,
     ProductQuantization,
@@ -64,7 +65,7 @@ class QdrantStore(QdrantOptions):
                     points = [edge.Point(start + row, vector.tolist(), {}) for row, vector in enumerate(batch)]
                     shard.update(edge.UpdateOperation.upsert_points(points))
                     advance(len(batch))
-                shard.optimize()  # builds the graph, and returns when it is there
+                shard.optimize()  # builds the graph before it returns
                 shard.flush()
             finally:
                 shard.close()
@@ -103,7 +104,7 @@ class QdrantStore(QdrantOptions):
 
 
 class _EdgeIndex:
-    """A shard, open in a copy: opening one changes its files."""
+    """A copy of a shard, open for search; opening a shard changes its files."""
 
     def __init__(self, store: QdrantStore, vectors: Vectors, folder: Path) -> None:
         import qdrant_edge as edge
@@ -159,12 +160,9 @@ class _EdgeIndex:
         self._copy.cleanup()
 
 
-@contextmanager
-def _edge_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except (StoreError, MemoryError):
-        raise
-    except Exception as error:  # Edge raises plain exceptions of many kinds
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"the Qdrant index in {folder}: {said}") from error
+def _edge_errors(folder: Path) -> AbstractContextManager[None]:
+    """Turns the exceptions of Edge, which have no common base, into ours; a lack of memory is not its own."""
+    return failing_as(
+        lambda error: StoreError(f"the Qdrant index in {folder}: {one_line(error)}"),
+        lambda error: is_exception(error) and not isinstance(error, MemoryError),
+    )

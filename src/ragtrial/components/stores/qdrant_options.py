@@ -1,4 +1,4 @@
-"""The options of Qdrant, and what its engine in this process and its server have in common."""
+"""The options of Qdrant, and what the embedded engine and the server share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import IndexUse, Vectors
-from ragtrial.components.stores.server import ServerStore
+from ragtrial.components.stores.server import SettlingStore
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
 
 DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
-"""Qdrant's names of spaces."""
+"""Qdrant's names of the spaces."""
 
 _ADD_BATCH = 1_000
 _QUERY_BATCH = 64
@@ -85,11 +85,11 @@ class BinaryQuantization(Options):
 AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQuantization, Field(discriminator="kind")]
 
 
-class QdrantOptions(ServerStore):
-    """What Qdrant is told, wherever it is."""
+class QdrantOptions(SettlingStore):
+    """The options of Qdrant, embedded or on a server."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
-    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"api_key"}
+    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"api_key"}
     search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
 
     api_key: Secret | None = None
@@ -116,14 +116,14 @@ class QdrantOptions(ServerStore):
 def use_of(
     index: QdrantHnswIndex | QdrantFlatIndex, count: int, indexed: int, dimension: int, threshold: int | None
 ) -> IndexUse:
-    """Whether searches of a collection that was built with ``index`` go through its graph."""
+    """Whether searches of a collection with this ``index`` go through its graph."""
     if isinstance(index, QdrantFlatIndex):
         return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
     return index_use(count, indexed, dimension, index.full_scan_threshold, threshold)
 
 
 def index_use(count: int, indexed: int, dimension: int, scan: int | None, threshold: int | None) -> IndexUse:
-    """Whether searches go through the graph, from what Qdrant counts as indexed and what it scans by its thresholds."""
+    """Whether searches go through the graph, according to the vectors that Qdrant has indexed and its thresholds."""
     said = f"Qdrant counts {indexed:,} of {count:,} vectors as indexed"
     if indexed < count:
         why = f" (indexing_threshold: {threshold:,} kB)" if threshold else " (see indexing_threshold)"
@@ -136,7 +136,7 @@ def index_use(count: int, indexed: int, dimension: int, scan: int | None, thresh
 
 
 def rankings_of(search: Callable[[Floats, int], list[Any]], queries: Floats, depth: int, space: str) -> Rankings:
-    """The rankings from scored points with ``id`` and ``score``; of l2 Qdrant gives the distance."""
+    """Rankings of scored points. For l2, Qdrant scores by the distance."""
     made = unfilled(len(queries), depth)
     for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
         batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
@@ -148,7 +148,7 @@ def rankings_of(search: Callable[[Floats, int], list[Any]], queries: Floats, dep
 
 
 def member_of(family: Any, name: str) -> Any:
-    """The member of an enumeration, however it spells its names."""
+    """The member of an enumeration, whose names the packages spell differently."""
     return next(getattr(family, one) for one in dir(family) if one.upper() == name)
 
 

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 
 def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient:
-    """A client of the server. Raises what the client raises."""
+    """A client of the server. It sends nothing yet."""
     from qdrant_client import QdrantClient
 
     key = api_key.get_secret_value() if api_key else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a key that goes over http, as on this machine
+        warnings.simplefilter("ignore")  # about a key that is sent over http, as to a local server
         return QdrantClient(url=url, api_key=key, timeout=max(1, int(timeout)), check_compatibility=False)
 
 
 @contextmanager
 def client_errors(address: str) -> Iterator[None]:
-    """Whatever the client raises, with the address."""
+    """Turns the client's errors into ours, with the address."""
     from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
     try:
@@ -74,7 +74,7 @@ class QdrantServer:
         from qdrant_client import models
 
         store, index, count = self.store, self.store.index, len(vectors)
-        graph = models.HnswConfigDiff(m=0)  # of a flat index: no graph
+        graph = models.HnswConfigDiff(m=0)  # no graph
         optimizers = models.OptimizersConfigDiff()
         if isinstance(index, QdrantHnswIndex):
             graph = models.HnswConfigDiff(
@@ -98,7 +98,7 @@ class QdrantServer:
         return self._effective(name)
 
     def _is_settled(self, name: str, count: int) -> bool:
-        """Whether the optimizers are done; a green status alone does not say that there is a graph."""
+        """Whether the optimizers are done. A green status alone does not mean that there is a graph."""
         with self.failing():
             info = self.client.get_collection(name)
         if str(info.status).rpartition(".")[2].lower() != "green":
@@ -133,7 +133,7 @@ class QdrantServer:
         return np.array([found[code] for code in codes if code in found], dtype=np.float32)
 
     def size(self, name: str) -> int | None:
-        return None  # Qdrant reports none by collection
+        return None  # Qdrant reports no size of a collection
 
     def drop(self, name: str) -> None:
         with self.failing():

@@ -1,4 +1,4 @@
-"""Vectors of one byte or one bit a number: options that any store may offer, the codes, and searching them.
+"""Quantized vectors, one byte or one bit per number: options of any store, the codes, and searching them.
 
 Codes, ranges and re-ranking are those of sentence-transformers (``quantize_embeddings``, ``semantic_search_usearch``).
 """
@@ -29,7 +29,7 @@ _UNIT_LENGTH = 1e-5  # a vector whose length is so near to 1 is left as it is: s
 
 
 class QuantizedStore(Store):
-    """A store that can keep one byte or one bit of each number of a vector."""
+    """A store that can keep vectors with one byte or one bit per number."""
 
     quantize: Quantization | None = None
     """Search vectors with one byte (int8) or one bit (binary) per number, made as sentence-transformers makes them,
@@ -63,7 +63,7 @@ class QuantizedStore(Store):
 
 @dataclass(frozen=True, eq=False)
 class Quantizer:
-    """From float vectors to codes, and back to what the codes stand for.
+    """Turns float vectors into codes, and codes back into the numbers they represent.
 
     ``ranges`` are the lowest and the highest value of each number, float32 (2, dimension); None for binary.
     """
@@ -88,11 +88,11 @@ class Quantizer:
 
     @classmethod
     def read(cls, kind: Quantization, space: Space, dimension: int, folder: Path) -> Quantizer:
-        """The one that wrote ``folder``."""
+        """The quantizer that wrote ``folder``."""
         return cls(kind, space, dimension, read_array(folder / _RANGES) if kind == "int8" else None)
 
     def write(self, matrix: Floats, folder: Path, advance: Callable[[int], None]) -> None:
-        """Write the codes of all rows into ``folder``, and what they were made by."""
+        """Write the codes of all rows, and the ranges, into ``folder``."""
         if self.ranges is not None:
             write_array(folder / _RANGES, self.ranges)
 
@@ -105,7 +105,7 @@ class Quantizer:
         write_rows(folder / _CODES, blocks(), (len(matrix), width), dtype)
 
     def scaled(self, vectors: Floats) -> Floats:
-        """``vectors`` of length 1 where the space is the cosine, as they are elsewhere."""
+        """``vectors`` scaled to length 1 if the space is cosine; otherwise as they are."""
         if self.space != "cosine":
             return vectors
         lengths = lengths_of(vectors)
@@ -122,7 +122,7 @@ class Quantizer:
         return np.asarray(steps - 128, dtype=np.int8)
 
     def decoded(self, codes: CodeRows) -> npt.NDArray[np.float64]:
-        """What codes stand for, float64 (rows, dimension): the start of each step, or 0 and 1."""
+        """The numbers that codes represent, float64 (rows, dimension): the start of each step, or 0 and 1."""
         if self.ranges is None:
             return np.unpackbits(codes, axis=-1, count=self.dimension).astype(np.float64)
         return np.asarray((codes.astype(np.float64) + 128) * self._steps + self.ranges[0])
@@ -135,7 +135,7 @@ class Quantizer:
 
 
 class CodeIndex(Protocol):
-    """Finds the nearest codes, for queries that are codes, too."""
+    """An index of codes, searched with codes."""
 
     def search(self, queries: Any, depth: int) -> Rankings: ...
 
@@ -145,10 +145,10 @@ class CodeIndex(Protocol):
 
 
 class QuantizedIndex:
-    """An index of codes, searched by float queries.
+    """An index of codes, searched with float queries.
 
     Scores are products of int8 codes, or minus the number of bits that differ; with ``rescore`` the product of the
-    float query with what the codes stand for. Equal scores go by the order of ``codes``.
+    float query with the numbers that the codes represent. Equal scores go by the order of ``codes``.
     """
 
     def __init__(self, inner: CodeIndex, quantizer: Quantizer, codes: Vectors, rescore: int | None) -> None:
@@ -182,7 +182,7 @@ class QuantizedIndex:
 
 
 def read_codes(folder: Path) -> CodeRows:
-    """The codes that ``Quantizer.write`` has put into ``folder``, mapped from their file."""
+    """The codes that ``Quantizer.write`` wrote into ``folder``, mapped from their file."""
     return read_array(folder / _CODES)
 
 

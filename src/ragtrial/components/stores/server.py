@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol, Self
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import numpy as np
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.remote import OPENERS, REMOTE
 from ragtrial.components.secrets import resolved, written
 from ragtrial.components.stores.base import STORES, Index, Store, Vectors
+from ragtrial.components.urls import parts_of
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.rankings import Floats
 from ragtrial.report.environment import installed_version
@@ -29,19 +29,16 @@ _PREFIX = "ragtrial_"
 _SAMPLED = 100
 _SAMPLE = "sample.npy"
 _SAME = 1e-3
-"""How far a stored number may be from the one that was sent, relative to the largest: engines may store halves."""
+"""How far a stored number may be from the one sent, relative to the largest: engines may store half floats."""
 _PAUSE = 0.05
+_TIME_LIMITS = ("timeout", "settle_within")
 _SECRET = "secret"  # noqa: S105 - the key that says that a value is one
 
 
 def server_url(value: str) -> str:
     """``value`` if it is the address of a server without a password. Raises ValueError."""
-    try:
-        parts = urlsplit(value)
-        is_whole = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        is_whole = False
-    if not is_whole:
+    parts = parts_of(value)
+    if parts is None:
         raise ValueError(f"is {value!r}; it must be a URL like http://localhost:8000.")
     if parts.password:
         raise ValueError("a password must not be in a url, which is in every report; give it by a key of its own.")
@@ -53,40 +50,41 @@ ServerUrl = Annotated[str, AfterValidator(server_url)]
 
 
 class Engine(Protocol):
-    """A server of vectors, connected. Rows of its collections are numbered from 0, as the vectors are.
+    """A connection to a server. The rows of a collection have the numbers of the vectors, from 0.
 
-    Every method raises StoreServerError where the server cannot be asked, and StoreError where it can.
+    Every method raises StoreServerError if the server is away, refuses or times out, and StoreError if the request
+    fails.
     """
 
     def version(self) -> str: ...
 
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        """Make the collection ``name`` with all vectors, and wait until its index is built and searched.
+        """Create the collection ``name`` with all vectors, and wait until searches use its index.
 
-        Gives the options that are in effect, as the engine says them.
+        Returns the options in effect, as the engine reports them.
         """
         ...
 
     def count(self, name: str) -> int | None:
-        """How many rows the collection has; None if there is none."""
+        """The number of rows; None if there is no such collection."""
         ...
 
     def rows(self, name: str, codes: list[int]) -> Floats:
-        """The stored vectors of rows, in this order."""
+        """The stored vectors of these rows, in this order."""
         ...
 
     def size(self, name: str) -> int | None:
-        """Bytes of the collection with its index, as the engine reports them; None where it does not."""
+        """The bytes of the collection with its index, as the engine reports them; None if it does not."""
         ...
 
     def drop(self, name: str) -> None:
-        """Remove the collection; it is no error if there is none."""
+        """Remove the collection, if it exists."""
         ...
 
     def open(self, name: str, vectors: Vectors) -> Index: ...
 
     def ping(self) -> None:
-        """Ask for as little as can be asked: what it takes is the network's share."""
+        """Send the smallest request there is: its time is the network's share of a search."""
         ...
 
     def close(self) -> None: ...
@@ -96,9 +94,13 @@ class ServerStore(Store):
     """A store whose index is a collection on a server, if `url` names one."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
-    """The options that say how to reach the server, secrets among them."""
+    """The options for reaching the server, including secrets. Without `url` they are refused."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "settle_within"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout"})
+    """The options that do not change what searches find; secrets must be among them."""
+
+    waits_here: ClassVar[bool] = False
+    """Whether the time limits apply without a server, too."""
 
     url: ServerUrl | None = None
     """The URL of a server, without a password."""
@@ -106,12 +108,18 @@ class ServerStore(Store):
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
 
-    settle_within: Annotated[float, Field(gt=0)] = 3_600.0
-    """The time limit for building the index after the last vector was sent, in seconds."""
+    @model_validator(mode="after")
+    def _has_a_server_for_its_options(self) -> Self:
+        of_servers = {*self.connected_by, *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
+        fields = type(self).model_fields
+        ignored = [name for name in sorted(of_servers & set(fields)) if getattr(self, name) != fields[name].default]
+        if self.url is None and ignored:
+            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url.")
+        return self
 
     @property
     def address(self) -> str:
-        """The server, for messages."""
+        """Kind and URL of the server, for messages."""
         return f"{self.kind} at {self.url}"
 
     @property
@@ -136,7 +144,7 @@ class ServerStore(Store):
 
     @abstractmethod
     def engine(self) -> Engine:
-        """The server, connected. Raises StoreServerError."""
+        """A new connection to the server. Raises StoreServerError."""
 
     def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         """Build the index in the ``folder``, without a server."""
@@ -152,7 +160,7 @@ class ServerStore(Store):
             return
         name = _name_for(folder)
         known = {"what": "index", "kind": self.kind, "collection": name, "connection": self._connection()}
-        write_text(folder / REMOTE, json.dumps(known))  # before anything is made: a killed run leaves no unnamed rest
+        write_text(folder / REMOTE, json.dumps(known))  # first: a killed run leaves nothing unnamed
         with connected(self) as engine:
             options = dict(engine.fill(name, vectors, advance))
             count = engine.count(name)
@@ -186,23 +194,30 @@ class ServerStore(Store):
         return {name: value for name, value in read_remote(folder).items() if name in names and value is not None}
 
     def _connection(self) -> dict[str, Any]:
-        """How to reach the server again: of secrets the names of their variables."""
+        """The options for reaching the server again; secrets by the names of their variables."""
         return {name: _kept(value) for name in self.connected_by if (value := getattr(self, name)) is not None}
 
     @classmethod
     def reached_by(cls, connection: Mapping[str, Any]) -> Self:
-        """A store on the server of ``connection``, as ``_connection`` gave it. Raises StoreError."""
+        """A store on the server that ``_connection`` described. Raises StoreError."""
         try:
             return cls.model_validate({name: _reached(value) for name, value in connection.items()})
         except KeyError as error:
-            message = (
-                f"the environment variable {error.args[0]} is not set; {connection.get('url')} is reached with it."
-            )
+            message = f"the environment variable {error.args[0]} is not set; {connection.get('url')} needs it."
             raise StoreServerError(message) from error
 
 
+class SettlingStore(ServerStore):
+    """A store whose engine builds the index after the last vector was sent."""
+
+    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"settle_within"}
+
+    settle_within: Annotated[float, Field(gt=0)] = 3_600.0
+    """The time limit for building the index after the last vector was sent, in seconds."""
+
+
 class RemoteIndex:
-    """The collection that a file of a stage's folder names."""
+    """A collection on a server, as a file in a stage's folder names it."""
 
     def __init__(self, content: Mapping[str, Any], folder: Path) -> None:
         self._name = str(content["collection"])
@@ -237,7 +252,7 @@ OPENERS["index"] = RemoteIndex
 
 @contextmanager
 def connected(store: ServerStore) -> Iterator[Engine]:
-    """The server of ``store``, until the block ends."""
+    """A connection to the server of ``store``, closed when the block ends."""
     engine = store.engine()
     try:
         yield engine
@@ -246,7 +261,7 @@ def connected(store: ServerStore) -> Iterator[Engine]:
 
 
 def read_remote(folder: Path) -> dict[str, Any]:
-    """What the folder of a built index says of its collection. Raises StoreError."""
+    """The record of its collection in the folder of an index. Raises StoreError."""
     try:
         found = json.loads((folder / REMOTE).read_text(encoding="utf-8"))
         return {**found, "collection": str(found["collection"])}
@@ -255,14 +270,14 @@ def read_remote(folder: Path) -> dict[str, Any]:
 
 
 def is_same(stored: Floats, sent: Floats) -> bool:
-    """Whether stored vectors are those that were sent, to the precision of half floats."""
+    """Whether stored vectors equal those that were sent, to the precision of half floats."""
     if stored.shape != sent.shape:
         return False
     return bool(np.allclose(stored, sent, rtol=0, atol=_SAME * max(1e-30, float(np.abs(sent).max(initial=0)))))
 
 
 def wait_for(is_done: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until ``is_done``, asked again and again. Raises StoreServerError after ``seconds``."""
+    """Call ``is_done`` until it returns True. Raises StoreServerError after ``seconds``."""
     end, pause = time.monotonic() + seconds, _PAUSE
     while not is_done():
         if time.monotonic() > end:
@@ -272,25 +287,25 @@ def wait_for(is_done: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 def _kept(value: Any) -> Any:
-    """An option as it is kept: of a secret how it was written."""
+    """An option as a JSON value; a secret as it was written."""
     if isinstance(value, SecretStr):
         return {_SECRET: written(value)}
     return {name: _kept(one) for name, one in value.items()} if isinstance(value, Mapping) else value
 
 
 def _reached(value: Any) -> Any:
-    """An option as it was. Raises KeyError with the name of a variable that is not set."""
+    """The option that ``_kept`` wrote. Raises KeyError with the name of a variable that is not set."""
     if isinstance(value, Mapping) and set(value) == {_SECRET}:
         return resolved(value[_SECRET] or "")
     return {name: _reached(one) for name, one in value.items()} if isinstance(value, Mapping) else value
 
 
 def _name_for(folder: Path) -> str:
-    """A collection's name that no other build has: the stage's fingerprint, which its folder is called by, and more."""
+    """A collection's name that no other build has: the fingerprint in the folder's name, and random digits."""
     found = re.search(r"[0-9a-f]{32}", folder.name)
     return f"{_PREFIX}{(found[0] if found else fingerprint(folder.name))[:16]}_{uuid4().hex[:8]}"
 
 
 def _sampled(count: int) -> list[int]:
-    """Rows whose vectors are compared: spread evenly over all."""
+    """The rows whose vectors ``cache verify`` compares, spread evenly over all."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, _SAMPLED)).astype(int)).tolist() if count else []

@@ -1,0 +1,44 @@
+"""Rankings of a store that compares all vectors, held against exact search."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.exact import ExactIndex
+from ragtrial.rankings import PADDING, Floats, Rankings
+
+TIED = 1e-6
+"""Scores that differ by no more are tied: engines add up a few hundred products in float32, each in its own order."""
+
+
+class Swap(NamedTuple):
+    """A rank at which a ranking has another unit than exact search, and by how much their exact scores differ."""
+
+    query: int
+    rank: int
+    """From 1."""
+    expected: int
+    found: int
+    """PADDING if the ranking ended before."""
+    gap: float
+
+    @property
+    def is_tie(self) -> bool:
+        return self.gap <= TIED
+
+
+def swaps(found: Rankings, vectors: Vectors, queries: Floats, space: Space) -> list[Swap]:
+    """All ranks at which ``found`` differs from exact search of the same depth."""
+    index = ExactIndex(vectors, space)
+    exact = index.search(queries, found.depth)
+    scores = index.scores_of(queries, found.codes).astype(np.float64)
+    made = []
+    for query, place in np.argwhere(found.codes != exact.codes).tolist():
+        expected, unit = int(exact.codes[query, place]), int(found.codes[query, place])
+        gap = float("inf") if unit == PADDING else abs(float(exact.scores[query, place]) - scores[query, place])
+        made.append(Swap(query, place + 1, expected, unit, float(gap)))
+    return made

@@ -1,0 +1,41 @@
+"""Conditions on metadata, by a hand-worked table: what all engines must agree with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtrial.components.collections.conditions import parsed, passes
+
+BELOW, EQUAL, ABOVE, MISSING, TEXT = (
+    {"year": 2023},
+    {"year": 2024.0},
+    {"year": 2025},
+    dict[str, Any](),
+    {"year": "2024"},
+)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "passing"),
+    [
+        ("$eq", 2024, [EQUAL]),
+        ("$ne", 2024, [BELOW, ABOVE, MISSING, TEXT]),
+        ("$gt", 2024, [ABOVE]),
+        ("$gte", 2024, [EQUAL, ABOVE]),
+        ("$lt", 2024, [BELOW]),
+        ("$lte", 2024, [BELOW, EQUAL]),
+        ("$in", [2023, 2025], [BELOW, ABOVE]),
+        ("$nin", [2023, 2025], [EQUAL, MISSING, TEXT]),
+    ],
+)
+def test_an_operator_lets_through_what_its_name_says(operator: str, value: Any, passing: list[dict[str, Any]]) -> None:
+    condition = parsed({"year": {operator: value}})
+    assert [one for one in (BELOW, EQUAL, ABOVE, MISSING, TEXT) if passes(condition, one)] == passing
+
+
+def test_conditions_are_joined_by_and_and_or() -> None:
+    parts = [{"year": {"$gte": 2024}}, {"year": {"$lt": 2025}}]
+    assert [passes(parsed({"$and": parts}), one) for one in (BELOW, EQUAL, ABOVE)] == [False, True, False]
+    assert [passes(parsed({"$or": parts}), one) for one in (BELOW, EQUAL, ABOVE)] == [True, True, True]

@@ -1,0 +1,221 @@
+"""Options of stores and collections arrive in the engine: each changes what the engine does, or what it is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from filled_collections import Stored
+from filled_collections import pgvector as filled_table
+from filled_collections import qdrant as filled_qdrant
+from qdrant_double import qdrant_double
+from ragtrial.components.collections.milvus import MilvusCollectionOptions
+from ragtrial.components.stores import STORES, Store
+from ragtrial.components.stores.milvus_client import folder_client
+from ragtrial.components.stores.pgvector import Postgres
+from ragtrial.components.stores.server import ServerStore, connected
+from ragtrial.errors import InputError, StoreError
+from ragtrial.rankings import Floats
+from store_kinds import found_by, nothing, postgres_url, recall
+from vector_oracles import exactly, vectors_of
+
+RANDOM = np.random.default_rng(5)
+MANY, QUERIES = vectors_of(RANDOM.standard_normal((2_000, 32))), RANDOM.standard_normal((20, 32)).astype(np.float32)
+
+
+def store(kind: str, **options: Any) -> Store:
+    return STORES[kind].model_validate({"kind": kind, **options})
+
+
+def share(made: Store, folder: Path) -> float:
+    """The recall of the ten nearest; the index is built if ``folder`` is empty."""
+    folder.mkdir(exist_ok=True)
+    true = exactly(MANY, QUERIES, 10, made.space).codes
+    return recall(found_by(made, MANY, QUERIES, 10, folder).codes, true)
+
+
+@pytest.mark.parametrize(
+    ("factory", "few", "many"),
+    [
+        ("IVF32,Flat", {"probes": 1}, {"probes": 32}),
+        ("HNSW4", {"ef_search": 1}, {"ef_search": 500}),
+        ("SQ4,RFlat", {"rescore": 1}, {"rescore": 20}),
+    ],
+)
+def test_options_of_searches_are_tried_on_one_index_of_faiss(
+    factory: str, few: dict[str, int], many: dict[str, int], tmp_path: Path
+) -> None:
+    narrow, wide = store("faiss", factory=factory, **few), store("faiss", factory=factory, **many)
+    assert set(few) <= narrow.search_options
+    assert share(narrow, tmp_path / "index") + 0.03 < share(wide, tmp_path / "index")
+
+
+def test_ef_construction_is_in_the_graph_that_faiss_wrote(tmp_path: Path) -> None:
+    import faiss
+
+    store("faiss", factory="HNSW8", ef_construction=77).build(MANY, tmp_path, nothing)
+    index: Any = faiss.downcast_index(faiss.read_index(str(tmp_path / "index.faiss")))
+    assert index.hnsw.efConstruction == 77
+
+
+@pytest.mark.parametrize(
+    ("factory", "options"),
+    [
+        ("Flat", {"probes": 2}),
+        ("IVF32,Flat", {"ef_search": 2}),
+        ("HNSW8", {"rescore": 2}),
+        ("SQ8", {"ef_construction": 9}),
+    ],
+)
+def test_an_option_that_the_factory_would_ignore_is_refused(factory: str, options: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match=f"factory '{factory}' would ignore {next(iter(options))}: "):
+        store("faiss", factory=factory, **options)
+
+
+def test_a_factory_that_faiss_does_not_understand_is_refused_in_its_own_words() -> None:
+    with pytest.raises(InputError, match=r"store\.factory: FAISS does not understand 'HMSW32': .*HMSW32"):
+        store("faiss", factory="HMSW32").check()
+
+
+@pytest.mark.parametrize("kind", ["faiss", "qdrant", "milvus"])
+@pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
+def test_lengths_count_in_products_and_distances_and_not_in_cosines(kind: str, space: str, tmp_path: Path) -> None:
+    lengths = RANDOM.uniform(0.2, 5, size=(300, 1))
+    vectors = vectors_of(MANY.matrix[:300] * lengths)
+    exact = {"factory": "Flat"} if kind == "faiss" else {"index": {"kind": "flat"}}
+    made = store(kind, space=space, **exact)
+    found, true = found_by(made, vectors, QUERIES, 10, tmp_path), exactly(vectors, QUERIES, 10, made.space)
+    np.testing.assert_array_equal(found.codes, true.codes)
+    np.testing.assert_allclose(found.scores, true.scores, rtol=1e-4, atol=1e-4)
+
+
+def test_links_and_lists_are_in_the_definition_of_the_index_in_postgres(tmp_path: Path) -> None:
+    for index, said in (
+        ({"kind": "hnsw", "m": 7, "ef_construction": 33}, "(m='7', ef_construction='33')"),
+        ({"kind": "ivfflat", "lists": 9}, "(lists='9')"),
+    ):
+        made, folder = store("pgvector", url=postgres_url(), space="ip", index=index), tmp_path / str(index["kind"])
+        folder.mkdir()
+        made.build(vectors_of(MANY.matrix[:100]), folder, nothing)
+        definition = made.facts(folder)["options"]["index"]
+        assert said in definition
+        assert "vector_ip_ops" in definition
+
+
+def test_the_planner_of_postgres_has_statistics_of_a_new_table(tmp_path: Path) -> None:
+    made = store("pgvector", url=postgres_url())
+    assert isinstance(made, ServerStore)
+    made.build(vectors_of(MANY.matrix[:100]), tmp_path, nothing)
+    with connected(made) as engine:
+        assert isinstance(engine, Postgres)
+        columns = engine.ask("SELECT attname FROM pg_stats WHERE tablename = %s", made.facts(tmp_path)["collection"])
+        assert ("id",) in columns
+
+
+def test_the_time_limit_of_a_request_is_that_of_statements_in_postgres() -> None:
+    made = store("pgvector", url=postgres_url(), timeout=7)
+    assert isinstance(made, ServerStore)
+    with connected(made) as engine:
+        assert isinstance(engine, Postgres)
+        assert engine.ask("SHOW statement_timeout") == [("7s",)]
+
+
+def test_options_of_searches_are_in_what_a_server_of_qdrant_is_sent(tmp_path: Path) -> None:
+    sent: list[tuple[str, dict[str, Any]]] = []
+    with qdrant_double(sent) as url:
+        graph = {"kind": "hnsw", "m": 7, "ef_construction": 33, "ef_search": 44, "indexing_threshold": 20_000}
+        made = store(
+            "qdrant",
+            url=url,
+            index=graph,
+            quantization={"kind": "scalar", "quantile": 0.9},
+            rescore=True,
+            oversampling=3,
+        )
+        found_by(made, vectors_of(MANY.matrix[:50]), QUERIES[:1], 5, tmp_path)
+    (created,) = (body for path, body in sent if "hnsw_config" in body)
+    assert created["hnsw_config"]["m"] == 7
+    assert created["hnsw_config"]["ef_construct"] == 33
+    assert created["optimizers_config"]["indexing_threshold"] == 20_000
+    assert created["quantization_config"]["scalar"]["quantile"] == 0.9
+    (search,) = (body["searches"][0]["params"] for path, body in sent if path.endswith("/query/batch"))
+    assert (search["hnsw_ef"], search["exact"]) == (44, False)
+    assert search["quantization"] == {"rescore": True, "oversampling": 3.0}
+
+
+ITEMS = [Stored(str(at), f"text {at}", {}, row.tolist()) for at, row in enumerate(MANY.matrix[:50])]
+
+
+def test_options_of_searches_are_in_what_a_collection_of_qdrant_is_sent(tmp_path: Path) -> None:
+    for changes, expected in (({"ef": 44}, (44, False)), ({"exact": True}, (None, True))):
+        sent: list[tuple[str, dict[str, Any]]] = []
+        with filled_qdrant(tmp_path, ITEMS, "ip", sent) as filled:
+            collection = filled.options.model_copy(update=changes).open()
+            collection.nearest(QUERIES[:1], 3)
+            (params,) = (body["searches"][0]["params"] for path, body in sent if path.endswith("/query/batch"))
+            assert (params.get("hnsw_ef"), params["exact"]) == expected
+            collection.close()
+
+
+def test_a_session_on_a_table_reads_only_and_has_the_options_of_the_collection(tmp_path: Path) -> None:
+    with filled_table(tmp_path, ITEMS, "ip") as filled:
+        changes = {"ef_search": 123, "probes": 5, "timeout": 9.0}
+        collection: Any = filled.options.model_copy(update=changes).open()
+        database: Postgres = collection._database
+        for name, value in {"hnsw.ef_search": "123", "ivfflat.probes": "5", "statement_timeout": "9s"}.items():
+            assert database.ask(f"SHOW {name}") == [(value,)]
+        with pytest.raises(StoreError, match="read-only transaction"):
+            database.run(f'DELETE FROM "{filled.options.title}"')
+        collection.close()
+
+
+def test_a_table_is_looked_for_in_the_schema_of_the_collection(tmp_path: Path) -> None:
+    with filled_table(tmp_path, ITEMS, "ip") as filled:
+        moved: Any = filled.options.open()
+        moved._database.run("SET default_transaction_read_only = off")
+        moved._database.run("CREATE SCHEMA IF NOT EXISTS archive")
+        moved._database.run(f'ALTER TABLE "{filled.options.title}" SET SCHEMA archive')
+        moved.close()
+        with pytest.raises(InputError, match="there is no collection"):
+            filled.options.open()
+        collection = filled.options.model_copy(update={"db_schema": "archive"}).open()
+        assert collection.count == 50
+        collection.close()
+
+
+def test_more_lists_of_a_milvus_collection_find_more(tmp_path: Path) -> None:
+    from pymilvus import DataType
+
+    path = tmp_path / "docs.db"
+    client, close = folder_client(path)
+    schema = client.create_schema(auto_id=False)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("text", DataType.VARCHAR, max_length=10)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=32)
+    client.create_collection("docs", schema=schema)
+    client.insert("docs", [{"id": at, "text": "a", "vector": row} for at, row in enumerate(MANY.matrix)])
+    client.flush("docs")
+    index = client.prepare_index_params()
+    index.add_index("vector", index_type="IVF_FLAT", metric_type="IP", params={"params": {"nlist": 32}})
+    client.create_index("docs", index)
+    close()
+    true = exactly(MANY, QUERIES, 10, "ip").codes
+    shares = []
+    for probes in (1, 32):
+        collection = MilvusCollectionOptions(name="docs", path=str(path), nprobe=probes).open()
+        shares.append(recall(_ids(collection.nearest(QUERIES, 10)), true))
+        collection.close()
+    assert shares[0] < 0.8
+    assert shares[1] == 1
+
+
+def _ids(found: Any) -> Floats:
+    """The numbers of items, padded with -1."""
+    rows = np.full((len(found), 10), -1)
+    for row, one in zip(rows, found, strict=True):
+        row[: len(one.items)] = [int(item.id) for item in one.items]
+    return rows
