@@ -1,16 +1,17 @@
 """What an index costs in every store: building, size, and recall against latency and throughput.
 
     python benchmarks/stores.py [STORE ...] [--vectors 100000] [--dimension 384] [--queries 500] [--seconds 2]
-                                [--seed 0] [--json PATH] [--picture PATH]
+                                [--builds 10] [--seed 0] [--json PATH] [--picture PATH] [--show]
 
 Every registered store runs in every place that tests/support/store_kinds.py has for it (a folder, or a server that is
 started here on 127.0.0.1), but for doubles. Vectors are made: unit vectors near a few dozen topics and between two of
 them; queries are drawn with them. Graphs are built alike (16 links, 100 candidates), so that what differs is the
 engine; each is searched with a few widths. All goes through the interface of stores that a run uses.
 
-Searches are made by 1, 4 and 16 clients at a time, threads of this process, with a connection each where there is a server; in a process all share one index.
-The time of a query is that of a whole search for ten hits, client included. The network's share is the median time of
-the smallest request that the engine answers. Engines that report no size have that of their files.
+Searches are made by 1, 4 and 16 clients at a time: threads of this process, each with a connection where there is a
+server; in a process all share one index. The time of a query is that of a whole search for ten hits, client included.
+The network's share is the median time of the smallest request that the engine answers. Engines that report no size
+have that of their files.
 
 `--json` keeps the results, store by store: a store that is measured again replaces its own, and the table and the
 picture are of all that are in the file. `--picture` ends in .svg or .png.
@@ -48,6 +49,9 @@ from vector_oracles import exactly, like_embeddings, vectors_of
 CLIENTS = (1, 4, 16)
 DEPTH = 10
 PINGS = 200
+PATIENCE = 900.0
+"""Seconds for a request: a server may flush or build for long before it answers."""
+
 ENOUGH = 0.95
 
 DOUBLES = {"qdrant-server": "a double of the tests is no engine, and the server has no package"}
@@ -57,7 +61,7 @@ GRAPH = {"m": 16, "ef_construction": 100}
 WIDTHS = (10, 20, 40, 80, 160, 320)
 
 CURVES: dict[str, list[dict[str, Any]]] = {
-    "chroma": [{"hnsw": {"max_neighbors": 16, "ef_construction": 100, "ef_search": ef}} for ef in (10, 40, 160)],
+    "chroma": [{"hnsw": {"max_neighbors": 16, "ef_construction": 100, "ef_search": ef}} for ef in (40, 10, 160)],
     "faiss": [{"factory": "HNSW16", "ef_construction": 100, "ef_search": ef} for ef in WIDTHS],
     **{
         kind: [{"index": {"kind": "hnsw", **GRAPH, "ef_search": ef}} for ef in WIDTHS]
@@ -117,13 +121,13 @@ def made(count: int, dimension: int, queries: int, seed: int) -> Data:
     return Data(vectors, asked, exactly(vectors, asked, DEPTH, "cosine").codes)
 
 
-def measure(name: str, place: StoreKind, data: Data, seconds: float) -> Measured:
-    """The store called ``name`` at one place."""
+def measure(name: str, place: StoreKind, data: Data, seconds: float, builds: int) -> Measured:
+    """The store called ``name`` at one place, after at most so many ``builds``."""
     load = os.getloadavg()[0]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ragtrial-{name}-")))
         (data_of_server := folder / "server").mkdir()
-        reached = stack.enter_context(place.server(data_of_server)) if place.server else {}
+        reached = {**stack.enter_context(place.server(data_of_server)), "timeout": PATIENCE} if place.server else {}
         if place.kind == "pgvector":
             give_memory(postgres_url())
         found: Measured | None = None
@@ -131,6 +135,8 @@ def measure(name: str, place: StoreKind, data: Data, seconds: float) -> Measured
         for options in CURVES.get(place.kind, [{}]):
             store = place.store(reached, space="cosine", **options)
             if (build := built_with(store)) not in built:
+                if len(built) == builds:
+                    continue
                 at = built[build] = folder / f"build-{len(built)}"
                 at.mkdir()
                 start = time.perf_counter()
@@ -281,8 +287,8 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
 def summary(measured: Sequence[Measured]) -> Iterator[str]:
     """Builds, and the cheapest search with enough recall."""
     clients = " | ".join(f"q/s, {one}" for one in CLIENTS)
-    yield f"| store | engine | build s | size MB | ef | recall@{DEPTH} | p50 ms | network ms | {clients} |"
-    yield f"|---|---|--:|--:|--:|--:|--:|--:|{'--:|' * len(CLIENTS)}"
+    yield f"| store | engine | load | build s | size MB | ef | recall@{DEPTH} | p50 ms | network ms | {clients} |"
+    yield f"|---|---|--:|--:|--:|--:|--:|--:|--:|{'--:|' * len(CLIENTS)}"
     for one in measured:
         enough = [at for at in one.points if at.recall >= ENOUGH]
         at = max(enough, key=lambda at: at.loads[0].throughput) if enough else max(one.points, key=lambda at: at.recall)
@@ -291,7 +297,7 @@ def summary(measured: Sequence[Measured]) -> Iterator[str]:
         rates = " | ".join(f"{load.throughput:,.0f}" for load in at.loads)
         width = "" if at.width is None else f"{at.width:,}"
         yield (
-            f"| {one.store} | {one.version} | {one.build:,.0f} | {size} | {width} | {at.recall:.3f} | "
+            f"| {one.store} | {one.version} | {one.load:.0f} | {one.build:,.0f} | {size} | {width} | {at.recall:.3f} | "
             f"{1e3 * at.loads[0].p50:.2f} | {network} | {rates} |"
         )
 
@@ -313,6 +319,7 @@ def draw(measured: Sequence[Measured], title: str, path: Path) -> None:
                           linestyle="-" if one.network is None else "--",
                           markerfacecolor=look.colour if one.network is None else "white")  # fmt: skip
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.set_title(f"{clients} client{'s' if clients > 1 else ''}", fontsize=8, color=NEUTRAL)
             axes.set_xlabel(f"recall@{DEPTH}")
         panels[0].set_ylabel("queries per second")
@@ -345,9 +352,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement under load")
+    parser.add_argument("--builds", type=int, default=10, help="most of a store: Chroma takes one for each width")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--show", action="store_true", help="measure nothing: print and draw what is in --json")
     chosen = parser.parse_args()
     if unknown := set(chosen.stores) - set(places):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(places)}.")
@@ -356,9 +365,22 @@ def options() -> argparse.Namespace:
 
 def main() -> int:
     chosen = options()
+    kept = read(chosen.json)
+    failures = 0 if chosen.show else measure_all(chosen, kept)
+    measured = [restored(kept["stores"][name]) for name in KINDS if name in kept["stores"]]
+    print(kept["machine"])
+    print("\n".join(["", f"The fastest search with recall of {ENOUGH} or more:", "", *summary(measured)]))
+    print("\n".join(["", "All searches:", "", *table(measured)]))
+    print("\n".join(f"{name} was not measured: {why}." for name, why in DOUBLES.items()))
+    if chosen.picture and measured:
+        draw(measured, kept["machine"].partition(";")[0], chosen.picture)
+    return 1 if failures else 0
+
+
+def measure_all(chosen: argparse.Namespace, kept: dict[str, Any]) -> int:
+    """Measure the chosen stores into ``kept``, and its file; gives how many failed."""
     size = f"{chosen.vectors:,} x {chosen.dimension}"
     data = made(chosen.vectors, chosen.dimension, chosen.queries, chosen.seed)
-    kept = read(chosen.json)
     kept["machine"] = (
         f"{size} made vectors, seed {chosen.seed}; {dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, "
         f"{os.cpu_count()} cores, Python {platform.python_version()}"
@@ -369,21 +391,13 @@ def main() -> int:
             if chosen.stores and name not in chosen.stores:
                 continue
             try:
-                kept["stores"][name] = asdict(measure(name, place, data, chosen.seconds))
+                kept["stores"][name] = asdict(measure(name, place, data, chosen.seconds, chosen.builds))
             except Exception as error:  # noqa: BLE001 - the other stores go on
                 failures += 1
                 say(f"{name}: {type(error).__name__}: {error}")
             if chosen.json:
                 chosen.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    measured = [restored(kept["stores"][name]) for name in KINDS if name in kept["stores"]]
-    highest = max((one.load for one in measured), default=0.0)
-    print(f"{kept['machine']}; load of the machine before each store at most {highest:.1f}\n")
-    print("\n".join(["", f"The fastest search with recall of {ENOUGH} or more:", "", *summary(measured)]))
-    print("\n".join(["", "All searches:", "", *table(measured)]))
-    print("\n".join(f"{name} was not measured: {why}." for name, why in DOUBLES.items()))
-    if chosen.picture and measured:
-        draw(measured, size + " vectors", chosen.picture)
-    return 1 if failures else 0
+    return failures
 
 
 if __name__ == "__main__":
