@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -40,10 +41,12 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 @pytest.fixture(scope="module")
 def place(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sample with the files of the page beside its configs."""
+    """A copy of the sample, with twenty questions and the files of the page beside its configs."""
     made = tmp_path_factory.mktemp("engines")
-    for name in ("data", "prompt_queries.json"):
-        (shutil.copytree if (root / name).is_dir() else shutil.copy)(root / name, made / name)
+    shutil.copytree(root / "data", made / "data")
+    labels = json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))
+    labels["queries"] = labels["queries"][:20]
+    (made / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
     (made / "configs").mkdir()
     for name, code in FILES.items():
         assert MODEL in code
@@ -87,6 +90,7 @@ def run(place: Path, reached: dict[str, str], retrievers: dict[str, Any]) -> Rep
         return run_experiment(load_config(place / "configs" / "engines.yaml"))
 
 
+@pytest.mark.slow
 def test_all_that_search_exactly_find_the_same_and_few_lists_find_less(place: Path, reached: dict[str, str]) -> None:
     report = run(place, reached, RETRIEVERS)
     assert sorted(one.name for one in report.settings) == sorted(RETRIEVERS)
