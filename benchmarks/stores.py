@@ -167,7 +167,6 @@ def described(name: str, store: Store, folder: Path, of_server: Path, took: floa
     facts, network = store.facts(folder), None
     if isinstance(store, ServerStore) and store.url is not None:
         network = network_share(store)
-        facts = {"version": "", **facts}
     size = facts.get("bytes")
     files = size_of(of_server if network is not None else folder)
     version = str(facts.get("version") or installed(store.kind))
@@ -262,9 +261,6 @@ def installed(kind: str) -> str:
 
     package = {"chroma": "chromadb", "exact": "numpy", "faiss": "faiss-cpu", "qdrant": "qdrant-edge-py"}.get(kind, kind)
     return f"{package} {version(package)}"
-
-
-# What is printed and drawn.
 
 
 def table(measured: Sequence[Measured]) -> Iterator[str]:
