@@ -45,7 +45,7 @@ all keys of a kind.
 
 ## Sample configs
 
-All of these run on the sample data, except the last two, which need public data.
+All of these run on the sample data, except the last three, which need public data.
 
 | file in `configs/` | comparison |
 |---|---|
@@ -58,12 +58,16 @@ All of these run on the sample data, except the last two, which need public data
 | `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
 | `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
 | `stores.yaml` | the same vectors in four stores ([page](stores.md)) |
+| `milvus.yaml` | kinds of indexes in Milvus ([page](stores-milvus.md)) |
+| `qdrant.yaml` | a graph and quantized vectors in Qdrant ([page](stores-qdrant.md)) |
+| `pgvector.yaml` | kinds of indexes in PostgreSQL ([page](stores-pgvector.md)); needs a database |
 | `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
 | `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
 | `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |
 | `custom-embedder.yaml` | an embedding function in Python, beside a model |
 | `chunking_evaluation.yaml` | twelve chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
+| `stores-beir.yaml` | the same vectors in four stores, on a BEIR data set ([page](stores.md)) |
 """
 PLACES = {"": "Keys", "retrievers.NAME": "retrievers", "sweep.matrix.KEY": "Values of sweep.matrix"}
 SHARED = 2

@@ -10,9 +10,16 @@ import pytest
 from ragtrial import load_config, run_experiment
 from ragtrial.components.stores import STORES
 from ragtrial.components.stores.pgvector import PgvectorStore
+from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
+
+
+def printed_settings(place: int) -> list[str]:
+    """The settings in one of the tables that the page shows, in alphabetical order."""
+    tables = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return sorted(re.findall(r"^(\S+) +[01]\.\d{4} ", tables[place], re.MULTILINE))
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +35,14 @@ def test_its_config_shows_what_an_index_costs_and_which_one_is_not_used(root: Pa
     assert overlaps[0] < 0.7 < 0.95 < overlaps[-1]
     assert audits["qdrant"].used is False
     assert audits["chroma"].used is True
-    printed = re.findall(r"^(\S+) +[01]\.\d{4} ", PAGE, re.MULTILINE)
-    assert sorted(printed) == sorted(audits)
+    assert printed_settings(0) == sorted(audits)
     assert "index-not-used" in {one.code for one in report.warnings}
+
+
+def test_its_config_for_public_data_has_the_settings_of_its_table(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEIR", "scifact")
+    settings, _ = settings_of(load_config(root / "configs" / "stores-beir.yaml"))
+    assert printed_settings(1) == sorted({one.name for one in settings} - {"exact"})
 
 
 def test_its_table_names_every_kind() -> None:

@@ -90,7 +90,10 @@ class IndexStage(Stage[dict[str, Any]]):
         description = {**self.store.identity(), "vectors": len(texts)}
         if self.store.is_exact:
             return description
-        return {**description, "id": sealed.id, "bytes": sealed.size, **self.store.facts(folder)}
+        facts = self.store.facts(folder)
+        on_a_server = "collection" in facts  # the folder then has no more than its name
+        size = facts.get("bytes") if on_a_server else sealed.size
+        return {**description, "id": sealed.id, **facts, "bytes": size}
 
     def vectors(self, artefacts: Artefacts) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""

@@ -261,8 +261,10 @@ class Results:
                 embedding[whole.spec] = self.graph.corpus.resources.rates.seconds(whole.rate, tokens)
                 cost = whole.cost(tokens)
                 paid |= {} if cost is None else {whole.spec: cost}
-                searched = one.embeddings if one.index.store.is_exact else one.index
-                sizes[searched.spec] = self._size_and_seconds(searched.kind, searched.key())[0]
+                if one.index.store.is_exact:
+                    sizes[one.embeddings.spec] = self._size_and_seconds(one.embeddings.kind, one.embeddings.key())[0]
+                else:
+                    sizes[one.index.spec] = self.graph.corpus.runner.artefact(one.index)["bytes"]
                 indexing[one.index.spec] = self._size_and_seconds(one.index.kind, one.index.key())[1]
                 dimension = self.graph.corpus.runner.artefact(one.embeddings).health.dimension
                 searched_bytes[one.index.spec] = one.index.store.vector_bytes(dimension)

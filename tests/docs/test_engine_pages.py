@@ -1,0 +1,143 @@
+"""The pages on Milvus, Qdrant and pgvector tell the truth: configs and programs run, and no option is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from qdrant_double import qdrant_double
+from ragtrial.components.stores.milvus import MilvusStore
+from ragtrial.components.stores.milvus_index import MilvusIndexKind
+from ragtrial.components.stores.pgvector import PgvectorIndexOptions, PgvectorStore
+from ragtrial.components.stores.qdrant import QdrantStore
+from ragtrial.components.stores.qdrant_options import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex
+from ragtrial.components.stores.server import ServerStore
+from ragtrial.options import Options
+from scripts import run_python, run_script
+from store_kinds import postgres_url
+
+
+@contextmanager
+def _none() -> Iterator[str]:
+    yield ""
+
+
+@contextmanager
+def _postgres() -> Iterator[str]:
+    yield postgres_url()
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page on an engine: ``server`` is one with the variable that has its address, for its existing collection.
+
+    ``used`` are settings whose index is searched, ``lossy`` some that find less than 0.7 of what is nearest, and
+    ``scanned`` one whose index is not used.
+    """
+
+    store: type[ServerStore]
+    kinds: tuple[type[Options], ...]
+    variable: str
+    server: Callable[[], AbstractContextManager[str]]
+    used: tuple[str, ...]
+    lossy: tuple[str, ...]
+    scanned: str | None = None
+
+
+_QDRANT_KINDS = (QdrantHnswIndex, QdrantFlatIndex, *get_args(get_args(AnyQuantization)[0]))
+_LOSSY = ("starved", "lists")
+_USED = ("graph", *_LOSSY)
+
+PAGES = {
+    "milvus": Page(MilvusStore, get_args(get_args(MilvusIndexKind)[0]), "", _none, _USED, _LOSSY),
+    "qdrant": Page(
+        QdrantStore, _QDRANT_KINDS, "QDRANT_URL", qdrant_double, ("graph", "starved", "product"), ("starved",), "usual"
+    ),
+    "pgvector": Page(
+        PgvectorStore, get_args(get_args(PgvectorIndexOptions)[0]), "PGVECTOR_URL", _postgres, _USED, _LOSSY, "usual"
+    ),
+}
+
+
+def text_of(root: Path, name: str) -> str:
+    return (root / "docs" / f"stores-{name}.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    (report,) = folder.glob("*/report.json")
+    return {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
+
+
+@pytest.fixture
+def sample(root: Path, tmp_path: Path) -> Path:
+    for name in ("configs", "data", "prompt_queries.json"):
+        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
+        copied(root / name, tmp_path / name)
+    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: Path, sample: Path) -> None:
+    page, text = PAGES[name], text_of(root, name)
+    config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert yaml.safe_load(blocks(text, "yaml")[0]).items() <= config.items()
+    command = blocks(text, "sh")[0].splitlines()[-1]
+    with page.server() as url:
+        done = run_script(command, sample, COLUMNS="120", **{page.variable or "UNUSED": url})
+    assert done.code == 0, done.err
+    assert "index against exact search" in done.out
+    settings = settings_of(sample / "results" / name)
+    audits = {setting: one["audit"] for setting, one in settings.items() if one["audit"]}
+    assert {setting: audits[setting]["used"] for setting in page.used} == dict.fromkeys(page.used, True)
+    assert max(audits[setting]["overlap"] for setting in page.lossy) < 0.7
+    assert audits["graph"]["overlap"] > 0.9
+    if page.scanned:
+        assert (audits[page.scanned]["used"], audits[page.scanned]["overlap"]) == (False, 1)
+    shown = re.findall(r"^(\S+) +[01]\.\d{4} ", text, re.MULTILINE)
+    assert sorted(shown) in ([], sorted(audits))
+    vectors = settings["exact"]["costs"]["index_bytes"]
+    assert settings["graph"]["costs"]["index_bytes"] > vectors  # and not the size of what is kept here of a server's
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page.variable])
+def test_the_existing_collection_of_a_page_is_filled_and_measured(name: str, root: Path, sample: Path) -> None:
+    page, text = PAGES[name], text_of(root, name)
+    config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
+    retrievers = yaml.safe_load(blocks(text, "yaml")[1])["retrievers"]
+    unused = {"store", "chunker"}
+    mine = {key: value for key, value in config.items() if key not in unused} | {"retrievers": retrievers}
+    (sample / "configs" / "mine.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
+    with page.server() as url:
+        run_python(blocks(text, "python")[0], sample, **{page.variable: url})
+        done = run_script("ragtrial run configs/mine.yaml -q --no-latency", sample, **{page.variable: url})
+    assert done.code == 0, done.err
+    settings = settings_of(sample / "results" / name)
+    assert sorted(settings) == ["charging", "production"]
+    assert settings["production"]["facts"]["checked"].startswith("ok")
+    assert settings["production"]["audit"]["overlap"] > 0.9
+    assert settings["charging"]["audit"] is not None
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_kind_of_index_and_every_option_is_on_the_page(name: str, root: Path) -> None:
+    page, text = PAGES[name], text_of(root, name)
+    options = {option for kind in page.kinds for option in kind.model_fields} - {"kind"}
+    names = {str(get_args(kind.model_fields["kind"].annotation)[0]) for kind in page.kinds}
+    assert [one for one in sorted(options | names) if f"`{one}`" not in text] == []
+    assert [one for one in sorted(page.store.connected_by) if one not in text] == []
