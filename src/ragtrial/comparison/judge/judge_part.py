@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.comparison.contest import Pair, PairedScores
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.judge.side import JudgeSide
 from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
@@ -250,7 +250,7 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
     yield from _of_agreement(made)
     favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
     if favoured.bias is not None and favoured.ci is not None:
-        ends = f"{signed(favoured.ci[0])} to {signed(favoured.ci[1])}"
+        ends = signed_interval(favoured.ci, " to ")
         yield f"It scores {favoured.setting} highest against people: {signed(favoured.bias)} ({ends})."
     open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
     if open_:
