@@ -12,6 +12,7 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
+from ragtrial.comparison.drafted import drafted_part, drafted_warning
 from ragtrial.comparison.judge.judge_part import judge_part, people_needed
 from ragtrial.comparison.judge.judgments import read_judgments
 from ragtrial.comparison.judge.side import JudgeSide, judge_side
@@ -164,6 +165,8 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     procedure = _procedure_part(contest, aim, parts)
     by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
     selection = None if by_name else _selection(contest, scored[0], aim)
+    drafts = drafted_part(contest, scored[0])
+    told = [*contest.warnings, *_of_judge(aim), *skewed, *([] if drafts is None else [drafted_warning(drafts)])]
     decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
         conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
@@ -178,10 +181,8 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         metrics=list(contest.metrics),
         settings=list(contest.names),
         queries=len(contest.queries),
-        warnings=[
-            WarningPart(code=warning.code, message=warning.message)
-            for warning in [*contest.warnings, *_of_judge(aim), *skewed]
-        ],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in told],
+        drafted=drafts,
     )
 
 

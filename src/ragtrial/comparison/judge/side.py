@@ -18,7 +18,16 @@ from ragtrial.errors import Fault, ReportError, counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
-from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, Judgment, Query, ReportWarning, Span, WarningCode
+from ragtrial.records import (
+    CHOSEN_BY_STAKES,
+    DRAWN_AT_RANDOM,
+    NOT_REVIEWED,
+    Judgment,
+    Query,
+    ReportWarning,
+    Span,
+    WarningCode,
+)
 
 LEAST_PEOPLE = 15
 """Of fewer queries judged by people little is known of a judge's errors."""
@@ -102,7 +111,9 @@ def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
     """
     rankings = JudgedRankings(contest)
     depth = rankings.usual_depth()
-    labelled = [row for row, query in enumerate(contest.queries) if query.relevant_docs]
+    labelled = [
+        row for row, query in enumerate(contest.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
+    ]
     random = [row for row in labelled if DRAWN_AT_RANDOM in contest.queries[row].tags]
     chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags and row not in random]
     if chosen and not random:

@@ -15,10 +15,12 @@ def ending_lines(session: Session) -> list[str]:
     answers = session.answers
     left = answers.total - len(answers.given) - len(answers.skipped)
     lines = [
-        f"{len(answers.given):,} of {answers.total:,} graded"
+        f"{len(answers.given):,} of {answers.total:,} {'reviewed' if session.worklist.is_drafted else 'graded'}"
         + (f", {len(answers.skipped):,} left out" if answers.skipped else "")
         + (f", {left:,} to go: the same command goes on" if left else ""),
-        f"{_near(session.file)}: {counted(len(answers.written), 'judgment')} written",
+        _review_line(session)
+        if session.worklist.is_drafted
+        else f"{_near(session.file)}: {counted(len(answers.written), 'judgment')} written",
     ]
     lines += overtaken_lines(len(session.overtaken))
     alike = session.agreement()
@@ -27,6 +29,15 @@ def ending_lines(session: Session) -> list[str]:
     if answers.written:
         lines.append(f"next: {next_command(session)}")
     return lines
+
+
+def _review_line(session: Session) -> str:
+    counts = session.reviewed()
+    changed = f", {counts.changed:,} of them changed" if counts.changed else ""
+    unseen = f", {counts.unseen:,} without review" if counts.unseen else ""
+    return (
+        f"{_near(session.file)}: {counted(counts.kept, 'question')} added{changed}{unseen}; {counts.dropped:,} dropped"
+    )
 
 
 def overtaken_lines(count: int) -> list[str]:
@@ -39,7 +50,9 @@ def overtaken_lines(count: int) -> list[str]:
 
 
 def next_command(session: Session) -> str:
-    """The command that scores what is stored by the new labels."""
+    """The command that scores what is stored by the new labels; of new questions, the one that searches for them."""
+    if session.worklist.is_drafted:
+        return f"ragtrial run {shlex.quote(_near(session.config_file))}" if session.config_file else "ragtrial run"
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
     report = "latest" if session.worklist.report is None else _near(Path(session.worklist.report))
     return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}"
