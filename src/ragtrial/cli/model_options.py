@@ -86,6 +86,8 @@ def replies_file(output: Path) -> Path:
 
 def plan_line(what: str, plan: CallPlan) -> str:
     """What a plan says: of ``what`` so many requests, tokens, and money."""
+    if not plan.calls:
+        return f"{what}, all answered: no request is needed"
     kept = f", {plan.kept:,} already answered" if plan.kept else ""
     read, written = plan.tokens
     cost = "" if plan.cost is None else f", cost about {plan.cost:.2f}"

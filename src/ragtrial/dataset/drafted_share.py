@@ -11,7 +11,8 @@ def drafted_sentence(queries: int, drafted: int, reviewed: int) -> str:
     verb = "was" if drafted == 1 else "were"
     return (
         f"{drafted:,} of {counted(queries, 'question')} {verb} drafted by a model; people reviewed {reviewed:,} of "
-        f"these ({reviewed / drafted:.0%}). Questions made from passages share their words, which favours lexical retrievers."
+        f"these ({reviewed / drafted:.0%}). Questions made from passages share their words, which favours lexical "
+        "retrievers."
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.errors import InputError
 from ragtrial.components.endpoints.chat import ChatRequest
+from ragtrial.errors import InputError
 from ragtrial.labelling.judging.prompt import JUDGE_PLACES, JUDGE_PROMPT, grade_in
 from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
 

@@ -53,7 +53,7 @@ class Drafting:
         self, chat: BudgetedChat, prompt: ModelPrompt, passages: Sequence[SourcePassage], options: DraftOptions
     ) -> None:
         self._chat = chat
-        self._planned = [PlannedDraft(*pair) for pair in zip(passages, _tasks(len(passages), options), strict=True)]
+        self._planned = [PlannedDraft(*pair) for pair in zip(passages, tasks_of(len(passages), options), strict=True)]
         self._requests = [one.request(prompt) for one in self._planned]
 
     def plan(self) -> CallPlan:
@@ -70,7 +70,7 @@ class Drafting:
         return [(one, reply[0]) for one, reply in found if reply]
 
 
-def _tasks(count: int, options: DraftOptions) -> list[DraftTask]:
+def tasks_of(count: int, options: DraftOptions) -> list[DraftTask]:
     """``count`` tasks: each style in turn, in a random order; fewer of the same seed are the first of more."""
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     tasks: list[DraftTask] = []

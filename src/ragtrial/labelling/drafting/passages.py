@@ -85,7 +85,7 @@ class PassageSearch:
                 folder = self._chunks.library.ids[document].rpartition("/")[0]
                 folders.setdefault(folder, {}).setdefault(document, []).append(position)
         if not folders:
-            raise CorpusError(f"no document has a passage of {LEAST_WORDS} words from which to ask.")
+            raise CorpusError(f"no document has a passage of at least {LEAST_WORDS} words to ask about.")
         placed: list[tuple[float, int]] = []
         for documents in folders.values():
             rounds = []
