@@ -110,11 +110,11 @@ function drawText(text, passage) {
 }
 
 function edit(isOpen) {
+  const wasOpen = !$("editor").hidden;
   $("editor").hidden = !isOpen;
-  $("question").hidden = isOpen;
-  if (!isOpen) return;
-  $("edited").value = state.item.question;
-  $("edited").focus();
+  if (isOpen) $("edited").value = state.item.question;
+  if (isOpen) $("edited").focus();
+  else if (wasOpen) $("question").focus({ preventScroll: true });
 }
 
 function end(lines) {
