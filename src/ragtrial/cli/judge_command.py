@@ -38,7 +38,7 @@ def command(
 ) -> int:  # fmt: skip
     """Let a model grade, from 0 to 3, the texts that the settings of the REPORTs found, for `ragtrial compare --judge`.
 
-    The judgments go into a file of their own, never into the labels. Every reply is saved the moment it arrives, so
+    The judgments go into a file of their own; labels stay as they are. Every reply is saved the moment it arrives, so
     the same command resumes after an interruption. A reply without a grade counts as not judged.
     """
     from ragtrial.labelling.judging.judging import Judging, judge_offline, write_judgments

@@ -136,7 +136,7 @@ def with_judge(contest: ComparisonSet, aim: ComparisonOptions, file: str | Path)
     Raises InputError for judgments that cannot be read, or not be used with these labels.
     """
     if aim.procedure_name != DEFAULT:
-        raise ComparisonError(f"a judge goes with its own procedure; leave out --procedure {aim.procedure_name}.")
+        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {aim.procedure_name}.")
     return replace(aim, judge=judge_side(contest, read_judgments(file)))
 
 
@@ -249,9 +249,9 @@ def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOpti
     means = aim.judge.means(scores)
     known = bool(np.isfinite(means).any())
     best = int(np.nanargmax(means)) if known else 0
-    said = "no question was judged by people: nothing to choose by"
+    said = "people judged no question, so no setting was chosen"
     if known:
-        said = f"{contest.names[best]} has {means[best]:.4f}, estimated from people's labels and the judge's"
+        said = f"{contest.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
     return SelectionPart(
         metric=contest.primary,
         setting=contest.names[best] if known else None,

@@ -95,13 +95,15 @@ def test_without_peoples_labels_there_is_no_verdict(tmp_path: Path) -> None:
     assert (part.ci, part.p, part.difference, part.verdict) == (None, None, None, "too few differences")
     assert made.judge is not None
     assert made.judge.comparisons[0].judge_difference is not None
-    assert "no verdict" in made.judge.sentences[0]
+    assert made.judge.sentences[0] == "No verdict: people judged no question. The judge, m, judged 60."
     assert [warning.code for warning in made.warnings] == ["judge-alone"]
 
 
 def test_queries_that_were_chosen_by_stakes_are_refused_and_the_reason_said(tmp_path: Path) -> None:
     report = tagged(world(tmp_path), QUERIES[:30], CHOSEN_BY_STAKES)
-    with pytest.raises(JudgmentsError, match=r"30 queries that people judged .* were chosen because settings disagree"):
+    with pytest.raises(
+        JudgmentsError, match=r"30 queries that people judged .* were chosen because the settings disagree"
+    ):
         compare(report, judge=judged(tmp_path))
 
 
@@ -170,9 +172,9 @@ def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) 
 
 def test_judgments_of_another_report_and_other_procedures_are_refused(tmp_path: Path) -> None:
     report = world(tmp_path)
-    with pytest.raises(InputError, match="judges none of the queries that are compared"):
+    with pytest.raises(InputError, match="has no judgments of the compared queries"):
         compare(report, judge=judged(tmp_path, [{"query": "other", "doc": "a", "grade": 1}]))
-    with pytest.raises(ComparisonError, match="a judge goes with its own procedure; leave out --procedure t-holm"):
+    with pytest.raises(ComparisonError, match="--judge has a procedure of its own; leave out --procedure t-holm"):
         compare(report, judge=judged(tmp_path), procedure="t-holm")
 
 
@@ -187,7 +189,7 @@ def test_the_worth_of_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
     made = compare(report, judge=judged(tmp_path, right=1.0))
     assert made.judge is not None
     assert made.judge.comparisons[0].basis == "too few errors"
-    assert any(line.startswith("By people's labels alone: all comparisons") for line in made.judge.sentences)
+    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in made.judge.sentences)
 
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:

@@ -46,14 +46,14 @@ def judge_tables(part: JudgePart) -> Iterator[tuple[str, Table]]:
         for one in part.comparisons
     ]  # fmt: skip
     titles = ["setting", "against", "people", "judge", "correlation", "bias", "interval", "worth", "needed", "labels"]
-    yield "Differences by people and by the judge", Table.of(titles, rows, texts=(0, 1, 9))
+    yield "Differences according to people and to the judge", Table.of(titles, rows, texts=(0, 1, 9))
     settings = [[one.setting, signed(one.bias), signed_interval(one.ci)] for one in part.bias]
     yield (
-        "Mean scores by the judge less those by people",
+        "The judge's mean scores minus people's",
         Table.of(["setting", "bias", "interval"], settings, texts=(0,)),
     )
     if part.agreement.n:
-        yield "Grades of people (rows) and of the judge (columns)", _confusion(part.agreement)
+        yield "People's grades (rows) and the judge's grades (columns)", _confusion(part.agreement)
 
 
 def _confusion(part: AgreementPart) -> Table:
