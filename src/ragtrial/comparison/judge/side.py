@@ -173,7 +173,7 @@ def _about_people(
     if not people:
         yield ReportWarning(
             WarningCode.JUDGE_ALONE,
-            "people judged no question, so there is no verdict: a judge may favour a setting, and its own grades cannot "
+            "people judged no question, so there is no verdict: a judge may favour a setting, and its grades cannot "
             "show that. Next: ragtrial pool REPORT --random-queries 40.",
         )
         return
