@@ -1,11 +1,13 @@
 """A real chat server, transformers' own, is asked as any endpoint: for grades, for drafts, and its errors are told.
 
 Its model has random weights, so what it says is noise: no reply has a grade or a question, and each counts as such.
+It takes a while to start, so `make endpoints` runs this.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,10 @@ from contests import run_into
 from ragtrial.comparison.judge.judgments import read_judgments
 from small_experiment import ragtrial, small_experiment
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("RAGTRIAL_CHAT_SERVER" not in os.environ, reason="starts a real chat server: make endpoints"),
+]
 
 Capture = pytest.CaptureFixture[str]
 SHORT = ("--max-tokens", "8", "--concurrency", "2")
@@ -29,7 +34,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("accelerate", reason="transformers serve needs it")
     with chat_server(tmp_path_factory.mktemp("server") / "log.txt") as url:
         yield url
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
-LONGEST = 180.0
+from local_servers import local_server
 
 TEMPLATE = "{% for one in messages %}{{ one['role'] }}: {{ one['content'] }}\n{% endfor %}assistant:"
 
@@ -29,7 +22,9 @@ def random_model(folder: Path) -> Path:
     tokenizer = Tokenizer(models.BPE(vocab={letter: code for code, letter in enumerate(letters)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
     fast.chat_template = TEMPLATE
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -44,29 +39,10 @@ def random_model(folder: Path) -> Path:
 @contextmanager
 def chat_server(log: Path) -> Iterator[str]:
     """The URL of a server on the loopback that is ready; it ends with the block."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     program = str(Path(sys.executable).with_name("transformers"))
-    command = [program, "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    with log.open("w") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, env=environment)
-    try:
-        deadline = time.monotonic() + LONGEST
-        while not _is_ready(f"http://127.0.0.1:{port}/health"):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server does not start: {log.read_text()}")
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
 
+    def command(port: int) -> list[str]:
+        return [program, "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
 
-def _is_ready(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+    with local_server(command, log, {"HF_HUB_OFFLINE": "1"}) as address:
+        yield f"{address}/v1"

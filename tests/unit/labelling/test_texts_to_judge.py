@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ ASKED = [
 ]  # fmt: skip
 
 
-def contest(folder: Path, **changes: object) -> ComparisonSet:
+def contest(folder: Path, **changes: Any) -> ComparisonSet:
     retrievers = {"bm25": {"kind": "bm25", "top_k": 3}, "titles": {"kind": "bm25", "title_weight": 5, "top_k": 3}}
     return contest_of([run_into(folder, "report", **{"retrievers": retrievers, "latency": False, **changes})])
 

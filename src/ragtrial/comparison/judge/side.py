@@ -115,7 +115,7 @@ def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
         row for row, query in enumerate(contest.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
     ]
     random = [row for row in labelled if DRAWN_AT_RANDOM in contest.queries[row].tags]
-    chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags and row not in random]
+    chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags]
     if chosen and not random:
         raise JudgmentsError(_by_stakes(contest, chosen))
     found = [rankings.best_ranks(row, depth).keys() for row in range(len(contest.queries))]
