@@ -107,8 +107,10 @@ def _counted(part: DraftedPart) -> str:
 
 
 def _measured(part: DraftedPart) -> str:
+    if not (part.words and part.vectors):
+        return "How much cannot be measured here, without a BM25 and a dense setting."
     if part.gap is None:
-        lacking = "questions of people" if part.words and part.vectors else "a BM25 and a dense setting"
+        lacking = "drafted questions that count" if part.on_drafted is None else "questions of people"
         return f"How much cannot be measured here, without {lacking}."
     names = f"{_named(part.words)} less {_named(part.vectors)}"
     interval = f" (95% interval of the change {signed_interval(part.gap_ci, ' to ')})" if part.gap_ci else ""

@@ -81,6 +81,15 @@ def test_what_cannot_be_measured_is_said(names: Sequence[str], drafted: range, l
     assert part.sentence.endswith(f"How much cannot be measured here, {lacking}.")
 
 
+def test_drafted_questions_that_do_not_count_measure_nothing() -> None:
+    values = {name: [None, *VALUES[name][1:]] for name in ("bm25", "dense")}
+    part = part_of(world(values, [1]))
+    assert part is not None
+    assert (part.on_drafted, part.gap) == (None, None)
+    assert part.on_people is not None
+    assert part.sentence.endswith("How much cannot be measured here, without drafted questions that count.")
+
+
 def test_one_question_of_a_kind_has_a_gap_and_no_interval() -> None:
     part = part_of(world({name: VALUES[name] for name in ("bm25", "dense")}, [5]))
     assert part is not None
