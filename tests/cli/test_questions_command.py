@@ -214,7 +214,10 @@ def test_a_draft_that_nobody_reviewed_is_no_label_unless_that_is_asked_for_and_t
     assert len(labels()) == 1
     refused = questions(capsys, "http://127.0.0.1:9/v1")
     assert (refused.code, "is under review: drafts.answers.jsonl has answers" in refused.err) == (2, True)
-    made = ragtrial(capsys, "label", "drafts.json", "--unreviewed", "--json")
+    made = ragtrial(capsys, "label", "drafts.json", "--unreviewed")
+    assert f"{count - 2} drafts kept without review; every report will say so" in made.out
+    assert f"2 of {count} reviewed\n" in made.out
+    made = ragtrial(capsys, "label", "drafts.json", "--json")
     assert made.json["review"] == {"kept": count - 1, "changed": 0, "dropped": 1, "unseen": count - 2}
     assert [NOT_REVIEWED in query["tags"] for query in labels()] == [False] + [True] * (count - 2)
     run = ragtrial(capsys, "run", "experiment.yaml", "--json").json

@@ -14,14 +14,9 @@ def ending_lines(session: Session) -> list[str]:
     """What was answered, which files were changed, how alike it is to earlier labels, and what to do next."""
     answers = session.answers
     left = answers.total - len(answers.given) - len(answers.skipped)
-    lines = [
-        f"{len(answers.given):,} of {answers.total:,} {'reviewed' if session.worklist.is_drafted else 'graded'}"
-        + (f", {len(answers.skipped):,} left out" if answers.skipped else "")
-        + (f", {left:,} to go: the same command goes on" if left else ""),
-        _review_line(session)
-        if session.worklist.is_drafted
-        else f"{_near(session.file)}: {counted(len(answers.written), 'judgment')} written",
-    ]
+    done, written = _reviewed(session) if session.worklist.is_drafted else _graded(session)
+    out = f", {len(answers.skipped):,} left out" if answers.skipped else ""
+    lines = [f"{done}{out}" + (f", {left:,} to go: the same command goes on" if left else ""), written]
     lines += overtaken_lines(len(session.overtaken))
     alike = session.agreement()
     if alike.n:
@@ -31,12 +26,20 @@ def ending_lines(session: Session) -> list[str]:
     return lines
 
 
-def _review_line(session: Session) -> str:
-    counts = session.reviewed()
+def _graded(session: Session) -> tuple[str, str]:
+    answers = session.answers
+    written = counted(len(answers.written), "judgment")
+    return f"{len(answers.given):,} of {answers.total:,} graded", f"{_near(session.file)}: {written} written"
+
+
+def _reviewed(session: Session) -> tuple[str, str]:
+    answers, counts = session.answers, session.reviewed()
     changed = f", {counts.changed:,} of them changed" if counts.changed else ""
     unseen = f", {counts.unseen:,} without review" if counts.unseen else ""
+    added = counted(counts.kept, "question")
     return (
-        f"{_near(session.file)}: {counted(counts.kept, 'question')} added{changed}{unseen}; {counts.dropped:,} dropped"
+        f"{len(answers.given) - counts.unseen:,} of {answers.total:,} reviewed",
+        f"{_near(session.file)}: {added} added{changed}{unseen}; {counts.dropped:,} dropped",
     )
 
 
