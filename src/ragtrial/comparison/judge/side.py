@@ -70,8 +70,6 @@ class JudgeSide:
                     values[place, rows] = self.rankings.scores(place, parse_metric(metric), [(row, {}) for row in rows])
             except ReportError:
                 values[:] = np.nan
-            else:
-                values[:, self.covered & np.isnan(values).all(axis=0)] = 0.0
             self._scores[metric] = PairedScores(metric, values)
         return self._scores[metric]
 
