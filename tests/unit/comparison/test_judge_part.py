@@ -104,6 +104,16 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
     assert said == (needed is not None and needed > judge.people)
 
 
+def test_where_people_judged_enough_no_more_are_said_to_be_needed(tmp_path: Path) -> None:
+    side = sides(tmp_path, judged(tmp_path))
+    made = compare_settings(side.contest, ComparisonOptions(margin=0.9, procedure=PROCEDURE, judge=side)).judge
+    assert made is not None
+    (one,) = made.comparisons
+    assert one.people_needed is not None
+    assert one.people_needed <= made.people
+    assert "people need to judge" not in " ".join(made.sentences)
+
+
 def test_replies_without_a_grade_are_counted_in_a_sentence(tmp_path: Path) -> None:
     rows = [{"query": query, "doc": doc, "grade": None if doc == "d" else 1} for query in QUERIES for doc in "abcd"]
     _, judge = part_of(sides(tmp_path, judged(tmp_path, rows)))
