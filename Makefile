@@ -45,8 +45,10 @@ milvus: $(VENV)/.dev
 lowest:
 	HF_HUB_OFFLINE=1 $(PYTHON) tests/support/versions.py $(VERSIONS)
 
-# How busy the client keeps an endpoint; and a real server (Infinity, in an environment of its own) against its model.
+# How busy the client keeps an endpoint; real servers: Infinity (in an environment of its own) against its model, and
+# transformers' chat server with a tiny random model, which judges and drafts.
 endpoints: $(VENV)/.dev
+	RAGTRIAL_CHAT_SERVER=1 $(BIN)/python -m pytest tests/oracles/test_chat_server.py
 	$(BIN)/python benchmarks/endpoints.py throughput
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/endpoints.py server
 

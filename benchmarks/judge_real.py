@@ -67,7 +67,7 @@ def by_cosine(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
     encoded = np.asarray(SentenceTransformerEmbedder().load()(known), dtype=np.float64)
     vectors = dict(zip(known, encoded / np.linalg.norm(encoded, axis=1, keepdims=True), strict=True))
     return [
-        ModelJudgment(query=one.query, doc=str(one.found), model="cosine", prompt="0" * 16,
+        ModelJudgment(query=one.query, doc=one.doc, model="cosine", prompt="0" * 16,
                       grade=int((vectors[one.question] @ vectors[one.text] >= np.array(COSINES)).sum()))
         for one in texts
     ]  # fmt: skip

@@ -156,6 +156,12 @@ class PromptQueries(Brief):
 DRAWN_AT_RANDOM, CHOSEN_BY_STAKES = "drawn-at-random", "chosen-by-stakes"
 """Tags of queries that say how they came to be judged, which a judge's worth depends on."""
 
+DRAFTED, NOT_REVIEWED = "drafted", "not-reviewed"
+"""Tags of queries that a model drafted from a passage, and of those of them that no person has reviewed."""
+
+UNANSWERABLE = "unanswerable"
+"""The tag of questions that the documents do not answer: they have no relevant documents, and that is meant."""
+
 
 class WarningCode(StrEnum):
     """What a warning is about: stable, for programs. ``about`` says it in a sentence."""
@@ -178,6 +184,10 @@ class WarningCode(StrEnum):
     COMMON_QUERIES = "common-queries", "Only the queries that all reports have in common are compared."
     CONDITIONS_WITHOUT_ITEMS = "conditions-without-items", "No item of the collection meets the conditions of a query."
     DOCUMENTS_UNKNOWN = "documents-unknown", "A report does not say which documents it is of; they are not compared."
+    DRAFTED_QUESTIONS = (
+        "drafted-questions",
+        "A model drafted questions from passages, which favours lexical retrievers.",
+    )
     DUPLICATE_HITS = "duplicate-hits", "A ranking has the same hit more than once; the first counts."
     DUPLICATE_TEXTS = "duplicate-texts", "Several chunks have the same text."
     DUPLICATES_DROPPED = "duplicates-dropped", "Rows of a run were dropped: their document is ranked higher already."
@@ -185,7 +195,7 @@ class WarningCode(StrEnum):
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
-    FEW_PEOPLE = "few-people", "People judged few questions beside a judge."
+    FEW_PEOPLE = "few-people", "People judged too few questions to know a judge's errors well."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FEWER_HITS = "fewer-hits", "An index returned fewer hits than were asked for, although there are more."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
@@ -196,9 +206,9 @@ class WarningCode(StrEnum):
     HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
     INDEX_NOT_USED = "index-not-used", "The engine scans all vectors instead of searching its index."
-    JUDGE_ALONE = "judge-alone", "A judge's grades without people's labels make no verdict."
-    JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judge's model also works inside of a setting."
-    JUDGED_IN_PART = "judged-in-part", "Questions drawn at random have texts that people did not judge."
+    JUDGE_ALONE = "judge-alone", "A judge's grades alone are no verdict; people judged no question."
+    JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judging model is also used by a setting that it judges."
+    JUDGED_IN_PART = "judged-in-part", "People judged only some texts of questions that were drawn at random."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
     LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
     LATENCY_LOADED = "latency-loaded", "Latencies were measured while other programs used the processors."
@@ -215,7 +225,10 @@ class WarningCode(StrEnum):
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
     NO_RELEVANT = "no-relevant", "A query has no relevant documents."
     NO_REPLY = "no-reply", "A chat model wrote nothing for some queries."
-    NOT_DRAWN_AT_RANDOM = "not-drawn-at-random", "People's questions were not, or not for certain, drawn at random."
+    NOT_DRAWN_AT_RANDOM = (
+        "not-drawn-at-random",
+        "Questions with people's labels were not drawn at random, or the labels do not say so.",
+    )
     NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
     NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."

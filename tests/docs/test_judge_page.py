@@ -1,4 +1,4 @@
-"""The page on judging tells the truth: its commands run on the sample, with the judge that needs no model."""
+"""The page on judging tells the truth: its commands run on the sample, with a double that drafts, and no model."""
 
 from __future__ import annotations
 
@@ -8,25 +8,42 @@ from pathlib import Path
 
 import pytest
 
+from drafting_double import DRAFTING
+from endpoint_double import EndpointDouble
 from ragtrial.comparison.judge.side import LEAST_PEOPLE
 from ragtrial.comparison.statistics.two_phase import LEAST_ERRORS
 from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session
-from small_experiment import ragtrial
+from small_experiment import HASHING, ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^ragtrial (.*)$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_page_run_and_20_random_questions_make_a_verdict_possible(
+def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert ragtrial(capsys, "demo", "sample").code == 0
     monkeypatch.chdir(tmp_path / "sample")
-    assert [command.split()[0] for command in COMMANDS] == ["judge", "pool", "compare"]
-    for command in COMMANDS[:2]:
+    assert [command.split()[0] for command in COMMANDS] == ["questions", "label", "run", "judge", "pool", "compare"]
+    config = Path("experiment.yaml").read_text(encoding="utf-8")
+    stored, searched = "dense: {kind: run_file, path: dense.trec.gz}", "dense: {kind: dense}"
+    assert stored in config  # which has no hits for new questions
+    own = 'embedder: {kind: custom, function: "hashing:embed"}\nstore: {kind: exact}\n'
+    Path("hashing.py").write_text(HASHING, encoding="utf-8")
+    Path("experiment.yaml").write_text(own + config.replace(stored, searched), encoding="utf-8")
+    with EndpointDouble(default=DRAFTING) as double:
+        made = ragtrial(capsys, *COMMANDS[0].replace("http://localhost:8000/v1", double.url).split())
+    assert made.code == 0, made.err
+    with Session(Path(COMMANDS[1].split()[1]), who="ada") as session:
+        while session.item is not None:
+            session.keep()
+        session.save()
+    drafted = len(session.answers.given)
+    assert 30 <= drafted <= 40
+    for command in COMMANDS[2:5]:
         made = ragtrial(capsys, *command.split())
         assert made.code == 0, made.err
     known = {query["id"]: {str(one["doc"]): one.get("relevance", 1) for one in query["relevant_docs"]}
@@ -37,13 +54,15 @@ def test_the_commands_of_the_page_run_and_20_random_questions_make_a_verdict_pos
             session.grade(known[items[number].query].get(items[number].doc, 0))
         session.save()
     assert ragtrial(capsys, "rescore", "latest", "--labels", "prompt_queries.json").code == 0
-    compared = ragtrial(capsys, *COMMANDS[2].split(), "--json")
+    compared = ragtrial(capsys, *COMMANDS[5].split(), "--json")
     assert compared.code == 0, compared.err
-    judge = json.loads(compared.out)["judge"]
-    assert (judge["people"], judge["judged"], judge["drawn_at_random"]) == (20, 62, True)
+    judge = compared.json["judge"]
+    assert (judge["people"], judge["judged"], judge["drawn_at_random"]) == (20, 62 + drafted, True)
+    assert compared.json["drafted"]["reviewed"] == drafted
+    assert compared.json["drafted"]["gap_ci"] is not None
     page = ragtrial(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
     assert page.code == 0, page.err
-    assert "Mean scores by the judge less those by people" in Path("judged.html").read_text(encoding="utf-8")
+    assert "mean scores minus people" in Path("judged.html").read_text(encoding="utf-8")
 
 
 def test_the_page_says_the_numbers_of_the_code() -> None:

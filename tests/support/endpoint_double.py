@@ -244,3 +244,14 @@ def reordered(_: _Handler, answer: Any) -> Any:
 def larger(_: _Handler, answer: Any) -> Any:
     """An answer of more than 3 MB."""
     return {"padding": "x" * 3_000_000, **answer}
+
+
+def saying(reply: Callable[[str], str]) -> Fault:
+    """Answers a chat request with what ``reply`` makes of the request's text."""
+
+    def answered(_: _Handler, answer: Any) -> Any:
+        message = answer["choices"][0]["message"]
+        message["content"] = reply(message["content"])
+        return answer
+
+    return answered

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsers import Seen, chromium, violations
-from ragtrial.labelling.pooling.worklist import WorkItem
+from ragtrial.labelling.pooling.worklist import Draft, WorkItem
 from ragtrial.labelling.session.serving import LabelPage
 from small_experiment import LABELS, small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
@@ -304,3 +304,43 @@ def test_axe_finds_nothing(browser: Browser, page: LabelPage, scheme: str) -> No
     with opened(browser, page, color_scheme=scheme, bypass_csp=True) as seen:
         seen.press("2")
         assert violations(seen.page) == []
+
+
+def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(browser: Browser, tmp_path: Path) -> None:
+    text = f"Parcels take two days to arrive. {HOSTILE[:150]}"
+    small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
+    quoted = Draft(style="factual", quote="two days", at=13)
+    items = [
+        item(text).model_copy(update={"query": name, "question": question, "draft": draft})
+        for name, question, draft in (
+            ("d1", "How long do parcels take?", quoted),
+            ("d2", HOSTILE, quoted),
+            ("d3", "Who carries parcels?", Draft(style="keywords", quote=None, at=None)),
+        )
+    ]
+    worklist = write_work(tmp_path, items, form="quote", drawn="drafted")
+    with served(worklist) as page, opened(browser, page) as seen:
+        expect(seen.page.locator("#grades")).to_be_hidden()
+        expect(seen.page.locator("#text mark")).to_have_text("two days")
+        seen.press("3")  # grades nothing here
+        seen.press("e")
+        expect(seen.page.locator("#edited")).to_be_focused()
+        assert violations(seen.page) == []
+        seen.page.locator("#edited").fill("When do parcels arrive? k d")
+        seen.press("Enter")
+        expect(seen.page.locator("#question")).to_have_text("When do parcels arrive? k d")
+        seen.answer("k", "2 of 3 · 1 reviewed")
+        assert seen.page.evaluate("window.hacked") is None
+        seen.page.get_by_role("button", name="Drop").click()
+        seen.show("3 of 3 · 2 reviewed")
+        seen.show("The documents should not answer this question.")
+        seen.page.get_by_role("button", name="Edit").click()
+        seen.press("Escape")
+        seen.page.get_by_role("button", name="Keep").click()
+        seen.page.get_by_role("button", name="Finish").click()
+        seen.show("prompt_queries.json: 2 questions added, 1 of them changed; 1 dropped")
+    new = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))["queries"][2:]
+    assert [(query["text"], query["tags"], [label["quote"] for label in query["relevant_docs"]]) for query in new] == [
+        ("When do parcels arrive? k d", ["drafted", "factual"], ["two days"]),
+        ("Who carries parcels?", ["drafted", "keywords", "unanswerable"], []),
+    ]  # fmt: skip

@@ -47,7 +47,7 @@ class _WithViews(click.Command):
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the permutations."
 )
 @click.option("--judge", type=click.Path(), metavar="FILE",
-              help="Judgments of a model (ragtrial judge), which narrow the intervals around people's.")  # fmt: skip
+              help="A model's judgments (from `ragtrial judge`), which narrow the intervals.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
 @gate_options
 @common_options

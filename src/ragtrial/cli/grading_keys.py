@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import click
@@ -50,22 +51,29 @@ def keys(grades: str, interrupted: str) -> str:
     return f'{grades} · space skip · " passage · u undo · q done · ctrl-c {interrupted}'
 
 
-def ask(terminal: Terminal, grading: Grading, help_line: str) -> None:
-    """Show what is asked and take a key for it, until all is answered or somebody is done."""
+def ask(
+    terminal: Terminal,
+    grading: Grading,
+    help_line: str,
+    more: Mapping[str, Callable[[], object]] = MappingProxyType({}),
+) -> None:
+    """Show what is asked and take a key for it, until all is answered or somebody is done.
+
+    ``more`` are keys of what is asked, before all others; they raise InputError for what cannot be done.
+    """
+    acts: dict[str, Callable[[], object]] = {
+        **dict.fromkeys((" ", "\r", "\n"), grading.skip), **dict.fromkeys(("u", "\x7f", "\x08"), grading.undo),
+        '"': lambda: _quote(grading), **more,
+    }  # fmt: skip
     terminal.say(help_line)
     while (shown := grading.shown(terminal.width)) is not None:
         terminal.say(f"\n{shown}")
         try:
             key = _key(f"{grading.progress()}: ")
-            if key.isdecimal() and key.isascii():
+            if key in acts:
+                acts[key]()
+            elif key.isdecimal() and key.isascii():
                 grading.grade(int(key))
-            elif key in (" ", "\r", "\n"):
-                grading.skip()
-            elif key == '"':
-                if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
-                    grading.quote(passage)
-            elif key in ("u", "\x7f", "\x08"):
-                grading.undo()
             elif key == "q":
                 break
             else:
@@ -74,6 +82,11 @@ def ask(terminal: Terminal, grading: Grading, help_line: str) -> None:
             break
         except InputError as error:
             click.echo(str(error), err=True)
+
+
+def _quote(grading: Grading) -> None:
+    if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
+        grading.quote(passage)
 
 
 def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tuple[dict[int, int], dict[int, str]]:

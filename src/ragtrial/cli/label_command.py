@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options
+from ragtrial.errors import InputError, counted
 from ragtrial.views.plain_text import visible
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--who", metavar="NAME", help="Who labels, for the history (default: the user of the machine).")
 @click.option("--highest", type=click.IntRange(1, 9), metavar="GRADE", help="The highest grade (default: the labels').")
 @click.option("--skipped", is_flag=True, help="Ask again for what was left out.")
+@click.option("--unreviewed", is_flag=True, help="Keep the drafts that nobody reviewed, tagged `not-reviewed`.")
 @click.option("--page", is_flag=True, help="On a page in the browser, served to this machine alone.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The page's port (default: a free one).")
 @click.option("--browser/--no-browser", default=True, help="Open the page in the browser.  [default: yes]")
@@ -37,10 +40,11 @@ def command(
     port: int | None,
     *,
     skipped: bool,
+    unreviewed: bool,
     page: bool,
     browser: bool,
 ) -> int:
-    """Grade the texts of a WORKLIST of `ragtrial pool` and add them to your labels.
+    """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
 
     Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
     whether it is judged already: those that are measure how alike you and the labels judge.
@@ -56,7 +60,11 @@ def command(
     with Session(expand_user(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
         if skipped:
             session.ask_again()
-        if session.is_finished:
+        if unreviewed:
+            count = session.keep_unreviewed()
+            terminal.say(f"{counted(count, 'draft')} kept without review; every report will say so")
+            session.save()
+        elif session.is_finished:
             terminal.say("everything on this worklist is answered and written" + _left_out(session))
         elif page:
             _on_page(session, port, browser=browser)
@@ -72,11 +80,21 @@ def _by_key(terminal: Terminal, session: Session) -> None:
         if terminal.as_json or not sys.stdin.isatty():
             raise click.UsageError("there is no terminal to ask in; label on a page: --page.")
         try:
-            help_line = keys(f"0-{session.highest} grade ({session.highest} answers fully, 0 is wrong)", "stop")
-            ask(terminal, _Items(session), help_line)
+            if session.worklist.is_drafted:
+                items = _Items(session)
+                more = {"k": session.keep, "d": session.drop, "e": lambda: _edit(session)}
+                ask(terminal, items, keys("k keep · e edit · d drop", "stop"), more)
+            else:
+                grades = f"0-{session.highest} grade ({session.highest} answers fully, 0 is wrong)"
+                ask(terminal, _Items(session), keys(grades, "stop"))
         except (KeyboardInterrupt, click.Abort):
             raise _stopped(session) from None
     session.save()
+
+
+def _edit(session: Session) -> None:
+    if text := click.prompt("question", default="", show_default=False, err=True):
+        session.rephrase(text)
 
 
 def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
@@ -119,6 +137,7 @@ def _end(terminal: Terminal, session: Session) -> int:
 
     terminal.say("\n" + "\n".join(ending_lines(session)))
     answers, alike = session.answers, session.agreement()
+    review = {"review": asdict(session.reviewed())} if session.worklist.is_drafted else {}
     terminal.say_json(
         {
             "exit_code": 0,
@@ -127,6 +146,7 @@ def _end(terminal: Terminal, session: Session) -> int:
             "graded": len(answers.given),
             "left_out": len(answers.skipped),
             "written": len(answers.written),
+            **review,
             "judged_meanwhile": len(session.overtaken),
             "agreement": {"n": alike.n, "alike": alike.alike, "kappa": alike.kappa, "is_weighted": alike.is_weighted},
             "next": next_command(session),
@@ -140,22 +160,29 @@ class _Items:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.grade, self.skip, self.quote, self.undo = session.grade, session.skip, session.quote, session.undo
+        self.skip, self.quote, self.undo = session.skip, session.quote, session.undo
+
+    def grade(self, grade: int) -> None:
+        if self._session.worklist.is_drafted:
+            raise InputError("drafted questions have no grade here: k keeps one, d drops it, e edits it.")
+        self._session.grade(grade)
 
     def shown(self, width: int) -> str | None:
         from ragtrial.records import FoundText
         from ragtrial.views.query import answer_text
 
-        item, passage = self._session.item, self._session.answers.passage
+        item, passage = self._session.item, self._session.passage
         if item is None:
             return None
         text = answer_text(
             FoundText(1, visible(item.doc), visible(item.title), item.start, item.end, None, item.text), width
         )
         named = f'\n  " {visible(" ".join(passage.text.split()))}' if passage else ""
-        return f"{click.style(visible(item.question), bold=True)}\n{text}{named}"
+        no_answer = "\n  no answer expected in the documents" if item.draft and not passage else ""
+        return f"{click.style(visible(self._session.question), bold=True)}\n{text}{named}{no_answer}"
 
     def progress(self) -> str:
         answers = self._session.answers
         done = len(answers.given) + len(answers.skipped)
-        return f"{done + 1} of {answers.total}, {len(answers.given)} graded"
+        did = "reviewed" if self._session.worklist.is_drafted else "graded"
+        return f"{done + 1} of {answers.total}, {len(answers.given)} {did}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import counted
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.labelling.pooling.pool import Pooled
 
 _USUAL = click.core.ParameterSource.DEFAULT
 
@@ -19,7 +24,7 @@ _USUAL = click.core.ParameterSource.DEFAULT
 @completion.settings_option
 @click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")
 @click.option("--random-queries", type=click.IntRange(min=1), metavar="N",
-              help="Draw N queries at random, with all texts found for them: people's side for a judge.")  # fmt: skip
+              help="Draw N queries at random, with all texts found for them, for `compare --judge`.")  # fmt: skip
 @click.option("--depth", type=click.IntRange(min=1), metavar="K",
               help="Take the first K of each setting (default: the metric's cutoff).")  # fmt: skip
 @click.option("--repeat", type=click.FloatRange(0, 1_000_000), default=0.2, show_default=True, metavar="SHARE|N",
@@ -49,9 +54,9 @@ def command(
 ) -> int:
     """Write the worklist of those texts on which the settings disagree most, for `ragtrial label`.
 
-    Pooled from the first hits of all settings of the REPORTs, chosen by how much each label could move the difference
-    of two settings. Blind: no setting, rank or score, in a random order, some judged ones in between. With
-    --random-queries N all texts of N queries instead, for `ragtrial compare --judge`.
+    Texts are pooled from the first hits of all settings of the REPORTs, and chosen by how much a label could change the
+    difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
+    repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.
     """
     from ragtrial.labelling.pooling.pool import PoolOptions, pool_of
     from ragtrial.labelling.pooling.random_queries import random_pool_of
@@ -62,8 +67,8 @@ def command(
         raise click.UsageError("--random-queries takes all texts of its queries; leave out --budget.")
     file = expand_user(output)
     check_new(file, force=force)
-    at_random = random_queries is not None
-    contest = compared.contest(settings=settings, may_be_one=True, may_be_unlabelled=at_random).limited_to([])
+    unlabelled = random_queries is not None
+    contest = compared.contest(settings=settings, may_be_one=True, may_be_unlabelled=unlabelled).limited_to([])
     options = PoolOptions(
         budget=budget,
         depth=depth,
@@ -77,30 +82,37 @@ def command(
     else:
         made = random_pool_of(contest, random_queries, options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
-    items = made.worklist.items
-    queries = counted(len({item.query for item in items}), "query", "queries")
-    terminal.tell(f"{output}: {counted(len(items), 'text')} of {queries} to label, {made.repeated:,} judged already")
-    found = counted(made.unjudged, "unjudged hit")
-    if at_random:
-        terminal.tell(f"drawn at random (seed {seed}), with {found} among the first {made.depth} of all settings")
+    _say(terminal, made, contest, output)
+    return 0
+
+
+def _say(terminal: Terminal, made: Pooled, contest: ComparisonSet, output: str) -> None:
+    """What is in the worklist, how it was chosen, and what to do next."""
+    worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
+    queries = counted(len({item.query for item in worklist.items}), "query", "queries")
+    terminal.tell(f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {made.repeated:,} already judged")
+    if worklist.drawn == "random":
+        terminal.tell(
+            f"queries drawn at random (seed {worklist.seed}): {found} in the top {made.depth} of all settings"
+        )
     else:
-        of_all = f"{made.new:,} of {found} among the first {made.depth}"
-        terminal.tell(f"{of_all} were chosen, where the settings disagree most")
-    terminal.tell(f"labels go to {made.worklist.labels}; next: ragtrial label {output}")
+        terminal.tell(
+            f"{made.new:,} of {found} among the first {made.depth} were chosen, where the settings disagree most"
+        )
+    terminal.tell(f"labels go to {worklist.labels}; next: ragtrial label {output}")
     terminal.warn(contest.warnings)
     terminal.say_json(
         {
             "exit_code": 0,
             "wrote": [output],
-            "labels": made.worklist.labels,
-            "drawn": made.worklist.drawn,
-            "metric": made.worklist.metric,
+            "labels": worklist.labels,
+            "drawn": worklist.drawn,
+            "metric": worklist.metric,
             "depth": made.depth,
             "unjudged": made.unjudged,
-            "items": len(items),
+            "items": len(worklist.items),
             "new": made.new,
             "repeated": made.repeated,
             "warnings": [asdict(one) for one in contest.warnings],
         }
     )
-    return 0

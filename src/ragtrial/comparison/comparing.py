@@ -12,7 +12,8 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
-from ragtrial.comparison.judge.judge_part import JudgePart, judge_part, people_needed
+from ragtrial.comparison.drafted import drafted_part, drafted_warning
+from ragtrial.comparison.judge.judge_part import judge_part, people_needed
 from ragtrial.comparison.judge.judgments import read_judgments
 from ragtrial.comparison.judge.side import JudgeSide, judge_side
 from ragtrial.comparison.report_inputs import Reference
@@ -135,7 +136,7 @@ def with_judge(contest: ComparisonSet, aim: ComparisonOptions, file: str | Path)
     Raises InputError for judgments that cannot be read, or not be used with these labels.
     """
     if aim.procedure_name != DEFAULT:
-        raise ComparisonError(f"a judge goes with its own procedure; leave out --procedure {aim.procedure_name}.")
+        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {aim.procedure_name}.")
     return replace(aim, judge=judge_side(contest, read_judgments(file)))
 
 
@@ -144,7 +145,9 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     scored = [contest.scores(metric) for metric in contest.metrics]
     all_pairs = _best_first(contest.pairs(), _means(scored[0], aim))
     pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
-    inferred = of_all = _inferred(scored, pairs, aim)
+    two = [] if aim.judge is None else _two_phase(scored, pairs, aim.judge, aim)
+    inferred = of_all = [one.inference for one in two] or _inferred(scored, pairs, aim)
+    needed = people_needed(two[0], aim.margin) if two else None
     best_by = scored
     if aim.baseline is not None:
         best_by = scored if len(contest.names) <= MOST_SETTINGS else scored[:1]
@@ -152,7 +155,7 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     parts = [
         part
         for scores, inference in zip(scored, inferred, strict=True)
-        for part in _parts(contest, aim, scores, pairs, inference)
+        for part in _parts(contest, aim, scores, pairs, inference, needed)
     ]
     skewed = skewed_claims(contest.names, pairs, inferred[0])
     not_worse = {
@@ -162,11 +165,15 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     procedure = _procedure_part(contest, aim, parts)
     by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
     selection = None if by_name else _selection(contest, scored[0], aim)
+    drafts = drafted_part(contest, scored[0])
+    told = [*contest.warnings, *_of_judge(aim), *skewed, *([] if drafts is None else [drafted_warning(drafts)])]
     decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
         conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
         selection=selection,
-        judge=_judge(scored[0], pairs, aim),
+        judge=None
+        if aim.judge is None
+        else judge_part(aim.judge, scored[0], pairs, two[0], aim.margin, aim.procedure.level),
         comparisons=parts,
         not_worse_than_best=not_worse,
         procedure=procedure,
@@ -174,10 +181,8 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         metrics=list(contest.metrics),
         settings=list(contest.names),
         queries=len(contest.queries),
-        warnings=[
-            WarningPart(code=warning.code, message=warning.message)
-            for warning in [*contest.warnings, *_of_judge(aim), *skewed]
-        ],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in told],
+        drafted=drafts,
     )
 
 
@@ -234,13 +239,6 @@ def _two_phase(
     return infer_two_phase([side.sample(scores, pairs) for scores in scored], aim.procedure)
 
 
-def _judge(scores: PairedScores, pairs: Sequence[Pair], aim: ComparisonOptions) -> JudgePart | None:
-    if aim.judge is None:
-        return None
-    (two,) = _two_phase([scores], pairs, aim.judge, aim)
-    return judge_part(aim.judge, scores, pairs, two, aim.margin, aim.procedure.level)
-
-
 def _of_judge(aim: ComparisonOptions) -> Sequence[ReportWarning]:
     return () if aim.judge is None else aim.judge.warnings
 
@@ -251,9 +249,9 @@ def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOpti
     means = aim.judge.means(scores)
     known = bool(np.isfinite(means).any())
     best = int(np.nanargmax(means)) if known else 0
-    said = "no question was judged by people: nothing to choose by"
+    said = "people judged no question, so no setting was chosen"
     if known:
-        said = f"{contest.names[best]} has {means[best]:.4f}, estimated from people's labels and the judge's"
+        said = f"{contest.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
     return SelectionPart(
         metric=contest.primary,
         setting=contest.names[best] if known else None,
@@ -265,19 +263,18 @@ def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOpti
 
 
 def _parts(
-    contest: ComparisonSet, aim: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair], inference: Inference
-) -> Iterator[ComparisonPart]:
+    contest: ComparisonSet, aim: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair], inference: Inference,
+    needed: Sequence[int | None] | None,
+) -> Iterator[ComparisonPart]:  # fmt: skip
+    """``needed`` are the questions that people would have to judge by the primary metric; None without a judge."""
     kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
     differences = scores.differences(pairs)
     wins, losses = (differences > 0).sum(axis=1), (differences < 0).sum(axis=1)
     judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
     evidences = evidence_of(inference, aim.margin)
-    estimated = None
-    if aim.judge is not None:
-        estimated = aim.judge.means(scores)
-        if kind == "primary":
-            needed = people_needed(_two_phase([scores], pairs, aim.judge, aim)[0], aim.margin)
-            evidences = [replace(one, queries_needed=n) for one, n in zip(evidences, needed, strict=True)]
+    estimated = None if aim.judge is None else aim.judge.means(scores)
+    if needed is not None and kind == "primary":
+        evidences = [replace(one, queries_needed=n) for one, n in zip(evidences, needed, strict=True)]
     for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
         verdict = verdict_of(evidence, aim.margin)
         both = ~np.isnan(differences[row])

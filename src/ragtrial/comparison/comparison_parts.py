@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from ragtrial.comparison.drafted import DraftedPart
 from ragtrial.comparison.judge.judge_part import JudgePart
 from ragtrial.comparison.statistics.samples import queries_for_skewness
 from ragtrial.comparison.statistics.selection import SelectionPart
@@ -151,6 +152,9 @@ class Comparison(Part):
 
     judge: JudgePart | None = Field(default=None, exclude=True)
     """What a model's judgments are worth; None without them."""
+
+    drafted: DraftedPart | None = Field(default=None, exclude=True)
+    """Questions that a model drafted; None where there are none."""
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'query', 'queries')}"

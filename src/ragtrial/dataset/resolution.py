@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ragtrial.dataset.drafted_share import drafted_share
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import (
     MATCH_KINDS,
@@ -20,13 +21,10 @@ from ragtrial.dataset.passages import (
 )
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
-from ragtrial.records import Judgment, PromptQueries, ReportWarning, Span, WarningCode
+from ragtrial.records import UNANSWERABLE, Judgment, PromptQueries, ReportWarning, Span, WarningCode
 
 Match = Literal["id", "content"]
 _MOST_FAULTS = 20
-_UNANSWERABLE = "unanswerable"
-"""The tag of questions that the documents do not answer: they have no relevant documents, and that is meant."""
-
 _MOST_NEAREST = 5  # nobody reads a hundred
 _MOST_PLACES = 3
 _LONGEST_ID = 160
@@ -92,17 +90,16 @@ def resolve(
         merged = resolver.merged(query.id, judgments)
         queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            if _UNANSWERABLE not in query.tags:
+            if UNANSWERABLE not in query.tags:
                 resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
-        elif _UNANSWERABLE in query.tags:
+        elif UNANSWERABLE in query.tags:
             message = (
-                f"query {query.id!r} has the tag {_UNANSWERABLE!r} and relevant documents; remove one or the other."
+                f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one or the other."
             )
             resolver.warn(WarningCode.TAG_CONTRADICTS, message)
     resolver.raise_faults()
-    return ResolvedLabels(
-        replace(labels, queries=tuple(queries)), tuple(resolver.warnings), tuple(resolver.resolutions)
-    )
+    warnings = tuple(filter(None, [*resolver.warnings, drafted_share(labels)]))
+    return ResolvedLabels(replace(labels, queries=tuple(queries)), warnings, tuple(resolver.resolutions))
 
 
 class _Resolver(ABC):

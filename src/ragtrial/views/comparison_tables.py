@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.figures import probability, signed
+from ragtrial.comparison.figures import probability, signed, signed_interval
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.verdicts import percent, rounded
 from ragtrial.errors import counted
@@ -98,7 +98,7 @@ def _cells(part: ComparisonPart, mark: str) -> list[str]:
     return [
         number(part.mean),
         signed(part.difference),
-        "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}{mark}",
+        signed_interval(part.ci) + (mark if part.ci else ""),
         "-" if part.p_corrected is None else probability(part.p_corrected),
         *(f"{count:,}" for count in (part.wins, part.ties, part.losses, part.n)),
         "-" if part.detectable is None else rounded(part.detectable),

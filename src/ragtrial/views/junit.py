@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.gates.gate import Findings
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.gate_results import expected_line, finding_lines, gate_line
@@ -66,7 +66,7 @@ def _compared(findings: Findings) -> Iterator[_Case]:
     lines = list(findings.comparison.conclusion.sentences)
     for part in findings.comparison.comparisons:
         if part.metric == findings.primary_metric:
-            interval = "" if part.ci is None else f", interval {signed(part.ci[0])} to {signed(part.ci[1])}"
+            interval = "" if part.ci is None else f", interval {signed_interval(part.ci, ' to ')}"
             lines.append(
                 f"{part.setting} against {part.baseline}: {signed(part.difference)}{interval}: {part.sentence}"
             )

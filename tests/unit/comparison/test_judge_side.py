@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contests import changed_queries
+from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial import compare
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.contest import contest_of
@@ -18,46 +17,7 @@ from ragtrial.comparison.judge.side import judge_side
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.errors import ComparisonError, InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM
-from ragtrial.report.model import Report
 from scored_runs import scored_report
-
-QUERIES = [f"q{number:02}" for number in range(60)]
-METRIC = "ndcg@3"
-
-
-def world(folder: Path, people: int = 60) -> Report:
-    """Two settings; what answers a query is a or b, for most of them what ``new`` has first."""
-    random = np.random.default_rng(4)
-    runs: dict[str, dict[str, str]] = {"old": {}, "new": {}}
-    labels: dict[str, dict[str, int]] = {}
-    for place, name in enumerate(QUERIES):
-        order = ["a", "b", "c", "d"]
-        runs["old"][name] = " ".join(random.permutation(order)[:3])
-        runs["new"][name] = " ".join(random.permutation(order)[:3])
-        if place < people:
-            labels[name] = {"a": 1, "b": 0, "c": 0, "d": 0}
-        else:
-            labels[name] = {"z": 0}
-    return scored_report(folder, labels, runs, "--metrics", METRIC)
-
-
-def judged(folder: Path, rows: Sequence[Mapping[str, object]] | None = None, right: float = 0.7) -> Path:
-    """All texts of all queries, graded rightly but for some."""
-    random = np.random.default_rng(5)
-    if rows is None:
-        rows = [
-            {"query": query, "doc": doc, "grade": int((3 if doc == "a" else 0) if random.random() < right
-                                                      else random.integers(0, 4))}
-            for query in QUERIES for doc in "abcd"
-        ]  # fmt: skip
-    file = folder / "judgments.jsonl"
-    base = {"model": "m", "prompt": "0" * 16}
-    file.write_text("".join(json.dumps({**base, **row}) + "\n" for row in rows), encoding="utf-8")
-    return file
-
-
-def tagged(report: Report, names: Sequence[str], tag: str) -> Report:
-    return changed_queries(report, **{name: {"tags": [tag]} for name in names})
 
 
 def test_people_draw_30_the_judge_has_60_and_both_make_the_interval(tmp_path: Path) -> None:
@@ -95,13 +55,15 @@ def test_without_peoples_labels_there_is_no_verdict(tmp_path: Path) -> None:
     assert (part.ci, part.p, part.difference, part.verdict) == (None, None, None, "too few differences")
     assert made.judge is not None
     assert made.judge.comparisons[0].judge_difference is not None
-    assert "no verdict" in made.judge.sentences[0]
+    assert made.judge.sentences[0] == "No verdict: people judged no question. The judge, m, judged 60."
     assert [warning.code for warning in made.warnings] == ["judge-alone"]
 
 
 def test_queries_that_were_chosen_by_stakes_are_refused_and_the_reason_said(tmp_path: Path) -> None:
     report = tagged(world(tmp_path), QUERIES[:30], CHOSEN_BY_STAKES)
-    with pytest.raises(JudgmentsError, match=r"30 queries that people judged .* were chosen because settings disagree"):
+    with pytest.raises(
+        JudgmentsError, match=r"30 queries that people judged .* were chosen because the settings disagree"
+    ):
         compare(report, judge=judged(tmp_path))
 
 
@@ -170,9 +132,9 @@ def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) 
 
 def test_judgments_of_another_report_and_other_procedures_are_refused(tmp_path: Path) -> None:
     report = world(tmp_path)
-    with pytest.raises(InputError, match="judges none of the queries that are compared"):
+    with pytest.raises(InputError, match="has no judgments of the compared queries"):
         compare(report, judge=judged(tmp_path, [{"query": "other", "doc": "a", "grade": 1}]))
-    with pytest.raises(ComparisonError, match="a judge goes with its own procedure; leave out --procedure t-holm"):
+    with pytest.raises(ComparisonError, match="--judge has a procedure of its own; leave out --procedure t-holm"):
         compare(report, judge=judged(tmp_path), procedure="t-holm")
 
 
@@ -187,7 +149,7 @@ def test_the_worth_of_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
     made = compare(report, judge=judged(tmp_path, right=1.0))
     assert made.judge is not None
     assert made.judge.comparisons[0].basis == "too few errors"
-    assert any(line.startswith("By people's labels alone: all comparisons") for line in made.judge.sentences)
+    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in made.judge.sentences)
 
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,12 @@ import pytest
 
 from commands import Command
 from contests import run_into
-from endpoint_double import EndpointDouble, cut, hang_up, not_json, soon
+from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
 from ragtrial.comparison.judge.judgments import read_judgments
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
 KEY = "sk-this-is-a-secret-key-0123456789"
-
-
-def saying(reply: Callable[[str], str]) -> Callable[[Any, Any], Any]:
-    """Answers as the double does, but with what ``reply`` makes of it."""
-
-    def answered(_: Any, answer: Any) -> Any:
-        message = answer["choices"][0]["message"]
-        message["content"] = reply(message["content"])
-        return answer
-
-    return answered
 
 
 GRADED = saying(lambda said: f"It is about it.\n\nGrade: {len(said) % 4}")

@@ -221,7 +221,7 @@ def test_the_terminal_says_what_was_chosen(kitchen: Path, capsys: Capture) -> No
     assert told["items"] == 3
     assert (told["new"], told["repeated"], told["depth"]) == (2, 1, 3)
     assert made.out.splitlines() == [
-        "worklist.json: 3 texts of 2 queries to label, 1 judged already",
+        "worklist.json: 3 texts of 2 queries, 1 already judged",
         f"2 of {told['unjudged']} unjudged hits among the first 3 were chosen, where the settings disagree most",
         f"labels go to {told['labels']}; next: ragtrial label worklist.json",
     ]

@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes."),
         ('{"a": 1, "a": 2}', ":1:10: duplicate key 'a' in one object."),
         *(
-            (text, ": is not a worklist of version 1; `ragtrial pool REPORT` makes one.")
+            (text, ": is not a worklist of version 1; `ragtrial pool REPORT` or `ragtrial questions CONFIG` makes one.")
             for text in ("[]", '{"queries": []}', '{"schema_version": 1}', '{"ragtrial_worklist": 2}')
         ),
     ],
@@ -119,7 +119,8 @@ def test_all_faults_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
     file.write_text(json.dumps(broken, indent=0))
     assert refusal(file).splitlines() == [
         f"{file}:9:9: seed is '0'; it must be a whole number.",
-        f"{file}:19:9: unknown key 'rank' in items[0]. Allowed here: query, question, doc, title, start, end, text.",
+        f"{file}:19:9: unknown key 'rank' in items[0]. Allowed here: query, question, doc, title, start, end, text, "
+        "draft.",
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.comparison.contest import Pair, PairedScores
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.judge.side import JudgeSide
 from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
@@ -24,10 +24,10 @@ _MOST_PEOPLE = 2**20
 _MOST_NAMED = 3
 
 _FALLBACK = {
-    Basis.NOT_JUDGED: "the judge has no more questions than people",
-    Basis.NO_SPREAD: "the judge sees hardly a difference on people's questions",
-    Basis.TOO_FEW_ERRORS: "on nearly all of people's questions the judge has the same difference, so how far it errs "
-    "elsewhere is not known",
+    Basis.NOT_JUDGED: "the judge judged no more questions than people",
+    Basis.NO_SPREAD: "the judge sees almost no difference on the questions that people judged",
+    Basis.TOO_FEW_ERRORS: "the judge agrees with people on almost all of their questions, which does not show how "
+    "large its errors are on other questions",
 }
 
 
@@ -48,7 +48,7 @@ class AgreementPart(Part):
 
 
 class BiasPart(Part):
-    """The judge's mean score of a setting less people's, over the questions that both judged."""
+    """The judge's mean score of a setting minus people's, over the questions that both judged."""
 
     setting: str
     bias: float | None
@@ -78,10 +78,10 @@ class JudgedComparisonPart(Part):
 
     bias_ci: tuple[float, float] | None
     worth: float | None
-    """By how many questions judged by people more an interval from these alone would be as narrow; below 0, none."""
+    """How many more questions people would have to judge for an interval as narrow without the judge; below 0, none."""
 
     people_needed: int | None
-    """How many questions judged by people, with this judge, would find the margin 4 times out of 5."""
+    """How many questions people have to judge, with this judge, to detect the margin 80% of the time."""
 
 
 class JudgePart(Part):
@@ -228,45 +228,50 @@ def _order(side: JudgeSide, scores: PairedScores, judge: PairedScores) -> float 
 
 
 def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
-    how = "drawn at random" if made.drawn_at_random else "not for certain at random"
     if not made.people:
-        yield f"By the judge alone, {made.model}: no verdict. It judged {counted(made.judged, 'question')}."
+        yield f"No verdict: people judged no question. The judge, {made.model}, judged {made.judged:,}."
         return
-    yield f"People judged {counted(made.people, 'question')} ({how}), the judge {made.model} {made.judged:,}."
+    how = ", drawn at random" if made.drawn_at_random else ""
+    yield f"People judged {counted(made.people, 'question')}{how}; the judge, {made.model}, judged {made.judged:,}."
     used = [one for one in made.comparisons if one.basis is Basis.BOTH and one.worth is not None]
     if used:
         worth = median(one.worth or 0.0 for one in used)
-        more = f"{made.judged - made.people:,} that it judged beside are"
-        middle = "" if len(used) == 1 else ", in the middle of the comparisons"
-        said = f"worth {worth:,.0f} people's{middle}" if worth >= 1 else "worth none of people's"
+        more = f"{counted(made.judged - made.people, 'question')} that only the judge judged"
+        typical = "" if len(used) == 1 else " (median of the comparisons)"
+        if worth >= 1:
+            labels = counted(round(worth), "more question")
+            yield f"The {more} narrow the intervals as much as {labels} judged by people would{typical}."
+        else:
+            yield f"The {more} do not narrow the intervals{typical}."
         correlation = median(one.correlation or 0.0 for one in used)
-        yield f"The {more} {said}: its differences correlate with people's by {correlation:.2f}."
+        yield f"The correlation between the judge's differences and people's is {correlation:.2f}{typical}."
     for basis, why in _FALLBACK.items():
         alone = [f"{one.setting} against {one.baseline}" for one in made.comparisons if one.basis is basis]
         if alone:
             all_of_them = len(alone) == len(made.comparisons)
             what = "all comparisons" if all_of_them else listed(alone, _MOST_NAMED)
-            yield f"By people's labels alone: {what}; {why}."
+            yield f"Based on people's labels alone: {what}, because {why}."
     yield from _of_agreement(made)
     favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
     if favoured.bias is not None and favoured.ci is not None:
-        ends = f"{signed(favoured.ci[0])} to {signed(favoured.ci[1])}"
-        yield f"It scores {favoured.setting} highest against people: {signed(favoured.bias)} ({ends})."
+        ends = signed_interval(favoured.ci, " to ")
+        yield f"The judge's largest bias in favour of a setting: {favoured.setting}, {signed(favoured.bias)} ({ends})."
     open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
     if open_:
         least, most = min(one for one in open_ if one), max(one for one in open_ if one)
         number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-        yield f"With this judge, {number} questions judged by people would find a difference of {margin:g}."
+        yield f"With this judge, people need to judge {number} questions to detect a difference of {margin:g}."
 
 
 def _of_agreement(made: JudgePart) -> Iterator[str]:
     one = made.agreement
     kappa = ""
     if one.kappa is not None and one.kappa_ci is not None:
-        kappa = f", weighted kappa {one.kappa:.2f} ({one.kappa_ci[0]:.2f} to {one.kappa_ci[1]:.2f})"
-    unparsable = f"; {made.unparsable:,} of its {made.judgments:,} replies name no grade" if made.unparsable else ""
+        kappa = f"; weighted kappa {one.kappa:.2f} ({one.kappa_ci[0]:.2f} to {one.kappa_ci[1]:.2f})"
     if one.n:
-        yield f"Both graded {counted(one.n, 'text')}: {one.alike:,} alike{kappa}{unparsable}."
+        yield f"People and the judge graded {counted(one.n, 'text')}, {one.alike:,} of them alike{kappa}."
+    if made.unparsable:
+        yield f"{made.unparsable:,} of the judge's {counted(made.judgments, 'reply', 'replies')} have no grade."
 
 
 def _ends(mean: Scores, error: Scores, n: npt.NDArray[np.int64], level: float) -> list[tuple[float, float] | None]:

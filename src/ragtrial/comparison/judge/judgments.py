@@ -143,9 +143,9 @@ def read_judgments(path: str | Path) -> ModelJudgments:
     judges = list(dict.fromkeys(row.judge for row in rows))
     if len(judges) > 1:
         message = (
-            f"has judgments of {len(judges)} judges: {listed(_told(judges), 4)}. If model, prompt or parameters change "
-            "between questions, what one is worth on people's questions says nothing of the others. Judge all again "
-            "with one of them, into another file."
+            f"has judgments of {len(judges)} judges: {listed(_told(judges), 4)}. Model, prompt and parameters must be "
+            "the same for all questions, or agreement with people says nothing. Judge all questions again with one of "
+            "them, into another file."
         )
         raise JudgmentsError(Fault(str(file), message=message))
     return ModelJudgments(file, rows)

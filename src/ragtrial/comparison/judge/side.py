@@ -18,7 +18,16 @@ from ragtrial.errors import Fault, ReportError, counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
-from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, Judgment, Query, ReportWarning, Span, WarningCode
+from ragtrial.records import (
+    CHOSEN_BY_STAKES,
+    DRAWN_AT_RANDOM,
+    NOT_REVIEWED,
+    Judgment,
+    Query,
+    ReportWarning,
+    Span,
+    WarningCode,
+)
 
 LEAST_PEOPLE = 15
 """Of fewer queries judged by people little is known of a judge's errors."""
@@ -61,8 +70,6 @@ class JudgeSide:
                     values[place, rows] = self.rankings.scores(place, parse_metric(metric), [(row, {}) for row in rows])
             except ReportError:
                 values[:] = np.nan
-            else:
-                values[:, self.covered & np.isnan(values).all(axis=0)] = 0.0
             self._scores[metric] = PairedScores(metric, values)
         return self._scores[metric]
 
@@ -102,9 +109,11 @@ def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
     """
     rankings = JudgedRankings(contest)
     depth = rankings.usual_depth()
-    labelled = [row for row, query in enumerate(contest.queries) if query.relevant_docs]
+    labelled = [
+        row for row, query in enumerate(contest.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
+    ]
     random = [row for row in labelled if DRAWN_AT_RANDOM in contest.queries[row].tags]
-    chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags and row not in random]
+    chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags]
     if chosen and not random:
         raise JudgmentsError(_by_stakes(contest, chosen))
     found = [rankings.best_ranks(row, depth).keys() for row in range(len(contest.queries))]
@@ -137,20 +146,20 @@ def _judged(name: str, text: str, grades: Mapping[Found, int | None], highest: i
 def _by_stakes(contest: ComparisonSet, rows: Sequence[int]) -> str:
     names = listed([contest.queries[row].id for row in rows], 3)
     return (
-        f"{counted(len(rows), 'query', 'queries')} that people judged ({names}) were chosen because settings disagree "
-        "there. On such questions the judge errs in other ways than on the rest, so they say nothing of it. Draw "
-        "questions at random, and judge those: ragtrial pool REPORT --random-queries 40."
+        f"{counted(len(rows), 'query', 'queries')} that people judged ({names}) were chosen because the settings "
+        "disagree on them. The judge's errors differ between such queries and others, so these labels cannot correct "
+        "it. Draw queries at random, and label those: ragtrial pool REPORT --random-queries 40."
     )
 
 
 def _nothing_covered(judgments: ModelJudgments, contest: ComparisonSet, depth: int) -> Fault:
     known = {query.id for query in contest.queries}
     if known.isdisjoint(judgments.grades):
-        message = f"judges none of the queries that are compared ({listed(sorted(known), 3)}); it is of another report."
+        message = f"has no judgments of the compared queries ({listed(sorted(known), 3)}); it is for another report."
     else:
         message = (
-            f"has no query of which it judges all that the compared settings have among their first {depth}. Go on "
-            "with ragtrial judge: what was answered is kept."
+            f"has no query with judgments of all texts in the top {depth} of the compared settings. Run ragtrial judge "
+            "again: it goes on where it stopped."
         )
     return Fault(str(judgments.file), message=message)
 
@@ -162,33 +171,34 @@ def _about_people(
     if not people:
         yield ReportWarning(
             WarningCode.JUDGE_ALONE,
-            "no question was judged by people, so there is no verdict: a judge alone may prefer a setting, and nothing "
-            "shows it. Next: ragtrial pool REPORT --random-queries 40.",
+            "people judged no question, so there is no verdict: a judge may favour a setting, and its grades cannot "
+            "show that. Next: ragtrial pool REPORT --random-queries 40.",
         )
         return
     if not random and judged > len(people):
         yield ReportWarning(
             WarningCode.NOT_DRAWN_AT_RANDOM,
-            f"nothing says that the {counted(len(people), 'question')} with people's labels were drawn at random from "
-            f"the {judged:,} that the judge has. If they were not, the intervals do not hold. `ragtrial pool REPORT "
-            "--random-queries N` draws some, and labels then say so.",
+            f"the labels do not say that the {counted(len(people), 'question')} with people's labels were drawn at "
+            f"random from the {judged:,} that the judge judged. If they were not, the intervals are not valid. "
+            "`ragtrial pool REPORT --random-queries N` draws queries at random, and the labels then say so.",
         )
     if len(random) > len(whole):
         yield ReportWarning(
             WarningCode.JUDGED_IN_PART,
-            f"{len(random) - len(whole):,} of {counted(len(random), 'question')} drawn at random are judged in part, "
-            "and left out. Label their other texts, and rescore.",
+            f"{len(random) - len(whole):,} of {counted(len(random), 'question')} drawn at random have texts that "
+            "people did not judge, and are left out. Label these texts, and rescore.",
         )
     if 0 < len(random) < len(labelled):
         yield ReportWarning(
             WarningCode.NOT_DRAWN_AT_RANDOM,
-            f"{len(labelled) - len(random):,} questions with people's labels were not drawn at random, and count only "
-            "for the judge's side.",
+            f"{counted(len(labelled) - len(random), 'question')} with people's labels were not drawn at random; only "
+            "the judge's grades count there.",
         )
     if len(people) < LEAST_PEOPLE:
         yield ReportWarning(
             WarningCode.FEW_PEOPLE,
-            f"people judged {counted(len(people), 'question')}; from {LEAST_PEOPLE} on the intervals were tried.",
+            f"people judged only {counted(len(people), 'question')}; the intervals were validated from {LEAST_PEOPLE} "
+            "questions on.",
         )
 
 
@@ -197,8 +207,8 @@ def _circular(contest: ComparisonSet, model: str) -> Iterator[ReportWarning]:
     if users:
         yield ReportWarning(
             WarningCode.JUDGE_IN_PIPELINE,
-            f"the judge's model, {model}, also works inside of what it judges ({listed(users, 4)}), and may prefer "
-            "that. The intervals hold all the same; a judge of its own is worth more.",
+            f"the judge's model, {model}, is also used by settings that it judges ({listed(users, 4)}), and may favour "
+            "them. The intervals stay valid, but another judge would narrow them more.",
         )
 
 

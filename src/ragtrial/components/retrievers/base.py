@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -175,6 +175,9 @@ class Ranker(Options):
 
     has_matches: ClassVar[bool] = False
     """Whether ``matches`` says why hits have their scores."""
+
+    matches_by: ClassVar[Literal["words", "vectors"] | None] = None
+    """Whether hits share words with the question, or have vectors near its own; None for anything else."""
 
     kind: str
 

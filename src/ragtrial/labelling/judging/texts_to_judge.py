@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
@@ -20,12 +21,19 @@ MOST_CHARACTERS = 12_000
 
 @dataclass(frozen=True)
 class TextToJudge:
-    """A text that a setting found for a query."""
+    """A text that a setting found for a query: a whole document, or the passage from ``start`` to ``end``."""
 
     query: str
     question: str
-    found: Found
+    doc: str
+    start: int | None
+    end: int | None
     text: str
+
+    @classmethod
+    def of(cls, query: str, question: str, found: Found, text: str) -> Self:
+        doc, start, end = (found, None, None) if isinstance(found, str) else found
+        return cls(query, question, doc, start, end, text[:MOST_CHARACTERS])
 
 
 def texts_to_judge(
@@ -59,8 +67,7 @@ def texts_to_judge(
         ]
         titled = [f"{item.title}\n{text}" if item.title else text for item, text in zip(shown, whole, strict=True)]
         made.append([
-            TextToJudge(name, questions[row], one, text[:MOST_CHARACTERS])
-            for one, text in zip(found[row], titled, strict=True)
+            TextToJudge.of(name, questions[row], one, text) for one, text in zip(found[row], titled, strict=True)
         ])  # fmt: skip
     return made
 

@@ -20,10 +20,52 @@ from ragtrial.records import Judgment
 
 _MARK = "ragtrial_worklist"
 _PATHS = ("labels", "config", "report")
+_NO_DRAFT = {"__all__": {"draft"}}
 
 
 class WorklistError(InputError):
     """A worklist cannot be read, or not be written where it was to stand."""
+
+
+class Draft(Options):
+    """What a model drafted: the question of the item, in a ``style``, and the words that answer it."""
+
+    style: str
+    quote: str | None
+    """Of the item's text, verbatim; null for a question that the documents should not answer."""
+
+    at: Annotated[int, Field(ge=0)] | None
+    """Where in the item's text ``quote`` begins; null without one."""
+
+
+class DraftCounts(Options):
+    """How many ``replies`` a model gave, and how many of them make no draft, by the reason."""
+
+    replies: int
+    unparsable: int
+    not_in_passage: int
+    """The answer is not in the passage."""
+
+    repeated: int
+    """The labels, or an earlier draft, have the question."""
+
+    copied: int
+    """BM25 ranks the passage first, by words that the question copies from it."""
+
+    @property
+    def drafts(self) -> int:
+        """How many are left."""
+        return self.replies - self.unparsable - self.not_in_passage - self.repeated - self.copied
+
+
+class DraftSource(Options):
+    """What drafted the items."""
+
+    model: str
+    prompt: str
+    """The first 16 hexadecimal digits of the SHA-256 of the prompt's template."""
+
+    counts: DraftCounts
 
 
 class WorkItem(Options):
@@ -50,6 +92,9 @@ class WorkItem(Options):
     text: str
     """What is read: from ``start`` to ``end``; of a whole document what was found of it, gaps marked with [...]."""
 
+    draft: Draft | None = None
+    """Of a question that a model drafted, and that is reviewed; null where a text is graded."""
+
 
 class Worklist(Options):
     """What to label, in this order, and where the labels go."""
@@ -72,8 +117,12 @@ class Worklist(Options):
     report: str | None = None
     """The report that it was made of, as ``labels``; null where that is not known."""
 
-    drawn: Literal["stakes", "random"] = "stakes"
-    """How queries and texts were chosen: by what a label could move, or queries at random with all of their texts."""
+    drawn: Literal["stakes", "random", "drafted"] = "stakes"
+    """How queries and texts were chosen: by what a label could move, or queries at random with all of their texts; or
+    drafted by a model, for review."""
+
+    source: DraftSource | None = None
+    """What drafted the items; null where nothing did."""
 
     metric: str
     """The metric whose verdict the labels would move."""
@@ -86,6 +135,11 @@ class Worklist(Options):
 
     items: Annotated[list[WorkItem], Field(min_length=1)]
     """At least one; a text of a query stands once."""
+
+    @property
+    def is_drafted(self) -> bool:
+        """Whether its items are drafted questions, to be kept or dropped."""
+        return self.drawn == "drafted"
 
 
 def speaks_of(label: Judgment, item: WorkItem, *, by_content: bool, by_document: bool) -> bool:
@@ -115,11 +169,13 @@ def read_worklist(path: str | Path) -> Worklist:
     text = read_text(file, WorklistError)
     value = json_value(text, str(file), WorklistError, "a worklist")
     if not isinstance(value, dict) or value.get(_MARK) != 1:
-        message = "is not a worklist of version 1; `ragtrial pool REPORT` makes one."
+        message = "is not a worklist of version 1; `ragtrial pool REPORT` or `ragtrial questions CONFIG` makes one."
         raise WorklistError(Fault(str(file), message=message))
     fault_at = fault_in(text, str(file))
     read = validate(Worklist, value, WorklistError, fault_at)
     faults = [fault_at(where, message) for where, message in _faults(read.items)]
+    if any((item.draft is not None) != read.is_drafted for item in read.items):
+        faults.append(fault_at(("drawn",), "drawn must be drafted where items have a draft, and only there."))
     if faults:
         raise WorklistError(*faults)
     folder = file.absolute().parent
@@ -136,7 +192,9 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
     file = Path(path)
     check_new(file, force=force)
     folder = file.absolute().parent
-    rows = worklist.model_dump(mode="json")
+    rows = worklist.model_dump(
+        mode="json", exclude=None if worklist.is_drafted else {"source": True, "items": _NO_DRAFT}
+    )
     for key in _PATHS:
         if rows[key] and Path(rows[key]).is_absolute():
             rows[key] = Path(os.path.relpath(rows[key], folder)).as_posix()
@@ -171,6 +229,9 @@ def _faults(items: Sequence[WorkItem]) -> Iterator[tuple[KeyPath, str]]:
         where: KeyPath = ("items", index)
         if (item.start is None) != (item.end is None) or (item.start or 0) > (item.end or 0):
             yield where, f"{dotted(where)} has start {item.start} and end {item.end}; end must follow start."
+        draft = item.draft
+        if draft is not None and draft.quote is not None and not item.text.startswith(draft.quote, draft.at or 0):
+            yield (*where, "draft"), f"{dotted(where)}.draft.quote is not in its text at {draft.at}."
         same = first.setdefault((item.query, item.doc, item.start, item.end), index)
         if same != index:
             yield where, f"{dotted(where)} is the same as items[{same}]."

@@ -19,27 +19,34 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class SessionAnswer:
-    """The grade of an item, the passage that answers if one was named, and who gave it."""
+    """The grade of an item, the passage that answers if one was named, and who gave it.
+
+    ``question`` is what a drafted question was changed to, None where it stays as it is. ``is_reviewed`` is False for a
+    draft that was kept unseen.
+    """
 
     grade: int
     passage: Passage | None = None
     who: str = ""
+    question: str | None = None
+    is_reviewed: bool = True
 
 
 @dataclass(frozen=True)
 class Answers:
     """What is answered of ``total`` items, which are asked in their order, those left out not again.
 
-    ``passage`` is of the current item, which has no grade yet. ``trail`` are the items that can be taken back, the
-    last one first to go: none that was saved. ``sent`` were given to the labels, ``written`` are in them for certain;
-    ``saved`` are these and those that a save left to what was judged already. ``overtaken`` were judged by somebody
-    else between the answer and its save. ``revision`` counts what was done.
+    ``passage`` and ``question`` are of the current item, which has no grade yet. ``trail`` are the items that can be
+    taken back, the last one first to go: none that was saved. ``sent`` were given to the labels, ``written`` are in
+    them for certain; ``saved`` are these and those that a save left to what was judged already. ``overtaken`` were
+    judged by somebody else between the answer and its save. ``revision`` counts what was done.
     """
 
     total: int
     given: Mapping[int, SessionAnswer]
     skipped: frozenset[int] = frozenset()
     passage: Passage | None = None
+    question: str | None = None
     trail: tuple[int, ...] = ()
     sent: frozenset[int] = frozenset()
     written: frozenset[int] = frozenset()
@@ -55,7 +62,7 @@ class Answers:
     @property
     def can_undo(self) -> bool:
         """Whether there is anything to take back."""
-        return self.passage is not None or bool(self.trail)
+        return self.passage is not None or self.question is not None or bool(self.trail)
 
     def after(self, event: Mapping[str, Any]) -> Answers:
         """What they are after an event as the journal has it. Raises InputError for one that cannot have happened."""
@@ -70,13 +77,16 @@ class Answers:
 
 def _graded(answers: Answers, event: Mapping[str, Any]) -> Answers:
     item = _current(answers, event)
-    given = {**answers.given, item: SessionAnswer(int(event["grade"]), answers.passage, str(event.get("who", "")))}
-    return replace(answers, given=given, passage=None, trail=(*answers.trail, item))
+    answer = SessionAnswer(
+        int(event["grade"]), answers.passage, str(event.get("who", "")), answers.question, bool(event.get("seen", True))
+    )
+    given = {**answers.given, item: answer}
+    return replace(answers, given=given, passage=None, question=None, trail=(*answers.trail, item))
 
 
 def _skipped(answers: Answers, event: Mapping[str, Any]) -> Answers:
     item = _current(answers, event)
-    return replace(answers, skipped=answers.skipped | {item}, passage=None, trail=(*answers.trail, item))
+    return replace(answers, skipped=answers.skipped | {item}, passage=None, question=None, trail=(*answers.trail, item))
 
 
 def _quoted(answers: Answers, event: Mapping[str, Any]) -> Answers:
@@ -85,16 +95,23 @@ def _quoted(answers: Answers, event: Mapping[str, Any]) -> Answers:
     return replace(answers, passage=Passage(str(event["passage"]), None if at is None else int(at)))
 
 
+def _rephrased(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    _current(answers, event)
+    return replace(answers, question=str(event["question"]))
+
+
 def _undone(answers: Answers, _event: Mapping[str, Any]) -> Answers:
     if answers.passage is not None:
         return replace(answers, passage=None)
+    if answers.question is not None:
+        return replace(answers, question=None)
     *trail, last = answers.trail
     given = {item: answer for item, answer in answers.given.items() if item != last}
     return replace(answers, given=given, skipped=answers.skipped - {last}, trail=tuple(trail))
 
 
 def _asked_again(answers: Answers, _event: Mapping[str, Any]) -> Answers:
-    return replace(answers, skipped=frozenset(), passage=None, trail=())
+    return replace(answers, skipped=frozenset(), passage=None, question=None, trail=())
 
 
 def _sent(answers: Answers, event: Mapping[str, Any]) -> Answers:
@@ -118,8 +135,9 @@ def _overtaken(answers: Answers, event: Mapping[str, Any]) -> Answers:
 
 
 _DONE = {
-    "grade": _graded, "skip": _skipped, "quote": _quoted, "undo": _undone, "ask-again": _asked_again, "send": _sent,
-    "write": _written, "save": _saved, "refuse": _refused, "overtake": _overtaken,
+    "grade": _graded, "skip": _skipped, "quote": _quoted, "rephrase": _rephrased, "undo": _undone,
+    "ask-again": _asked_again, "send": _sent, "write": _written, "save": _saved, "refuse": _refused,
+    "overtake": _overtaken,
 }  # fmt: skip
 
 

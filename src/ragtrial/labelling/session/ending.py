@@ -14,12 +14,9 @@ def ending_lines(session: Session) -> list[str]:
     """What was answered, which files were changed, how alike it is to earlier labels, and what to do next."""
     answers = session.answers
     left = answers.total - len(answers.given) - len(answers.skipped)
-    lines = [
-        f"{len(answers.given):,} of {answers.total:,} graded"
-        + (f", {len(answers.skipped):,} left out" if answers.skipped else "")
-        + (f", {left:,} to go: the same command goes on" if left else ""),
-        f"{_near(session.file)}: {counted(len(answers.written), 'judgment')} written",
-    ]
+    done, written = _reviewed(session) if session.worklist.is_drafted else _graded(session)
+    out = f", {len(answers.skipped):,} left out" if answers.skipped else ""
+    lines = [f"{done}{out}" + (f", {left:,} to go: the same command goes on" if left else ""), written]
     lines += overtaken_lines(len(session.overtaken))
     alike = session.agreement()
     if alike.n:
@@ -27,6 +24,23 @@ def ending_lines(session: Session) -> list[str]:
     if answers.written:
         lines.append(f"next: {next_command(session)}")
     return lines
+
+
+def _graded(session: Session) -> tuple[str, str]:
+    answers = session.answers
+    written = counted(len(answers.written), "judgment")
+    return f"{len(answers.given):,} of {answers.total:,} graded", f"{_near(session.file)}: {written} written"
+
+
+def _reviewed(session: Session) -> tuple[str, str]:
+    answers, counts = session.answers, session.reviewed()
+    changed = f", {counts.changed:,} of them changed" if counts.changed else ""
+    unseen = f", {counts.unseen:,} without review" if counts.unseen else ""
+    added = counted(counts.kept, "question")
+    return (
+        f"{len(answers.given) - counts.unseen:,} of {answers.total:,} reviewed",
+        f"{_near(session.file)}: {added} added{changed}{unseen}; {counts.dropped:,} dropped",
+    )
 
 
 def overtaken_lines(count: int) -> list[str]:
@@ -39,7 +53,9 @@ def overtaken_lines(count: int) -> list[str]:
 
 
 def next_command(session: Session) -> str:
-    """The command that scores what is stored by the new labels."""
+    """The command that scores what is stored by the new labels; of new questions, the one that searches for them."""
+    if session.worklist.is_drafted:
+        return f"ragtrial run {shlex.quote(_near(session.config_file))}" if session.config_file else "ragtrial run"
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
     report = "latest" if session.worklist.report is None else _near(Path(session.worklist.report))
     return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}"

@@ -150,7 +150,7 @@ class LabelPage:
             return _too_late() if self._is_over else _json(200, {"state": self._shown()})
 
     def _shown(self) -> dict[str, Any]:
-        session, answers, item = self.session, self.session.answers, self.session.item
+        session, answers, item, passage = self.session, self.session.answers, self.session.item, self.session.passage
         return {
             "revision": answers.revision,
             "total": answers.total,
@@ -162,13 +162,33 @@ class LabelPage:
             "highest": session.highest,
             "who": session.who,
             "labels": session.file.name,
-            "passage": None if answers.passage is None else {"text": answers.passage.text, "at": answers.passage.at},
-            "item": None if item is None else {key: getattr(item, key) for key in ("question", "title", "doc", "text")},
+            "passage": None if passage is None else {"text": passage.text, "at": passage.at},
+            "is_review": session.worklist.is_drafted,
+            "item": None
+            if item is None
+            else {key: getattr(item, key) for key in ("title", "doc", "text")} | {"question": session.question},
         }
 
 
 def _grade(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
     session.grade(_number(body, "grade"))
+    return []
+
+
+def _keep(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    session.keep()
+    return []
+
+
+def _drop(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    session.drop()
+    return []
+
+
+def _rephrase(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
+    if not isinstance(body["question"], str):
+        raise TypeError("question must be a text")
+    session.rephrase(body["question"])
     return []
 
 
@@ -202,7 +222,8 @@ def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
 
 
 _ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str]]] = {
-    "grade": _grade, "skip": _skip, "quote": _quote, "undo": _undo, "save": _save, "finish": _finish,
+    "grade": _grade, "keep": _keep, "drop": _drop, "rephrase": _rephrase, "skip": _skip, "quote": _quote,
+    "undo": _undo, "save": _save, "finish": _finish,
 }  # fmt: skip
 
 

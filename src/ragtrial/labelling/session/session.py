@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Done, Grade, TaggedQuery, current_user
+from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, TaggedQuery, current_user
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
@@ -22,7 +22,7 @@ from ragtrial.labelling.session.rater_agreement import RaterAgreement, agreement
 from ragtrial.labelling.session.work_labels import WorkLabels
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, FoundText
+from ragtrial.records import CHOSEN_BY_STAKES, DRAFTED, DRAWN_AT_RANDOM, NOT_REVIEWED, UNANSWERABLE, FoundText
 
 T = TypeVar("T")
 
@@ -35,6 +35,16 @@ class PassagePlaces:
 
     labels: Path | None = None
     config: Path | None = None
+
+
+@dataclass(frozen=True)
+class ReviewCounts:
+    """How many drafts were ``kept``, of these ``changed``, and ``unseen``: kept although nobody reviewed them."""
+
+    kept: int
+    changed: int
+    dropped: int
+    unseen: int
 
 
 class Session:
@@ -109,6 +119,27 @@ class Session:
         return self.worklist.kind == "prompt_queries"
 
     @property
+    def question(self) -> str:
+        """The question of the current item, as it was changed; empty where nothing is asked."""
+        return self.answers.question or (self.item.question if self.item else "")
+
+    @property
+    def passage(self) -> Passage | None:
+        """What of the current item answers: what was named, or what the draft has."""
+        return None if self.item is None else self.answers.passage or _drafted(self.item)
+
+    def reviewed(self) -> ReviewCounts:
+        """What became of the drafts."""
+        given = self.answers.given.values()
+        kept = [answer for answer in given if answer.grade]
+        return ReviewCounts(
+            kept=len(kept),
+            changed=sum(answer.question is not None or answer.passage is not None for answer in kept),
+            dropped=len(given) - len(kept),
+            unseen=sum(not answer.is_reviewed for answer in kept),
+        )
+
+    @property
     def unsaved(self) -> int:
         """How many answers wait for a save, whether the labels judge their items already or not."""
         waiting = self.answers.given.keys() - self.answers.saved
@@ -134,6 +165,36 @@ class Session:
         if self.worklist.form != "document" and not row.text.strip():
             raise InputError(NO_TEXT)
         self._do("grade", item=item, query=row.query, doc=row.doc, grade=grade)
+
+    def keep(self) -> None:
+        """Keep the current draft, as it is or was changed. Raises InputError for what is no draft."""
+        self._refuse_no_draft()
+        self.grade(self.highest)
+
+    def drop(self) -> None:
+        """Drop the current draft. Raises InputError for what is no draft."""
+        self._refuse_no_draft()
+        self.grade(0)
+
+    def keep_unreviewed(self) -> int:
+        """Keep all drafts that nobody has reviewed, those that were left out, too; how many these are.
+
+        Raises InputError for a worklist of texts to grade.
+        """
+        self._refuse_no_draft()
+        self.ask_again()
+        left = len(self.worklist.items) - len(self.answers.given)
+        for _ in range(left):
+            self._do("grade", item=self._current(), grade=self.highest, seen=False)
+        return left
+
+    def rephrase(self, question: str) -> None:
+        """Change the question of the current draft. Raises InputError for one that is empty, and for no draft."""
+        self._refuse_no_draft()
+        text = " ".join(question.split())
+        if not text:
+            raise InputError("the question is empty; drop it instead.")
+        self._do("rephrase", item=self._current(), question=text)
 
     def skip(self) -> None:
         """Leave the current item out."""
@@ -208,6 +269,10 @@ class Session:
                  if item in self._earlier and item not in apart]  # fmt: skip
         return agreement(pairs)
 
+    def _refuse_no_draft(self) -> None:
+        if not self.worklist.is_drafted:
+            raise InputError("this worklist has texts to grade; only drafted questions are kept, dropped or changed.")
+
     def _current(self) -> int:
         if self.answers.current is None:
             raise InputError("everything is answered; there is nothing to grade.")
@@ -230,18 +295,43 @@ class Session:
                 and item not in self._earlier]  # fmt: skip
 
     def _own(self) -> list[Grade]:
-        return [self._change(item) for item in sorted(self.answers.sent & self.answers.given.keys())]
+        return self._grades(sorted(self.answers.sent & self.answers.given.keys()))
 
-    def _change(self, item: int) -> Grade:
-        row, answer = self.worklist.items[item], self.answers.given[item]
-        passage = answer.passage or Passage("")
-        return judged(self.worklist.form, row.query, _as_found(row), answer.grade, passage.text or None, passage.at)
+    def _grades(self, items: Sequence[int]) -> list[Grade]:
+        """The judgments that ``items`` come to: one of each; of a draft with an answer that was kept."""
+        made = []
+        for item in items:
+            row, answer = self.worklist.items[item], self.answers.given[item]
+            passage = self._passage(item) or Passage("")
+            if row.draft is None or (answer.grade and passage.text):
+                found = _as_found(row)
+                form = self.worklist.form
+                made.append(judged(form, row.query, found, answer.grade, passage.text or None, passage.at))
+        return made
+
+    def _passage(self, item: int) -> Passage | None:
+        """What of an item answers: the passage that was named, or that of the draft."""
+        return self.answers.given[item].passage or _drafted(self.worklist.items[item])
+
+    def _new_queries(self, items: Sequence[int]) -> list[NewQuery]:
+        """The drafts among ``items`` that were kept and that the labels do not have yet."""
+        made = []
+        for item in items:
+            row, answer = self.worklist.items[item], self.answers.given[item]
+            text = answer.question or row.question
+            if row.draft is not None and answer.grade and not self._labels.has(row.query, text):
+                tags = [DRAFTED, row.draft.style]
+                tags += [] if self._passage(item) else [UNANSWERABLE]
+                tags += [] if answer.is_reviewed else [NOT_REVIEWED]
+                made.append(NewQuery(row.query, text, tuple(tags)))
+        return made
 
     def _written(self, items: list[int], who: str) -> list[Done]:
         new = [item for item in items if item not in self.answers.sent]
         self._do("send", items=items)
         try:
-            done = self._labels.write([*map(self._change, items), *self._tags(items)], who)
+            changes: list[Change] = [*self._new_queries(items), *self._grades(items), *self._tags(items)]
+            done = self._labels.write(changes, who)
             return [one for one in done if isinstance(one.change, Grade)]
         except LabelsConflictError:
             self._do("refuse", items=new)
@@ -253,7 +343,7 @@ class Session:
 
     def _tags(self, items: Sequence[int]) -> list[TaggedQuery]:
         """How the queries of ``items`` came to be judged, as labels with tags say it."""
-        if self.worklist.kind == "overlay":
+        if self.worklist.kind == "overlay" or self.worklist.is_drafted:
             return []
         tag = DRAWN_AT_RANDOM if self.worklist.drawn == "random" else CHOSEN_BY_STAKES
         return [TaggedQuery(query, tag) for query in dict.fromkeys(self.worklist.items[item].query for item in items)]
@@ -272,6 +362,11 @@ class Session:
                 "the same command again."
             )
             raise type(error)(*error.faults, Fault(str(self.journal), message=message)) from error
+
+
+def _drafted(item: WorkItem) -> Passage | None:
+    quote = None if item.draft is None else item.draft.quote
+    return None if item.draft is None or quote is None else Passage(quote, item.draft.at)
 
 
 def _as_found(item: WorkItem) -> FoundText:

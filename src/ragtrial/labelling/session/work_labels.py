@@ -64,12 +64,16 @@ class WorkLabels:
         for number, item in enumerate(self._worklist.items):
             met = [
                 one.relevance
-                for one in judgments[item.query]
+                for one in judgments.get(item.query, ())
                 if speaks_of(one, item, by_content=by_content, by_document=self._by_document)
             ]
             if met:
                 found[number] = max(met)
         return found
+
+    def has(self, query: str, text: str) -> bool:
+        """Whether there is a query of that id with that text."""
+        return any(one.id == query and one.text == normalised(text) for one in self._labels.queries)
 
     def write(self, changes: Sequence[Change], who: str) -> list[Done]:
         """Make ``changes`` in the file; what was changed. What it says then is what is known from now on.
@@ -85,9 +89,12 @@ class WorkLabels:
         if self._worklist.kind == "overlay" and self._config is not None:
             dataset, laid = self._config.dataset, self.file if self.file.exists() else None
             labels = beir_labels(Path(dataset.beir or ""), dataset.split or "test", laid).labels
+        if labels is None and self._worklist.is_drafted:
+            labels = PromptQueries(())
         if labels is None:
             raise LabelsError(Fault(str(base.file), message="there is no such file; name the labels: --labels FILE."))
-        self._refuse_others(labels)
+        if not self._worklist.is_drafted:  # whose queries are new
+            self._refuse_others(labels)
         self._base, self._labels = base, labels
 
     def _refuse_others(self, labels: PromptQueries) -> None:

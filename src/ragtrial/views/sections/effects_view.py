@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtrial.comparison.figures import probability, signed
+from ragtrial.comparison.figures import probability, signed, signed_interval
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.forests import MOST_ROWS, ForestRow, forest, side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
@@ -83,7 +83,7 @@ def _cells(part: ContrastPart) -> list[str]:
     """The difference, its interval, p, and why there is none."""
     if part.difference is None:
         return ["-", "-", "-", "no query counts for all" if part.matched else "no settings match in all else"]
-    interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
+    interval = signed_interval(part.ci)
     p = "-" if part.p_corrected is None else probability(part.p_corrected)
     return [signed(part.difference), interval, p, "" if part.ci else f"{part.differing} of {part.n:,} queries differ"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
-from ragtrial.views.table import Table
+from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
     from ragtrial.comparison.judge.judge_part import AgreementPart, JudgePart
@@ -40,20 +40,20 @@ def judge_tables(part: JudgePart) -> Iterator[tuple[str, Table]]:
     rows = [
         [
             one.setting, one.baseline, signed(one.people_difference), signed(one.judge_difference),
-            _number(one.correlation), signed(one.bias), _ends(one.bias_ci), _whole(one.worth),
-            "-" if one.people_needed is None else f"{one.people_needed:,}", one.basis.value,
+            number(one.correlation, 2), signed(one.bias), signed_interval(one.bias_ci), number(one.worth, 0),
+            number(one.people_needed, 0), one.basis.value,
         ]
         for one in part.comparisons
     ]  # fmt: skip
     titles = ["setting", "against", "people", "judge", "correlation", "bias", "interval", "worth", "needed", "labels"]
-    yield "Differences by people and by the judge", Table.of(titles, rows, texts=(0, 1, 9))
-    settings = [[one.setting, signed(one.bias), _ends(one.ci)] for one in part.bias]
+    yield "Differences according to people and to the judge", Table.of(titles, rows, texts=(0, 1, 9))
+    settings = [[one.setting, signed(one.bias), signed_interval(one.ci)] for one in part.bias]
     yield (
-        "Mean scores by the judge less those by people",
+        "The judge's mean scores minus people's",
         Table.of(["setting", "bias", "interval"], settings, texts=(0,)),
     )
     if part.agreement.n:
-        yield "Grades of people (rows) and of the judge (columns)", _confusion(part.agreement)
+        yield "People's grades (rows) and the judge's grades (columns)", _confusion(part.agreement)
 
 
 def _confusion(part: AgreementPart) -> Table:
@@ -61,18 +61,6 @@ def _confusion(part: AgreementPart) -> Table:
         [str(grade), *(f"{count:,}" for count in row)] for grade, row in zip(part.grades, part.confusion, strict=True)
     ]
     return Table.of(["people", *map(str, part.grades)], rows, texts=(0,))
-
-
-def _ends(ends: tuple[float, float] | None) -> str:
-    return "-" if ends is None else f"{signed(ends[0])} {signed(ends[1])}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _whole(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
 
 
 JUDGE = registered(JudgeView())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.errors import PlotError, counted
 from ragtrial.views.plots.style import NEUTRAL, PALE, new_figure
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
@@ -77,7 +77,7 @@ def between_table(found: SearchResult) -> Table:
             part.setting,
             part.baseline,
             "-" if part.difference is None else signed(part.difference),
-            "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}",
+            signed_interval(part.ci),
             part.verdict or "not claimed",
         ]
         for part in found.between_finalists
@@ -93,7 +93,7 @@ def importance_table(found: SearchResult) -> Table:
             _level(one.reference),
             _level(one.level),
             signed(one.difference),
-            "-" if one.ci is None else f"{signed(one.ci[0])} {signed(one.ci[1])}",
+            signed_interval(one.ci),
         ]
         for one in found.importance
     ]

@@ -52,9 +52,9 @@ function settle() {
 }
 
 function draw(notes) {
-  const { item, total, graded, skipped, highest, labels, unsaved } = state;
+  const { item, total, graded, skipped, highest, labels, unsaved, is_review: isReview } = state;
   const done = graded + skipped;
-  const counts = `${graded} graded${skipped ? `, ${skipped} left out` : ""}`;
+  const counts = `${graded} ${isReview ? "reviewed" : "graded"}${skipped ? `, ${skipped} left out` : ""}`;
   $("place").textContent = `${item ? done + 1 : total} of ${total} · ${counts}`;
   $("progress").max = total;
   $("progress").value = done;
@@ -69,6 +69,10 @@ function draw(notes) {
   for (const row of document.querySelectorAll(".quoting")) row.hidden = !state.can_quote;
   const unsavedNote = unsaved ? `Every answer is kept; ${unsaved} not in ${shown(labels)} yet.` : "Every answer is kept.";
   $("kept").textContent = [...notes.map(shown), unsavedNote].join(" ");
+  for (const part of document.querySelectorAll(".reviewing")) part.hidden = !isReview;
+  for (const part of document.querySelectorAll(".grading")) part.hidden = isReview;
+  edit(false);
+  $("no-answer").hidden = !(isReview && item && !state.passage);
   if (item) drawItem(item, highest);
 }
 
@@ -103,6 +107,14 @@ function drawText(text, passage) {
   const mark = document.createElement("mark");
   mark.textContent = visible.slice(start, end);
   $("text").replaceChildren(visible.slice(0, start), mark, visible.slice(end));
+}
+
+function edit(isOpen) {
+  const wasOpen = !$("editor").hidden;
+  $("editor").hidden = !isOpen;
+  if (isOpen) $("edited").value = state.item.question;
+  if (isOpen) $("edited").focus();
+  else if (wasOpen) $("question").focus({ preventScroll: true });
 }
 
 function end(lines) {
@@ -163,10 +175,18 @@ function select({ key, shiftKey }) {
 document.addEventListener("keydown", (event) => {
   const { key, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || hasEnded || !state) return;
+  if (target === $("edited")) {
+    if (key === "Enter" && !event.shiftKey) act("rephrase", { question: target.value });
+    else if (key === "Escape") edit(false);
+    else return;
+    return event.preventDefault();
+  }
   if (target === $("text") && select(event)) return event.preventDefault();
   if (event.shiftKey || event.repeat) return;
-  const { item } = state;
-  if (/^[0-9]$/.test(key) && item) act("grade", { grade: Number(key) });
+  const { item, is_review: isReview } = state;
+  const review = isReview && item ? REVIEW[key] : undefined;
+  if (review) review();
+  else if (/^[0-9]$/.test(key) && item && !isReview) act("grade", { grade: Number(key) });
   else if (key === " " && item && target.tagName !== "BUTTON") act("skip");
   else if (key === "u" && state.can_undo) act("undo");
   else if (key === "q" && item && state.can_quote) quote();
@@ -177,11 +197,17 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+const REVIEW = { k: () => act("keep"), d: () => act("drop"), e: () => edit(true) };
 const ON_CLICK = {
+  keep: REVIEW.k, drop: REVIEW.d, edit: REVIEW.e, cancel: () => edit(false),
   quote, skip: () => act("skip"), undo: () => act("undo"), "undo-last": () => act("undo"), save: () => act("save"),
   finish: () => act("finish"),
 };
 for (const [id, run] of Object.entries(ON_CLICK)) $(id).addEventListener("click", run);
+$("editor").addEventListener("submit", (event) => {
+  event.preventDefault();
+  act("rephrase", { question: $("edited").value });
+});
 $("quote").addEventListener("mousedown", (event) => event.preventDefault()); // the selection stays
 
 (async () => {

@@ -1,0 +1,142 @@
+"""The options of every command that asks a chat model: where it is, how it is asked, and what may be spent."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ragtrial.errors import Fault, InputError, counted
+
+if TYPE_CHECKING:
+    from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
+    from ragtrial.labelling.model_prompt import ModelPrompt
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CHAT = {"model": "model", "base_url": "endpoint", "api_key": "api_key", "price": "price",
+         "output_price": "output_price", "max_tokens": "max_tokens", "temperature": "temperature", "seed": "seed",
+         "concurrency": "concurrency", "retries": "retries"}  # fmt: skip
+"""The options of a chat model, and what they are called on the command line."""
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """Which model is asked, and what may be spent, as it was written."""
+
+    endpoint: str | None
+    model: str | None
+    api_key: str | None
+    prompt: str | None
+    calls: int | None
+    budget: float | None
+    price: float | None
+    output_price: float | None
+    max_tokens: int
+    temperature: float
+    seed: int
+    concurrency: int
+    retries: int
+    only_plan: bool
+
+    def chat(self, output: Path, without: str = "") -> BudgetedChat:
+        """The model; its replies are kept beside ``output``. ``without`` says how to do without one.
+
+        Raises UsageError for options that do not go together, InputError for values that are wrong.
+        """
+        from ragtrial.components.endpoints.budget import BudgetedChat
+        from ragtrial.components.endpoints.chat import ChatOptions, KeptReplies
+        from ragtrial.options import validate
+
+        if not self.endpoint or not self.model:
+            raise click.UsageError(f"name the model: --endpoint URL --model NAME{without}.")
+        if self.budget is not None and self.price is None:
+            raise click.UsageError("--budget needs the price of a million tokens: --price.")
+        if output.is_dir() or not output.name:
+            raise InputError(Fault(str(output), message="is a folder; name a file."))
+        given = {key: value for key, name in _CHAT.items() if (value := getattr(self, name)) is not None}
+
+        def fault(where: tuple[str | int, ...], message: str) -> Fault:
+            return Fault(f"--{_CHAT.get(str(where[0]), 'model').replace('_', '-')}" if where else "", message=message)
+
+        return BudgetedChat(validate(ChatOptions, given, InputError, fault), KeptReplies(replies_file(output)))
+
+    def template(self, own: str, places: tuple[str, ...]) -> ModelPrompt:
+        """The prompt: our ``own``, or that of a file, with ``places``. Raises InputError."""
+        from ragtrial.labelling.model_prompt import read_prompt
+        from ragtrial.options import expand_user
+
+        return read_prompt(None if self.prompt is None else expand_user(self.prompt), own, places)
+
+    def limit(self) -> Budget:
+        """The most that may be spent."""
+        from ragtrial.components.endpoints.budget import Budget
+
+        return Budget(self.calls, self.budget)
+
+
+def replies_file(output: Path) -> Path:
+    """Where the replies are kept from which ``output`` is made."""
+    return output.with_name(f"{output.name.removesuffix('.jsonl').removesuffix('.json')}.replies")
+
+
+def plan_line(what: str, plan: CallPlan) -> str:
+    """What a plan says: of ``what`` so many requests, tokens, and money."""
+    if not plan.calls:
+        return f"{what}, all answered: no request is needed"
+    kept = f", {plan.kept:,} already answered" if plan.kept else ""
+    read, written = plan.tokens
+    cost = "" if plan.cost is None else f", cost about {plan.cost:.2f}"
+    tokens = f"about {read:,} input and {written:,} output tokens"
+    return f"{what}{kept}: {counted(plan.calls, 'request')}, {tokens}{cost}"
+
+
+def plan_json(plan: CallPlan) -> dict[str, Any]:
+    """The same for programs."""
+    return {"kept": plan.kept, "calls": plan.calls, "tokens": list(plan.tokens), "cost": plan.cost}
+
+
+def model_options(places: tuple[str, ...]) -> Callable[[F], F]:
+    """The options; the command is given them as ``asked``. A prompt of one's own has ``places``."""
+
+    def decorated(function: F) -> F:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            asked = ModelInputs(**{field.name: kwargs.pop(field.name) for field in fields(ModelInputs)})
+            return function(*args, asked=asked, **kwargs)
+
+        prompt = click.option(
+            "--prompt", type=click.Path(), metavar="FILE", help=f"Your own prompt, with {' and '.join(places)}."
+        )
+        for option in reversed((*_OPTIONS[:3], prompt, *_OPTIONS[3:])):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[return-value]  # click has replaced the signature
+
+    return decorated
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--endpoint", metavar="URL", help="The URL before /chat/completions."),
+    click.option("--model", metavar="NAME", help="The model, as the endpoint knows it."),
+    click.option("--api-key", metavar="VARIABLE", help="The environment variable that holds the key: '${NAME}'."),
+    click.option("--plan", "only_plan", is_flag=True, help="Say what it would take, and send nothing."),
+    click.option("--calls", type=click.IntRange(min=1), metavar="N", help="Send at most N requests."),
+    click.option("--budget", type=click.FloatRange(min=0), metavar="MONEY", help="Spend at most this; needs --price."),
+    click.option("--price", type=click.FloatRange(min=0), metavar="MONEY", help="Price of a million input tokens."),
+    click.option("--output-price", type=click.FloatRange(min=0), metavar="MONEY",
+                 help="Price of a million output tokens (default: the same)."),
+    click.option("--max-tokens", type=click.IntRange(min=1), default=400, show_default=True,
+                 help="The most tokens of a reply."),
+    click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True,
+                 help="How freely the model chooses its words."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                 help="Random seed, also sent to the endpoint."),
+    click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True,
+                 help="Requests at once."),
+    click.option("--retries", type=click.IntRange(0, 20), default=6, show_default=True,
+                 help="Repeats of a failed request."),
+)  # fmt: skip

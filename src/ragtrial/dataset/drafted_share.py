@@ -1,0 +1,25 @@
+"""How many questions a model drafted, and how many of these people reviewed."""
+
+from __future__ import annotations
+
+from ragtrial.errors import counted
+from ragtrial.records import DRAFTED, NOT_REVIEWED, PromptQueries, ReportWarning, WarningCode
+
+
+def drafted_sentence(queries: int, drafted: int, reviewed: int) -> str:
+    """How many of how many, and what is known of such questions."""
+    verb = "was" if drafted == 1 else "were"
+    return (
+        f"{drafted:,} of {counted(queries, 'question')} {verb} drafted by a model; people reviewed {reviewed:,} of "
+        f"these ({reviewed / drafted:.0%}). Questions made from passages share their words, which favours lexical "
+        "retrievers."
+    )
+
+
+def drafted_share(labels: PromptQueries) -> ReportWarning | None:
+    """What a reader of scores should know of drafted questions; None where there are none."""
+    tags = [query.tags for query in labels.queries if DRAFTED in query.tags]
+    if not tags:
+        return None
+    reviewed = sum(NOT_REVIEWED not in one for one in tags)
+    return ReportWarning(WarningCode.DRAFTED_QUESTIONS, drafted_sentence(len(labels.queries), len(tags), reviewed))

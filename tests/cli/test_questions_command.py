@@ -1,0 +1,289 @@
+"""``ragtrial questions`` and the review of its drafts: nothing is paid twice, and only what is kept becomes a label."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Command
+from drafting_double import DRAFTING
+from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
+from ragtrial.labelling.pooling.worklist import read_worklist
+from ragtrial.labelling.session.session import Session
+from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
+from small_experiment import CONFIG, ragtrial, small_experiment
+from terminals import in_terminal
+
+Capture = pytest.CaptureFixture[str]
+KEY = "sk-this-is-a-secret-key-0123456789"
+SUBJECTS = (
+    "battery",
+    "charger",
+    "invoice",
+    "parcel",
+    "router",
+    "sensor",
+    "thermostat",
+    "warranty",
+    "window",
+    "heating",
+)
+DOCUMENTS: Mapping[str, str | bytes] = {
+    f"{('home', 'shop')[number % 2]}/{subject}.md": f"The {subject} has article number {number}. Whoever returns one "
+    f"within {number + 10} days gets the price back.\n"
+    for number, subject in enumerate(SUBJECTS)
+}
+CONFIG_BOTH = f"{CONFIG}output: {{directory: results}}\n".replace(
+    "latency:", "  bm25: {kind: bm25, top_k: 3}\nlatency:"
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    labels = {"queries": [{"id": f"own{number}", "text": f"how long may I keep the {subject}",
+                           "relevant_docs": [{"doc": name}]}
+                          for number, (subject, name) in enumerate(zip(SUBJECTS, DOCUMENTS, strict=True))]}  # fmt: skip
+    small_experiment(tmp_path, config=CONFIG_BOTH, documents=DOCUMENTS, labels=labels)
+
+
+def questions(capsys: Capture, url: str, *options: str) -> Any:
+    return ragtrial(capsys, "questions", "experiment.yaml", "--endpoint", url, "--model", "m", *options)
+
+
+def drafts(capsys: Capture, *options: str) -> None:
+    with EndpointDouble(default=DRAFTING) as double:
+        made = questions(capsys, double.url, *options)
+    assert made.code == 0, made.err
+
+
+def labels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Path("prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    return [query for query in found if not query["id"].startswith("own")]
+
+
+def test_drafts_go_into_a_file_of_their_own_and_labels_stay(capsys: Capture) -> None:
+    before = Path("prompt_queries.json").read_bytes()
+    with EndpointDouble(default=DRAFTING) as double:
+        planned = questions(capsys, double.url, "--plan", "--json").json
+        assert not double.asked
+        made = questions(capsys, double.url, "--price", "2", "--json").json
+        assert (planned["questions"], planned["calls"]) == (10, len(double.asked)) == (10, 10)
+        assert made["cost"] > 0
+        again = questions(capsys, double.url, "--json").json
+        assert (again["replies"], len(double.asked)) == (10, 10)
+    worklist = read_worklist("drafts.json")
+    assert worklist.source is not None
+    assert (worklist.source.model, worklist.source.counts.replies, len(worklist.items)) == ("m", 10, made["drafts"])
+    assert sum(item.draft is not None and item.draft.quote is None for item in worklist.items) == 1
+    assert Path("prompt_queries.json").read_bytes() == before
+
+
+def test_a_budget_ends_drafting_and_the_same_command_goes_on(capsys: Capture) -> None:
+    with EndpointDouble(default=DRAFTING) as double:
+        part = questions(capsys, double.url, "--calls", "4")
+        assert "6 not asked yet; the same command with a larger budget goes on" in part.out
+        first = [item.question for item in read_worklist("drafts.json").items]
+        assert len(double.asked) == 4
+        assert questions(capsys, double.url).code == 0
+        assert len(double.asked) == 10
+        assert [item.question for item in read_worklist("drafts.json").items][: len(first)] == first
+        plan = questions(capsys, double.url, "--seed", "5", "--price", "9", "--plan", "--json").json
+        half = questions(capsys, double.url, "--seed", "5", "--price", "9", "--budget", str(plan["cost"] / 2), "--json")
+        assert 0 < half.json["replies"] < 10
+        nothing = questions(capsys, double.url, "--seed", "6", "--price", "9", "--budget", "0")
+        assert (nothing.code, "the budget is too small for one question" in nothing.err) == (2, True)
+
+
+def test_replies_of_no_use_are_counted_and_left_out(capsys: Capture) -> None:
+    with EndpointDouble(default=saying(lambda _: "Question: Why?\nAnswer: because of it")) as double:
+        made = questions(capsys, double.url, "--json", "--unanswerable", "0").json
+        assert (made["not_in_passage"], made["drafts"], made["wrote"]) == (10, 0, [])
+        double.default = saying(lambda _: "I cannot do that.")
+        made = questions(capsys, double.url, "--model", "other").out
+    assert "left out: 10 could not be parsed" in made
+    assert not Path("drafts.json").exists()
+
+
+def test_failures_cost_nothing_twice_and_what_was_answered_is_written(capsys: Capture) -> None:
+    faults = [soon(), cut, hang_up, not_json, soon(503)]
+    with EndpointDouble(faults=[*faults], default=DRAFTING) as double:
+        assert questions(capsys, double.url).code == 0
+        assert len(double.asked) == 10 + len(faults)
+        double.default, double.faults = soon(500), [DRAFTING] * 3
+        ended = questions(capsys, double.url, "-o", "more.json", "--seed", "1", "--retries", "0", "--concurrency", "1")
+        assert ended.code == 3
+        assert 0 < len(read_worklist("more.json").items) <= 3
+        double.default = DRAFTING
+        asked = len(double.asked)
+        assert questions(capsys, double.url, "-o", "more.json", "--seed", "1").code == 0
+        assert len(double.asked) - asked == 7
+
+
+def test_keys_are_in_no_file_and_no_line(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFT_KEY", KEY)
+    with EndpointDouble(default=DRAFTING) as double:
+        made = questions(capsys, double.url, "--api-key", "${DRAFT_KEY}", "-v")
+        assert {one.headers["Authorization"] for one in double.asked} == {f"Bearer {KEY}"}
+    assert KEY not in made.out + made.err
+    assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--styles", "factual,funny"], "the styles are factual, keywords, how-to, reworded"),
+        (["--styles", ","], "the styles are"),
+        (["--budget", "1"], "--budget needs the price of a million tokens: --price."),
+        (["--prompt", "own.txt"], "own.txt: lacks {passage}; a prompt needs {task} and {passage}."),
+        (["-o", "prompt_queries.json"], "prompt_queries.json: is not a worklist and is not replaced"),
+        (["--count", "0"], "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_drafted_is_refused_before_anything_is_sent(
+    capsys: Capture, options: list[str], said: str
+) -> None:
+    Path("own.txt").write_text("{task}", encoding="utf-8")
+    with EndpointDouble(default=DRAFTING) as double:
+        made = questions(capsys, double.url, *options)
+        assert (made.code, double.asked) == (2, [])
+    assert said in made.err
+    Path("beir.yaml").write_text(CONFIG_BOTH.replace("{corpus: documents, queries: prompt_queries.json}", "{beir: x}"))
+    made = ragtrial(capsys, "questions", "beir.yaml", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m")
+    assert (made.code, "beir.yaml: a BEIR folder stays as it is" in made.err) == (2, True)
+    assert ragtrial(capsys, "questions", "experiment.yaml").err.startswith(
+        "error: name the model: --endpoint URL --model NAME."
+    )
+
+
+def test_a_prompt_of_ones_own_is_sent(capsys: Capture) -> None:
+    Path("own.txt").write_text("Mine. {task}\n{passage}", encoding="utf-8")
+    with EndpointDouble(default=DRAFTING) as double:
+        assert questions(capsys, double.url, "--prompt", "own.txt", "--count", "2").code == 0
+        assert all(one.body["messages"][0]["content"].startswith("Mine. Write one") for one in double.asked)
+
+
+def test_drafts_are_kept_edited_and_dropped_by_key_and_only_the_kept_become_labels(capsys: Capture) -> None:
+    drafts(capsys, "--unanswerable", "0.3")
+    items = read_worklist("drafts.json").items
+    with in_terminal("label", "drafts.json", "--who", "ada") as typed:
+        typed.await_text("k keep · e edit · d drop")
+        typed.type(("1 of 10, 0 reviewed:", "3"), ("drafted questions have no grade here", "k"))
+        typed.type(("2 of 10, 1 reviewed:", "d"), ("3 of 10, 2 reviewed:", " "), ("4 of 10, 2 reviewed:", "e"))
+        typed.await_text("question:")
+        os.write(typed.terminal, b"What is the deadline?\n")
+        typed.await_text("What is the deadline?")
+        typed.type(("4 of 10, 2 reviewed:", "k"), ("5 of 10, 3 reviewed:", "q"))
+        typed.await_text("3 of 10 reviewed, 1 left out, 6 to go: the same command goes on")
+        typed.await_text("prompt_queries.json: 2 questions added, 1 of them changed; 1 dropped")
+        typed.await_text("next: ragtrial run experiment.yaml")
+        assert typed.ended() == 0
+    made = labels()
+    assert [(query["id"], query["text"]) for query in made] == [
+        (items[0].query, items[0].question), (items[3].query, "What is the deadline?"),
+    ]  # fmt: skip
+    for query, item in zip(made, (items[0], items[3]), strict=True):
+        assert item.draft is not None
+        expected = [DRAFTED, item.draft.style, *([] if item.draft.quote else [UNANSWERABLE])]
+        assert query["tags"] == expected
+        (label,) = query["relevant_docs"] or [None]
+        if item.draft.quote is None:
+            assert label is None
+        else:
+            assert label == {"doc": item.doc, "relevance": 1, "quote": item.draft.quote, "start": label["start"],
+                             "end": label["start"] + len(item.draft.quote)}  # fmt: skip
+    assert ragtrial(capsys, "run", "experiment.yaml").code == 0  # the labels fit the documents
+
+
+def test_a_draft_that_nobody_reviewed_is_no_label_unless_that_is_asked_for_and_then_reports_say_so(
+    capsys: Capture,
+) -> None:
+    drafts(capsys)
+    count = len(read_worklist("drafts.json").items)
+    with Session("drafts.json", who="ada") as session:
+        session.keep()
+        session.drop()
+        session.skip()
+        session.save()
+    assert len(labels()) == 1
+    refused = questions(capsys, "http://127.0.0.1:9/v1")
+    assert (refused.code, "is under review: drafts.answers.jsonl has answers" in refused.err) == (2, True)
+    made = ragtrial(capsys, "label", "drafts.json", "--unreviewed")
+    assert f"{count - 2} drafts kept without review; every report will say so" in made.out
+    assert f"2 of {count} reviewed\n" in made.out
+    made = ragtrial(capsys, "label", "drafts.json", "--json")
+    assert made.json["review"] == {"kept": count - 1, "changed": 0, "dropped": 1, "unseen": count - 2}
+    assert [NOT_REVIEWED in query["tags"] for query in labels()] == [False] + [True] * (count - 2)
+    run = ragtrial(capsys, "run", "experiment.yaml", "--json").json
+    told = f"{count - 1} of {count + 9} questions were drafted by a model; people reviewed 1 of these"
+    assert told in " ".join(one["message"] for one in run["warnings"])
+    compared = ragtrial(capsys, "compare", "latest", "--json").json
+    assert (compared["drafted"]["drafted"], compared["drafted"]["reviewed"]) == (count - 1, 1)
+    assert compared["drafted"]["gap"] == pytest.approx(compared["drafted"]["on_drafted"] -
+                                                       compared["drafted"]["on_people"])  # fmt: skip
+    page = ragtrial(capsys, "report", "latest", "-o", "page.html")
+    assert page.code == 0, page.err
+    assert told in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_review_that_was_killed_between_labels_and_journal_writes_nothing_twice(capsys: Capture) -> None:
+    drafts(capsys)
+    with Session("drafts.json", who="ada") as session:
+        session.keep()
+        session.rephrase("What is it worth?")
+        session.keep()
+        session.save()
+    journal = Path("drafts.answers.jsonl")
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert json.loads(lines[-1])["did"] == "write"
+    journal.write_text("".join(lines[:-1]), encoding="utf-8")
+    before = labels()
+    with Session("drafts.json", who="ada") as session:
+        assert session.unsaved == 2
+        session.save()
+        assert session.unsaved == 0
+    assert labels() == before
+    assert len(before) == 2
+
+
+def test_drafts_may_be_the_first_labels(capsys: Capture) -> None:
+    Path("prompt_queries.json").unlink()
+    drafts(capsys, "--count", "2", "--unanswerable", "0")
+    with Session("drafts.json") as session:
+        session.keep()
+        session.quote("article number")
+        session.keep()
+        session.save()
+    assert [query["relevant_docs"][0]["quote"] for query in labels()][1] == "article number"
+
+
+def test_worklists_of_texts_have_nothing_to_keep(capsys: Capture) -> None:
+    drafts(capsys)
+    worklist = json.loads(Path("drafts.json").read_text(encoding="utf-8"))
+    worklist["drawn"] = "stakes"
+    Path("drafts.json").write_text(json.dumps(worklist), encoding="utf-8")
+    made = ragtrial(capsys, "label", "drafts.json", "--unreviewed")
+    assert (made.code, "drawn must be drafted where items have a draft" in made.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_drafting_that_is_killed_has_lost_no_reply_that_was_paid(tmp_path: Path) -> None:
+    with EndpointDouble(default=DRAFTING, latency=0.1) as double:
+        arguments = ["questions", "experiment.yaml", "--endpoint", double.url, "--model", "m", "--concurrency", "1"]
+        running = Command(tmp_path, *arguments, log=tmp_path / "first")
+        kept = tmp_path / "drafts.replies"
+        running.wait_until(lambda: kept.exists() and kept.read_bytes().count(b"\n") >= 3)
+        os.kill(running.process.pid, signal.SIGKILL)
+        running.process.wait()
+        lines, before = kept.read_bytes().count(b"\n"), len(double.asked)
+        assert before - lines <= 2  # those on their way
+        ended = Command(tmp_path, *arguments, log=tmp_path / "second")
+        assert ended.process.wait() == 0
+        assert len(double.asked) - before <= 10 - lines + 1  # a line that was cut may be asked again
+    assert read_worklist("drafts.json").items

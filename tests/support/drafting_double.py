@@ -1,0 +1,33 @@
+"""A model that drafts questions without being one: it replies as it is asked, from the passage that it is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from endpoint_double import saying
+
+
+def passage_in(request: str) -> str:
+    """The passage between its marks."""
+    found = re.search(r"<passage id=([0-9a-f]{16})>\n(.*)\n</passage id=\1>", request, re.DOTALL)
+    assert found is not None
+    return found[2]
+
+
+def longest_line(passage: str) -> str:
+    return max((line.strip() for line in passage.split("\n")), key=len)
+
+
+def draft(request: str) -> str:
+    """A question with a few words of the passage's longest line, and others; the line is the answer."""
+    passage = passage_in(request)
+    line = longest_line(passage)
+    few = " ".join(re.findall(r"\w{4,}", line)[:2])
+    number = int(hashlib.sha256(passage.encode()).hexdigest()[:4], 16)
+    if "does not answer" in request:
+        return f"Question: Who invented {few}, inventor number {number}?\nAnswer: none"
+    return f"Question: Anything customers should understand concerning {few}, ticket {number}?\nAnswer: {line}"
+
+
+DRAFTING = saying(draft)
