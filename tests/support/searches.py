@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ragtrial.config.models import ExperimentConfig
@@ -67,11 +67,18 @@ def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
     return made
 
 
-def session_of(search: str, engine: Recorded, minutes: float | None = None, text: str = CONFIG) -> Session:
+def session_of(
+    search: str,
+    engine: Recorded,
+    minutes: float | None = None,
+    text: str = CONFIG,
+    calls: Callable[[], int] = lambda: 0,
+    whole: Recorded | None = None,
+) -> Session:
     """A search at its beginning, by 40 queries, with 20 held out; each look at its clock takes ``minutes``."""
     config = config_of(search, text)
     split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
     clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
-    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock)
+    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock, calls, whole)
     _ = session.baseline
     return session

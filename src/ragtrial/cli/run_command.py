@@ -38,6 +38,8 @@ _OPEN_FILES = 65_536
 @click.option(
     "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
 )
+@click.option("--extrapolate", type=click.IntRange(min=1), metavar="N",
+              help="Run on parts of the documents, too, and estimate the scores with N documents.")  # fmt: skip
 @click.option("--report", "with_page", is_flag=True, help="Write the HTML page, too: report.html, beside report.json.")
 @gate_options
 @common_options
@@ -49,6 +51,7 @@ def command(
     limit: int | None,
     jobs: int,
     baseline: str | None,
+    extrapolate: int | None,
     asked: GateOptions,
     *,
     audit: bool,
@@ -62,9 +65,11 @@ def command(
     What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
     """
     from ragtrial.cli.run_gates import prepared
+    from ragtrial.comparison.extrapolation import load_extrapolation
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
     from ragtrial.search.searched import load_result
+    from ragtrial.views.report_tables import extrapolation_table
 
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
@@ -83,6 +88,7 @@ def command(
         audit=audit,
         jobs=jobs,
         fail_fast=fail_fast,
+        extrapolate=extrapolate,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
         notice=terminal.note,
     )
@@ -91,11 +97,15 @@ def command(
     comparison = None if found else _compared(report)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison, found)
+    grown = load_extrapolation(report) if extrapolate else None
+    if grown:
+        terminal.show(["", *grown.sentences, "", extrapolation_table(grown), ""])
     terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
         tell(terminal, checks.checks, findings)
     told = {**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})}
-    terminal.say_json({**told, **({"search": found.model_dump(mode="json")} if found else {})})
+    told |= {"search": found.model_dump(mode="json")} if found else {}
+    terminal.say_json(told | ({"extrapolation": grown.model_dump(mode="json")} if grown else {}))
     return _exit_code(report, findings)
 
 

@@ -75,7 +75,41 @@ def test_no_setting_is_begun_after_the_minutes(method: str) -> None:
     engine = Recorded()
     session = searched(method, engine, more=", minutes: 10", minutes=1.0)
     assert len(engine.run) < 12
-    assert session.ended == "the 10 minutes are over; the same command goes on"
+    assert session.ended == "the limit search.minutes was reached; the same command continues"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_begun_after_so_many_calls_of_endpoints(method: str) -> None:
+    """Each setting takes 100 requests here; the two of the config come first, and count."""
+    engine = Recorded()
+    session = session_of(
+        f"{{method: {method}, settings: 20, held_out: 0.3, calls: 500}}", engine, calls=lambda: 100 * len(engine.run)
+    )
+    METHODS[session.options.method](session)
+    assert len(engine.run) == 5
+    assert session.ended == "the limit search.calls was reached; the same command continues"
+
+
+def test_finalists_of_a_screen_and_the_baseline_run_on_all_documents() -> None:
+    screen, whole = Recorded(), Recorded()
+    session = session_of("{settings: 20, held_out: 0.3, finalists: 2, screen: {documents: 100}}", screen, whole=whole)
+    METHODS["random"](session)
+    assert not whole.run
+    session.confirm()
+    screened = [trial for trial in session.trials if trial.is_screened]
+    best = sorted(screened, key=lambda trial: -trial.score)[:2]
+    assert [name for name, _ in whole.run] == ["bm25", *(trial.setting.name for trial in best)]
+    assert {trial.setting.name for trial in session.trials if trial.is_whole} == {name for name, _ in whole.run}
+
+
+def test_a_setting_beyond_the_limits_is_no_finalist_of_a_screen() -> None:
+    whole = Recorded({"index_bytes": 1.0})
+    text = "{settings: 20, held_out: 0.3, finalists: 3, within: {index_bytes: 0.6}, screen: {documents: 100}}"
+    session = session_of(text, Recorded({"index_bytes": 1.0}), whole=whole)
+    METHODS["random"](session)
+    session.confirm()
+    tried = {trial.setting.name: trial for trial in session.trials if trial.is_screened}
+    assert all(tried[name].is_within for name, _ in whole.run)
 
 
 def test_random_search_draws_before_it_sees_a_score() -> None:
