@@ -44,7 +44,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
-        yield f"It is clearly worse than {found.baseline}{change}; its lead was chance."
+        yield f"It is clearly worse than {found.baseline}{change}; it came first by chance."
         yield "Next: keep the config as it is."
         return
     yield f"It is not clearly better than {found.baseline}{change}."
