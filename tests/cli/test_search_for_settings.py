@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,26 @@ def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, c
     search(capsys, "{method: greedy, settings: 14, held_out: 0.5}")
     names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
     assert len(names) == len(set(names))
+
+
+def test_the_tokens_of_a_text_are_counted_once_for_all_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    text = """\
+experiment: counted
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: document}
+retrievers: {bm25: {kind: bm25}}
+sweep: {matrix: {retrievers.bm25.k1: [0.5, 1.0, 1.9], retrievers.bm25.b: [0.0, 0.5]}}
+search: {settings: 5}
+latency: false
+"""
+    small_experiment(tmp_path, config=text, labels=LABELS, documents=DOCUMENTS)
+    monkeypatch.chdir(tmp_path)
+    made = ragtrial(capsys, "run", "experiment.yaml")
+    counted = re.findall(r"^tokens \(.*\): (\d+) chunks", made.err, re.MULTILINE)
+    assert len(counted) == 6
+    assert 0 < sum(map(int, counted)) <= len(DOCUMENTS)
 
 
 def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:

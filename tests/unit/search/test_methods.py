@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from ragtrial.config.search_options import Method
+from ragtrial.config.settings import Setting
 from ragtrial.search.methods import METHODS
-from ragtrial.search.session import Session, Trial
-from searches import CONFIG, Recorded, session_of
+from ragtrial.search.session import Measured, Session, Trial
+from searches import CONFIG, QUERIES, Recorded, session_of
 
 ADAPTIVE: list[Method] = ["greedy", "tpe", "halving"]
 
@@ -146,4 +150,40 @@ def test_greedy_search_moves_along_axes_without_a_new_embedding_first() -> None:
     sizes = [place for place, (name, _) in enumerate(engine.run) if "size" in name]
     others = [place for place, (name, _) in enumerate(engine.run) if "size" not in name]
     assert sizes
+    assert len(others) > 2 + 3  # more than the settings of the config, and values of one axis
     assert max(others) < min(sizes)
+
+
+def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
+    session = session_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
+    METHODS["random"](session)
+    assert not any(trial.is_within for trial in session.trials)
+
+
+def test_no_setting_that_was_tried_is_drawn() -> None:
+    """Sizes of dense and values of bm25 on a grid that has those of the config."""
+    text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2, 1.5]").replace("[0.0, 0.5, 1.0]", "[0.5, 0.75]")
+    session = session_of("{settings: 100}", Recorded(), text=text)
+    drawn = [session.settings.at(point) for point in session.draw(100)]
+    tried = {trial.setting.key for trial in session.trials}
+    assert tried.isdisjoint({setting.key for setting in drawn if setting is not None})
+    assert len(drawn) == 3 + 12 - 2
+
+
+class WithOtherHeldOut(Recorded):
+    """Held-out queries score the other way round."""
+
+    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
+        found = super().measured(setting, queries, later)
+        if found is None:
+            return None
+        held_out = {query: 1 - found.scores[query] for query in QUERIES[40:] if query in found.scores}
+        return replace(found, scores={**found.scores, **held_out})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
+    one, other = Recorded(), WithOtherHeldOut()
+    means = [trial.mean for trial in searched(method, one).trials]
+    assert [trial.mean for trial in searched(method, other).trials] == means
+    assert one.run == other.run
