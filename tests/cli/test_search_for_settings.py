@@ -103,7 +103,8 @@ def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(fo
 
 def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, capsys: Capture) -> None:
     """Rankings of parts are as deep as the largest number of candidates that the axis has."""
-    search(capsys, "{method: greedy, settings: 14, held_out: 0.5}")
+    deep = "retrievers.both={kind: fusion, inputs: [dense, bm25], candidates: 20}"
+    search(capsys, "{method: greedy, settings: 14, held_out: 0.5}", "--set", deep)
     names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
     assert len(names) == len(set(names))
 
@@ -141,6 +142,8 @@ def test_a_random_search_keeps_every_question(folder: Path, capsys: Capture) -> 
     made = search(capsys, "{settings: 6}", "--json")
     found = result(made)
     assert (found["searched"], found["held_out"]) == (48, 0)
+    winner = found["winner"]
+    assert winner["optimism"] == pytest.approx(winner["searched"] - winner["expected"]["mean"])
     assert ragtrial(capsys, "compare", "latest", "--json").json["queries"] == 48
     if found["verdict"] is not None:
         assert found["compared_with"] == len(load_report("latest").settings) - 1
