@@ -36,7 +36,7 @@ def screen_part(session: Session) -> ScreenPart | None:
     both = [(first[one.setting.key], one) for one in session.trials if one.setting.key in first and not one.is_screened]
     if not first:
         return None
-    pairs = [(one.mean, other.mean) for one, other in both]
+    pairs = [(one.mean, other.mean) for one, other in both if not math.isnan(one.mean + other.mean)]
     changes = [one - other for one, other in pairs]
     return ScreenPart(
         documents=next(iter(first.values())).documents,

@@ -43,13 +43,17 @@ _MOST_REFUSED = 5
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """A search that is over, and ``config``, which lists the settings that were tried on all queries."""
+    """A search that is over, and ``config``, which lists the settings that were tried on all queries.
+
+    ``ended`` says why no other setting was tried.
+    """
 
     session: Session
     config: ExperimentConfig
     settings: Sequence[Setting]
     baseline: str
     measures_latency: bool
+    ended: str
 
 
 def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], None]) -> Searched:
@@ -72,6 +76,7 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     session = Session(SettingsOfSpace(Space(config)), evaluator.settings, split, engine, whole=whole_engine)
     baseline = session.baseline.setting  # which is tried first
     METHODS[options.method](session)
+    ended = session.ended  # before finalists run, which takes time, too
     session.confirm()
     whole = [trial for trial in session.trials if trial.is_whole]
     listed = listed_config(config, _combinations(session, whole))
@@ -83,7 +88,7 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
     chosen = list({key: settings[key] for key in keys if key in settings}.values())
     is_short = config.latency is None and len(chosen) <= MOST_TIMED
-    return Searched(session, listed, chosen, settings[baseline.key].name, engine.measures_latency or is_short)
+    return Searched(session, listed, chosen, settings[baseline.key].name, engine.measures_latency or is_short, ended)
 
 
 def _combinations(session: Session, trials: Sequence[Trial]) -> list[Combination]:
@@ -147,7 +152,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         settings=options.settings - session.unused,
         possible=session.settings.size,
         refused=[str(fault) for fault in session.space.refusals()[:_MOST_REFUSED]],
-        ended=session.ended,
+        ended=searched.ended,
         searched=len(session.split.searched),
         held_out=len(session.split.held_out),
         baseline=searched.baseline,
