@@ -104,7 +104,9 @@ def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(fo
 def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, capsys: Capture) -> None:
     """Rankings of parts are as deep as the largest number of candidates that the axis has."""
     deep = "retrievers.both={kind: fusion, inputs: [dense, bm25], candidates: 20}"
-    search(capsys, "{method: greedy, settings: 14, held_out: 0.5}", "--set", deep)
+    alone = ["--set", deep, "--set", "retrievers.dense.score=false", "--set", "retrievers.bm25.score=false"]
+    made = search(capsys, "{method: greedy, settings: 14, held_out: 0.5}", *alone, "--json")
+    assert any("candidates100" in trial["setting"] for trial in result(made)["trials"])
     names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
     assert len(names) == len(set(names))
 

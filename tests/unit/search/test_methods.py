@@ -188,3 +188,9 @@ def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
     means = [trial.mean for trial in searched(method, one).trials]
     assert [trial.mean for trial in searched(method, other).trials] == means
     assert one.run == other.run
+
+
+def test_greedy_search_looks_at_axes_again_after_another_has_moved() -> None:
+    engine = Recorded()
+    searched("greedy", engine, 40)
+    assert sum("size400" in name for name, _ in engine.run) > 3  # not only the value of the size that is best
