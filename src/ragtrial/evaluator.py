@@ -122,6 +122,14 @@ class RetrievalEvaluator:
         vars(made).update(held)
         return made
 
+    def among(self, positions: Sequence[int]) -> RetrievalEvaluator:
+        """The same over some of the documents, by position. Labels are those of all documents."""
+        made = copy(self)
+        for name in ("graph", "results", "scorer"):
+            vars(made).pop(name, None)
+        vars(made).update(dataset=self.dataset, resolved=self.resolved, corpus=self.corpus.among(positions))
+        return made
+
     @cached_property
     def dataset(self) -> Dataset:
         """Where the documents are, and the labels as written; of these the first, if there is a limit."""

@@ -44,6 +44,7 @@ def run_experiment(
     audit: bool = False,
     jobs: int = 1,
     fail_fast: bool = False,
+    extrapolate: int | None = None,
     on_failure: Callable[[str, str], None] | None = None,
     notice: Callable[[str], None] = logger.info,
 ) -> Report:
@@ -51,7 +52,8 @@ def run_experiment(
 
     ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
     ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
-    made side by side. ``notice`` is told what is to be known before a search begins.
+    made side by side. With ``extrapolate`` settings also run on parts of the documents, and extrapolation.json says
+    what that suggests for so many documents. ``notice`` gets what a search can show, before it begins.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
@@ -59,21 +61,34 @@ def run_experiment(
     """
     if config.search and settings is not None:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
+    if config.search and extrapolate is not None:
+        raise InputError("a search runs its settings once; extrapolate with the config of its winner, winner.yaml.")
     evaluator = RetrievalEvaluator(
         config, progress=progress, settings=settings, limit=limit, strict=strict, audit=audit
     )
     evaluator.prepare()
+    parts: Sequence[RetrievalEvaluator] | None = None
+    if extrapolate is not None:
+        from ragtrial.comparison.extrapolation import document_parts
+
+        parts = document_parts(evaluator, extrapolate)
     searched: Searched | None = None
+    screened_out: dict[str, FailurePart] = {}
     if config.search:
         from ragtrial.search.searched import search
 
+        screens = config.search.screen is not None
+
         def score(one: RetrievalEvaluator) -> Mapping[str, Scored]:
-            return _score_each(one, jobs, on_failure, fail_fast=fail_fast)[0]
+            made, failed = _score_each(one, jobs, on_failure, fail_fast=fail_fast)
+            screened_out.update({name: part for name, (part, _) in failed.items()} if screens else {})
+            return made
 
         searched = search(evaluator, score, notice)
         evaluator = evaluator.over(searched.settings, latency=searched.measures_latency)
         config, on_failure = searched.config, None  # which has heard of each failure
     scored, failures = _score_all(evaluator, jobs, on_failure, fail_fast=fail_fast)
+    failures += screened_out.values()
     report = build_report(
         config,
         scored,
@@ -89,6 +104,14 @@ def run_experiment(
         from ragtrial.search.searched import with_findings
 
         report, beside = with_findings(searched, report, directory)
+    if parts is not None and extrapolate is not None:
+        from ragtrial.comparison.extrapolation import EXTRAPOLATION, extrapolated
+
+        smaller = [_score_each(one, jobs, on_failure, fail_fast=fail_fast)[0] for one in parts]
+        made = extrapolated(
+            report.primary_metric, [*smaller, {one.result.setting.name: one for one in scored}], extrapolate
+        )
+        beside[EXTRAPOLATION] = made.model_dump_json(indent=1) + "\n"
     evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     text = (searched.session.config if searched else config).text or json.dumps(config.as_written, indent=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ DOCUMENTS = {
     f"d{number}.txt": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]} item{number}. {WORDS[(number * 3) % 8]} " * 4
     for number in range(48)
 }
+DOCUMENTS |= {f"other{number}.txt": f"{WORDS[number % 8]} {WORDS[number % 5]}. " * 3 for number in range(10)}
 LABELS = {
     "queries": [
         {
@@ -101,9 +103,32 @@ def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(fo
 
 def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, capsys: Capture) -> None:
     """Rankings of parts are as deep as the largest number of candidates that the axis has."""
-    search(capsys, "{method: greedy, settings: 14, held_out: 0.5}")
+    deep = "retrievers.both={kind: fusion, inputs: [dense, bm25], candidates: 20}"
+    alone = ["--set", deep, "--set", "retrievers.dense.score=false", "--set", "retrievers.bm25.score=false"]
+    made = search(capsys, "{method: greedy, settings: 14, held_out: 0.5}", *alone, "--json")
+    assert any("candidates100" in trial["setting"] for trial in result(made)["trials"])
     names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
     assert len(names) == len(set(names))
+
+
+def test_the_tokens_of_a_text_are_counted_once_for_all_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    text = """\
+experiment: counted
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: document}
+retrievers: {bm25: {kind: bm25}}
+sweep: {matrix: {retrievers.bm25.k1: [0.5, 1.0, 1.9], retrievers.bm25.b: [0.0, 0.5]}}
+search: {settings: 5}
+latency: false
+"""
+    small_experiment(tmp_path, config=text, labels=LABELS, documents=DOCUMENTS)
+    monkeypatch.chdir(tmp_path)
+    made = ragtrial(capsys, "run", "experiment.yaml")
+    counted = re.findall(r"^tokens \(.*\): (\d+) chunks", made.err, re.MULTILINE)
+    assert len(counted) == 6
+    assert 0 < sum(map(int, counted)) <= len(DOCUMENTS)
 
 
 def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:
@@ -119,6 +144,8 @@ def test_a_random_search_keeps_every_question(folder: Path, capsys: Capture) -> 
     made = search(capsys, "{settings: 6}", "--json")
     found = result(made)
     assert (found["searched"], found["held_out"]) == (48, 0)
+    winner = found["winner"]
+    assert winner["optimism"] == pytest.approx(winner["searched"] - winner["expected"]["mean"])
     assert ragtrial(capsys, "compare", "latest", "--json").json["queries"] == 48
     if found["verdict"] is not None:
         assert found["compared_with"] == len(load_report("latest").settings) - 1
@@ -146,10 +173,55 @@ def test_a_report_of_a_search_can_be_scored_again(folder: Path, capsys: Capture)
     assert made.code == 0, made.err
 
 
+def test_a_screen_tries_settings_on_some_documents_and_runs_the_best_on_all(folder: Path, capsys: Capture) -> None:
+    text = "{settings: 6, held_out: 0.5, finalists: 2, baseline: bm25, screen: {documents: 52}}"
+    made = search(capsys, text, "--json")
+    found, report = result(made), load_report("latest")
+    screen = found["screen"]
+    assert (screen["documents"], screen["of"]) == (52, 58)
+    assert [trial["documents"] for trial in found["trials"]].count(52) == 9  # three of the config and six more
+    names = {setting.name for setting in report.settings}
+    assert names == {one["setting"] for one in screen["settings"]} == {"bm25", *(_names(found["finalists"]))}
+    assert report.dataset.documents == 58
+    assert report.search is not None
+    assert report.search.is_adaptive
+    for one in screen["settings"]:
+        assert one["whole"] <= one["screened"]  # documents that no question is about only push others down
+    corpora = folder / ".ragtrial" / "documents"
+    assert len([path for path in corpora.iterdir() if path.is_dir()]) == 2
+    again = search(capsys, text, "--json")
+    assert result(again)["screen"] == screen
+    shown = search(capsys, text)
+    assert "Screened on 52 of 58 documents; " in shown.out
+
+
+def _names(rows: list[dict[str, Any]]) -> list[str]:
+    return [str(row["setting"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("retriever", "kind"),
+    [("{kind: run_file, path: run.trec}", "kind: run_file"), ("{kind: custom, function: 'own:find'}", "kind: custom"),
+     ("{kind: dense, collection: {kind: faiss, path: index, items: items.jsonl}}", "an existing collection")],
+)  # fmt: skip
+def test_retrievers_that_search_something_else_are_not_screened(
+    folder: Path, capsys: Capture, retriever: str, kind: str
+) -> None:
+    text = "{settings: 4, held_out: 0.5, screen: {documents: 50}}"
+    made = search(capsys, text, "--set", f"retrievers.dense={retriever}")
+    assert made.code == 2
+    assert f"and retrievers.dense ({kind}) does not" in made.err
+
+
+def test_what_asks_no_endpoint_is_within_limits_in_money(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 3, within: {query_cost: 0, embedding_cost: 0}}", "--json")
+    assert all(trial["is_within"] for trial in result(made)["trials"])
+
+
 def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
     assert result(made)["winner"] is None
-    assert result(made)["sentences"][0].startswith("No setting meets the limits of search.within")
+    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
     assert not (load_report("latest").folder / "winner.yaml").exists()
 
 
@@ -167,6 +239,15 @@ def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None
         ("{within: {latency.p95: 3}}", "search.within.latency.p95 needs the latency, and latency is false"),
         ("{within: {tokens@7: 3}}", "no metric is cut at 7"),
         ("{baseline: best}", "search.baseline is 'best'. It must be one of dense, bm25, both"),
+        ("{screen: {documents: 60}}", "search.screen chooses finalists by their scores, so that the verdict needs"),
+        (
+            "{held_out: 0.5, screen: {documents: 60}}",
+            "search.screen.documents is 60, and the corpus has 58 documents; remove screen.",
+        ),
+        (
+            "{held_out: 0.5, screen: {documents: 48}}",
+            "search.screen.documents is 48, and must be above 48, the number of judged documents",
+        ),
         ("{settings: 1}", "search.settings is 1; it must be at least 2"),
         ("{method: bayes}", "search.method is 'bayes'; it must be one of"),
         ("null", "retrievers.bm25.k1 is any value between two; that takes a search, or list the values."),

@@ -14,7 +14,7 @@ import yaml
 
 from ragtrial.cli.run_command import command
 from ragtrial.comparison.gates.expected_file import read_expected
-from ragtrial.comparison.gates.gate import COSTS
+from ragtrial.report.schema import COSTS
 from scripts import run_script
 from small_experiment import CONFIG, small_experiment
 

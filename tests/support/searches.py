@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ragtrial.config.models import ExperimentConfig
@@ -33,7 +33,7 @@ QUERIES = tuple(f"q{number}" for number in range(60))
 class Recorded:
     """An engine that gives each setting a score that its values have, and remembers what it was asked for."""
 
-    def __init__(self, costs: Mapping[str, float] | None = None) -> None:
+    def __init__(self, costs: Mapping[str, float | None] | None = None) -> None:
         self.run: list[tuple[str, int | None]] = []
         self._costs = costs
 
@@ -46,8 +46,9 @@ class Recorded:
         self.run.append((setting.name, None if queries is None else len(queries)))
         if setting.values.get("retrievers.bm25.b") == 1.0:
             return None  # it fails
-        costs = {} if self._costs is None else {name: cost * score_of(setting) for name, cost in self._costs.items()}
-        return Measured({query: score_of(setting) for query in queries or QUERIES}, costs)
+        score, known = score_of(setting), self._costs or {}
+        costs = {name: None if cost is None else cost * score for name, cost in known.items()}
+        return Measured(dict.fromkeys(queries or QUERIES, score), costs)
 
 
 def score_of(setting: Setting) -> float:
@@ -67,11 +68,18 @@ def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
     return made
 
 
-def session_of(search: str, engine: Recorded, minutes: float | None = None, text: str = CONFIG) -> Session:
+def session_of(
+    search: str,
+    engine: Recorded,
+    minutes: float | None = None,
+    text: str = CONFIG,
+    calls: Callable[[], int] = lambda: 0,
+    whole: Recorded | None = None,
+) -> Session:
     """A search at its beginning, by 40 queries, with 20 held out; each look at its clock takes ``minutes``."""
     config = config_of(search, text)
     split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
     clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
-    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock)
+    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock, calls, whole)
     _ = session.baseline
     return session

@@ -32,6 +32,7 @@ class _WithViews(click.Command):
     "compare", cls=_WithViews, short_help="Say which settings are better, by how much, and how sure that is."
 )
 @contest_options
+@click.option("--across", is_flag=True, help="Compare settings of equal names over reports of different data sets.")
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
 @completion.settings_option
 @click.option(
@@ -62,6 +63,7 @@ def command(
     seed: int,
     judge: str | None,
     *,
+    across: bool,
     all_pairs: bool,
     full: bool,
     **options: Any,
@@ -82,6 +84,13 @@ def command(
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
     views = [view for view in all_views() if options.get(view.name) not in (None, False)]
+    if across:
+        switches = {"all-pairs": all_pairs, "common": compared.common, "judge": judge, "metrics": metrics}
+        given = [name for name, value in switches.items() if value] + [view.name for view in views]
+        if given or asked != GateOptions():
+            first = f"--{given[0]}" if given else "gates"
+            raise click.UsageError(f"--across cannot be combined with {first}; remove one of them.")
+        return _across(terminal, compared, settings)
     alone = [view for view in views if view.alone]
     if alone and len(views) > 1 and not terminal.as_json:
         raise click.UsageError(f"--{alone[0].name} shows {alone[0].alone} alone; add --json, or leave the others out.")
@@ -106,3 +115,21 @@ def command(
     gating.tell(terminal, checks, findings)
     terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
     return findings.exit_code
+
+
+def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> int:
+    from ragtrial.comparison.across import compare_across
+    from ragtrial.views.across_tables import across_blocks
+
+    made = compare_across(
+        compared.reports,
+        baseline=compared.baseline,
+        settings=settings or None,
+        metric=compared.metric,
+        margin=compared.margin,
+        confidence=compared.confidence,
+        directory=compared.results,
+    )
+    terminal.show(across_blocks(made, terminal.width))
+    terminal.say_json(made.model_dump(mode="json"))
+    return 0

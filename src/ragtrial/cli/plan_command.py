@@ -60,5 +60,8 @@ def _search_line(options: SearchOptions, evaluator: RetrievalEvaluator) -> str:
 
     labels, seed = evaluator.resolved.labels.queries, evaluator.config.seed
     split = split_queries(labels, options, seed, evaluator.dataset.labels_file)
-    more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
+    on = f" on {options.screen.documents:,} documents" if options.screen else ""
+    more = (
+        f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more{on}."
+    )
     return f"{more} {power_sentence(split, options)}"

@@ -18,6 +18,7 @@ from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, Run
 if TYPE_CHECKING:
     from ragtrial.cli.run_gates import RunBaseline
     from ragtrial.comparison.comparison_parts import Comparison
+    from ragtrial.comparison.extrapolation import ExtrapolationPart
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
     from ragtrial.search.parts import SearchResult
@@ -39,6 +40,8 @@ _OPEN_FILES = 65_536
 @click.option(
     "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
 )
+@click.option("--extrapolate", type=click.IntRange(min=1), metavar="N",
+              help="Run on parts of the documents, too, and estimate the scores with N documents.")  # fmt: skip
 @click.option("--report", "with_page", is_flag=True, help="Write the HTML page, too: report.html, beside report.json.")
 @gate_options
 @common_options
@@ -50,6 +53,7 @@ def command(
     limit: int | None,
     jobs: int,
     baseline: str | None,
+    extrapolate: int | None,
     asked: GateOptions,
     *,
     audit: bool,
@@ -84,6 +88,7 @@ def command(
         audit=audit,
         jobs=jobs,
         fail_fast=fail_fast,
+        extrapolate=extrapolate,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
         notice=terminal.note,
     )
@@ -92,11 +97,13 @@ def command(
     comparison = None if found else _compared(report)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison, found)
+    grown = _extrapolated(report, terminal) if extrapolate else None
     terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
         tell(terminal, checks.checks, findings)
     told = {**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})}
-    terminal.say_json({**told, **({"search": found.model_dump(mode="json")} if found else {})})
+    told |= {"search": found.model_dump(mode="json")} if found else {}
+    terminal.say_json(told | ({"extrapolation": grown.model_dump(mode="json")} if grown else {}))
     return _exit_code(report, findings)
 
 
@@ -107,6 +114,17 @@ def _found(report: Report) -> SearchResult | None:
     from ragtrial.search.searched import load_result
 
     return load_result(report)
+
+
+def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | None:
+    """Say what the scores would be with more documents."""
+    from ragtrial.comparison.extrapolation import load_extrapolation
+    from ragtrial.views.report_tables import extrapolation_table
+
+    grown = load_extrapolation(report)
+    if grown:
+        terminal.show(["", *grown.sentences, "", extrapolation_table(grown), ""])
+    return grown
 
 
 def _compared(report: Report) -> Comparison | None:

@@ -12,6 +12,7 @@ from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
+from ragtrial.components.retrievers.base import Retriever
 from ragtrial.components.stores import AnyStore
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
@@ -213,3 +214,12 @@ def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:
 def scored(config: ExperimentConfig) -> Mapping[str, Ranker]:
     """The entries of ``retrievers`` that are settings of their own."""
     return {name: ranker for name, ranker in config.retrievers.items() if ranker.score}
+
+
+def searching_elsewhere(config: ExperimentConfig) -> Mapping[str, str]:
+    """The retrievers that do not search the documents of the config, by name, with what they are in words."""
+    return {
+        name: "an existing collection" if ranker.searched_collection else f"kind: {ranker.kind}"
+        for name, ranker in config.retrievers.items()
+        if isinstance(ranker, Retriever) and "chunker" not in ranker.reached_by
+    }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragtrial.config.metric_choice import choose_metrics
-from ragtrial.config.models import ExperimentConfig, scored
-from ragtrial.config.search_options import LIMITS, SearchOptions, context_limit
+from ragtrial.config.models import ExperimentConfig, scored, searching_elsewhere
+from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.sweep import PlacedFault
 from ragtrial.errors import did_you_mean, listed
+from ragtrial.report.schema import COSTS, context_cost
 
 
 def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
@@ -23,7 +24,7 @@ def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
         )
     elif config.sweep.sample is not None:
         yield ("sweep", "sample"), "sweep.sample has no effect with a search; say search.settings instead."
-    if search.is_adaptive and search.held_out is None:
+    if search.method != "random" and search.held_out is None:
         yield (
             ("search", "method"),
             (
@@ -40,15 +41,33 @@ def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
             f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
         )
     yield from _limit_faults(config, search)
+    yield from _screen_faults(config, search)
+
+
+def _screen_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[PlacedFault]:
+    if search.screen is None:
+        return
+    if search.held_out is None:
+        yield (
+            ("search", "screen"),
+            "search.screen chooses finalists by their scores, so that the verdict needs other queries: set "
+            "search.held_out, like 0.3, or remove screen.",
+        )
+    for name, what in searching_elsewhere(config).items():
+        yield (
+            ("search", "screen"),
+            f"search.screen needs retrievers that search the documents of the config, and retrievers.{name} ({what}) "
+            "does not; remove it, or remove screen.",
+        )
 
 
 def _limit_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[PlacedFault]:
     cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
     for name in search.within:
         where = ("search", "within", name)
-        context = context_limit(name)
-        if context is None and name not in LIMITS:
-            known = [*LIMITS, *(f"tokens@{k}" for k in cutoffs)]
+        context = context_cost(name)
+        if context is None and name not in COSTS:
+            known = [*COSTS, *(f"tokens@{k}" for k in cutoffs)]
             yield (
                 where,
                 f"search.within has {name!r}.{did_you_mean(name, known)} It must be one of {listed(known, 20)}.",

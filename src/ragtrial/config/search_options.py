@@ -11,7 +11,6 @@ search:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -21,10 +20,12 @@ from ragtrial.options import Options
 
 Method = Literal["random", "greedy", "tpe", "halving"]
 
-LIMITS = ("latency.p50", "latency.p95", "latency.p99", "index_bytes", "embedding_seconds", "indexing_seconds")
-"""The costs that can be limited, beside ``tokens@K`` and ``characters@K``."""
 
-_CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")
+class ScreenOptions(Options):
+    """Settings are tried on few documents, and the best of them on all."""
+
+    documents: Annotated[int, Field(ge=10)]
+    """The number of documents to try settings on: all that are judged, and others drawn with `seed`."""
 
 
 class SearchOptions(Options):
@@ -46,9 +47,13 @@ class SearchOptions(Options):
     """Start no new setting after this many minutes (default: no limit). The same command continues where a search
     stopped."""
 
+    calls: Annotated[int, Field(ge=1)] | None = None
+    """Start no new setting after this many requests to endpoints (default: no limit). Cached answers do not count."""
+
     within: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={})
     """Cost limits for the best setting: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query), `tokens@10`,
-    `characters@10` (the text of that many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`."""
+    `characters@10` (the text of that many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`; in money
+    `embedding_cost` (all texts) and `query_cost` (a thousand queries), at the `price` of endpoints."""
 
     held_out: Annotated[float, Field(gt=0, lt=1)] | Annotated[list[str], Field(min_length=1)] | None = None
     """Queries that are kept out of the search and alone decide the verdict: a share of all queries, drawn with `seed`,
@@ -56,6 +61,9 @@ class SearchOptions(Options):
 
     group_by: Literal["document"] | None = None
     """Keep queries with a common relevant document on the same side of a `held_out` share."""
+
+    screen: ScreenOptions | None = None
+    """Try settings on few documents first; only the baseline and the `finalists` run on all. Needs `held_out`."""
 
     finalists: Annotated[int, Field(ge=1)] = 3
     """The number of best settings to compare with one another."""
@@ -67,10 +75,4 @@ class SearchOptions(Options):
     @property
     def is_adaptive(self) -> bool:
         """Whether settings are chosen by the scores of others, which voids tests on the same queries."""
-        return self.method != "random"
-
-
-def context_limit(name: str) -> tuple[str, int] | None:
-    """The unit and the cutoff of ``tokens@10`` or ``characters@10``; None for another name."""
-    found = _CONTEXT.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+        return self.method != "random" or self.screen is not None

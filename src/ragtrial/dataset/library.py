@@ -7,7 +7,7 @@ import json
 import mmap
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -57,13 +57,22 @@ class Library:
     @classmethod
     def write(cls, corpus: Path, folder: Path, on_error: OnError = "stop") -> None:
         """Read the documents of ``corpus`` and put them into ``folder``. Raises CorpusError for what cannot be read."""
+        skipped: list[Fault] | None = [] if on_error == "skip" else None
+        cls._put(read_documents(corpus, skipped), folder, lambda: left_out(corpus, skipped or ()))
+
+    def write_some(self, positions: Iterable[int], folder: Path) -> None:
+        """Put the documents at these positions into ``folder``, in that order."""
+        self._put((self[position] for position in positions), folder, lambda: ())
+
+    @staticmethod
+    def _put(documents: Iterable[Document], folder: Path, noticed: Callable[[], Iterable[ReportWarning]]) -> None:
+        """Write ``documents``; ``noticed`` says after the last one what was noticed while they were read."""
         offsets, pages, page_offsets = array("q", [0]), array("q"), array("q", [0])
         ids, titles, empty = [], [], 0
         notes: list[ReportWarning] = []
         content = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        skipped: list[Fault] | None = [] if on_error == "skip" else None
         with (folder / "texts.bin").open("wb") as texts:
-            for document in read_documents(corpus, skipped):
+            for document in documents:
                 text = document.text.encode("utf-8")
                 content.update(text)
                 offsets.append(offsets[-1] + texts.write(text))
@@ -73,7 +82,7 @@ class Library:
                 titles.append(document.title)
                 empty += not document.text.strip()
                 notes += empty_pages(document)
-        notes = [*left_out(corpus, skipped or ()), *notes]
+        notes = [*noticed(), *notes]
         content.update(_listed(ids, titles, offsets.tolist()))
         told = [asdict(note) for note in notes]
         kept = {"ids": ids, "titles": titles, "empty": empty, "notes": told, "digest": content.hexdigest()}

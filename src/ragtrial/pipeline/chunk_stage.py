@@ -15,7 +15,6 @@ from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
 from ragtrial.rankings import Counts, Floats
@@ -33,7 +32,7 @@ class ChunkStage(Stage[Chunks]):
     shown_as = "chunks"
 
     resources: Resources
-    documents: DocumentStage
+    documents: Stage[Library]
     setting: Setting
 
     def __post_init__(self) -> None:

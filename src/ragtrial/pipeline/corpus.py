@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
-from ragtrial.pipeline.document_stage import DocumentStage
+from ragtrial.pipeline.document_stage import DocumentStage, SampleStage
 from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage, TruncationStage, VectorStage
 from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.pipeline.open_setting import SettingContext, SettingStages
@@ -32,13 +33,24 @@ class Corpus:
 
     def __init__(self, config: ExperimentConfig, progress: Progress, documents: Path | None = None) -> None:
         self.resources = Resources(config, progress)
-        self.documents = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
         self.runner = Runner(self.resources.workspace)
-        self.library: Library = self.runner.artefact(self.documents)
-        self.fingerprint = self.documents.key()
+        whole = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
+        self._whole = whole
+        self._begin(whole)
+
+    def _begin(self, documents: Stage[Library]) -> None:
+        self.documents = documents
+        self.library: Library = self.runner.artefact(documents)
+        self.fingerprint = documents.key()
         """What tells these documents from others; in reports, too."""
         self._stages: dict[str, Stage[Any]] = {}
         self._settings: dict[Setting, SettingStages] = {}
+
+    def among(self, positions: Sequence[int]) -> Corpus:
+        """The corpus of some of its documents, with stages of its own in the same workspace."""
+        made = copy(self)
+        made._begin(SampleStage(self.resources, self._whole, positions))  # noqa: SLF001 - its own
+        return made
 
     def stages(self, setting: Setting) -> SettingStages:
         """The stages of the corpus that reach ``setting`` and its parts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
@@ -39,6 +40,28 @@ class DocumentStage(Stage[Library]):
             Library.write(self._corpus, folder, self._on_error)
         if documents_fingerprint(self._corpus, self._on_error, self._resources.digest) != self._fingerprint:
             raise RunError(f"the documents in {self._corpus} changed while they were read; run the same command again.")
+
+    def load(self, folder: Path) -> Library:
+        return Library(folder)
+
+
+class SampleStage(Stage[Library]):
+    """Some documents of ``whole``, by position: a corpus of its own."""
+
+    kind = "documents"
+
+    def __init__(self, resources: Resources, whole: DocumentStage, positions: Sequence[int]) -> None:
+        self._resources = resources
+        self._positions = positions
+        self.needs = (whole,)
+        self.title = f"{len(positions):,} of the {whole.title}"
+
+    def inputs(self) -> Inputs:
+        return {"documents kept": fingerprint(list(self._positions))}
+
+    def build(self, folder: Path, library: Library) -> None:
+        with stage(self._resources.progress, "documents"):
+            library.write_some(self._positions, folder)
 
     def load(self, folder: Path) -> Library:
         return Library(folder)

@@ -16,15 +16,15 @@ from ragtrial.components.retrievers import Candidates, Retriever
 from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage
-from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.embedding_stage import LengthStage, VectorStage
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
-from ragtrial.pipeline.stage import Artefacts
+from ragtrial.pipeline.stage import Artefacts, Stage
 from ragtrial.rankings import Floats
 from ragtrial.records import Question, Unit
 
@@ -36,7 +36,7 @@ class SettingStages:
     """The stages of the corpus that reach ``setting``, each None where it plays no part; and those of its parts."""
 
     setting: Setting
-    documents: DocumentStage
+    documents: Stage[Library]
     chunks: ChunkStage | None = None
     texts: ContextStage | None = None
     lengths: LengthStage | None = None

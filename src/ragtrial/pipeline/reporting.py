@@ -37,7 +37,7 @@ from ragtrial.report.model import SCHEMA_VERSION, Report, part_file
 _FEW_JUDGED = 0.5
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
-"""How far equal scores may move a mean before that is told: less hardly shows among four digits."""
+"""How far equal scores may move a mean before that is reported: less hardly shows among four digits."""
 
 
 def build_report(
@@ -53,11 +53,11 @@ def build_report(
 ) -> Report:
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
-    told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
+    reported = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
     settings = [setting_part(one) for one in scored]
-    told += latency_warnings({one.name: one.latency for one in settings})
-    told += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
-    told += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
+    reported += latency_warnings({one.name: one.latency for one in settings})
+    reported += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
+    reported += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -79,7 +79,7 @@ def build_report(
         queries=queries,
         settings=settings,
         failures=list(failures),
-        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
+        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(reported)],
         environment=environment(packages_of([one.result.setting for one in scored], library)),
     )
 

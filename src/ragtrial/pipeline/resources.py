@@ -17,6 +17,7 @@ from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
 from ragtrial.errors import ModelNotFoundError
+from ragtrial.evaluation.context_sizes import TokenCounts
 from ragtrial.options import expand_user
 from ragtrial.progress import Progress, stage
 
@@ -31,6 +32,8 @@ class Resources:
         self.progress = progress
         self.digest = self.workspace.digests.digest
         self.rates = self.workspace.rates
+        self.counted: dict[tuple[str, str], TokenCounts] = {}
+        """The tokens of what settings find, by the names of the chunks and of the tokenizer."""
         self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}

@@ -110,7 +110,6 @@ class Results:
     counted_by: Embedder | None = None
     audit: bool = False
     ties: Literal["first", "trec"] = "first"
-    _counted: dict[tuple[str, str], TokenCounts] = field(default_factory=dict)
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> SettingResult:
@@ -210,7 +209,7 @@ class Results:
         # By what was found: rankings of one name may be others when they are made again, as of skipped questions.
         found, chunks, resources = ranked.units, ranked.candidates.units, self.graph.corpus.resources
         name = fingerprint(["sizes", [list(found.shape), array_digest(found), chunks.name], tokenizer.fingerprint])
-        known = self._counted.setdefault((chunks.name, tokenizer.fingerprint), TokenCounts(chunks, tokenizer))
+        known = resources.counted.setdefault((chunks.name, tokenizer.fingerprint), TokenCounts(chunks, tokenizer))
 
         def build(folder: Path) -> None:
             count = len(known.missing(found))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field
@@ -11,6 +12,16 @@ from ragtrial.options import Described
 from ragtrial.records import brief
 
 T = TypeVar("T")
+
+PAID = ("embedding_cost", "query_cost")
+COSTS = (
+    *("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"),
+    *PAID,
+)
+"""What a setting takes, by name; ``SettingPart.cost`` also knows ``tokens@K`` and ``characters@K``."""
+
+_CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")
+
 _LOADED = 0.2
 """The share of its time for which a search waited, from which its latency is marked."""
 
@@ -282,6 +293,42 @@ class SettingPart(Part):
     """Null where no budget was given."""
 
     per_query: QueryColumns
+
+    def cost(self, name: str) -> float | None:
+        """One of COSTS, or ``tokens@10``, ``characters@10``: the text of so many hits; None where it is not known.
+
+        Without an endpoint nothing is paid; what an endpoint without a price is paid is not known.
+        """
+        if (context := context_cost(name)) is not None:
+            unit, k = context
+            return next((getattr(one, unit) for one in self.context if one.k == k), None)
+        head, _, rest = name.partition(".")
+        if head == "latency":
+            return getattr(self.latency, rest, None)
+        found: float | None = getattr(self.costs, name, None)
+        if found is None and self.costs is not None and name in PAID:
+            asked = _embedders(self.parameters) if name == "embedding_cost" else [self.parameters]
+            return None if any(map(_has_endpoint, asked)) else 0.0
+        return found
+
+
+def context_cost(name: str) -> tuple[str, int] | None:
+    """The unit and the cutoff of ``tokens@10`` or ``characters@10``; None for another name."""
+    found = _CONTEXT.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
+
+
+def _embedders(parameters: Mapping[str, Any]) -> Iterator[object]:
+    """The embedders of a setting and of its parts."""
+    yield parameters.get("embedder")
+    for part in parameters.get("parts", {}).values():
+        yield from _embedders(part)
+
+
+def _has_endpoint(options: object) -> bool:
+    if not isinstance(options, Mapping):
+        return False
+    return "base_url" in options or any(map(_has_endpoint, options.values()))
 
 
 class MetricPart(Part):

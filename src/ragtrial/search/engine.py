@@ -11,7 +11,6 @@ from ragtrial.pipeline.embedding_stage import EmbeddingStage
 from ragtrial.pipeline.reporting import setting_part
 from ragtrial.pipeline.scores import Scored
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
-from ragtrial.search.costs import cost_of
 from ragtrial.search.session import Measured
 
 Score = Callable[[RetrievalEvaluator], Mapping[str, Scored]]
@@ -63,7 +62,8 @@ class PipelineEngine:
         scores = {name: value for name, value in values if value is not None}
         limits = self._options.within if self._options else {}
         part = setting_part(found) if limits else None
-        return Measured(scores, {name: cost_of(part, name) for name in limits} if part else {})
+        costs = {name: part.cost(name) for name in limits} if part else {}
+        return Measured(scores, costs, len(self._evaluator.corpus.library))
 
     def _over(
         self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]

@@ -18,6 +18,9 @@ class TrialPart(Part):
     queries: int
     """On how many of the queries to search by; of those tried on few only, the score is of these."""
 
+    documents: int
+    """How many documents were searched: fewer than all while settings were screened."""
+
     score: float | None
     """The mean of the primary metric on these."""
 
@@ -25,7 +28,7 @@ class TrialPart(Part):
     """Its mean on the queries that are held out; null where none are, or where it was not tried on them."""
 
     best: float | None
-    """The highest score so far of a setting within the limits, on all queries to search by."""
+    """The highest score so far of a setting within the limits, on all queries to search by and as many documents."""
 
     costs: dict[str, float | None]
     """What the search limits, as measured; null where that is not known."""
@@ -100,6 +103,33 @@ class ImportancePart(Part):
     """Simultaneous for all pairs of levels of all axes; null where too few queries differ."""
 
 
+class ScreenedPart(Part):
+    """A setting that was tried on some of the documents and on all."""
+
+    setting: str
+    screened: float | None
+    """Its mean on the queries to search by, on some of the documents."""
+
+    whole: float | None
+    """The same on all documents."""
+
+
+class ScreenPart(Part):
+    """How far settings on some of the documents agree with the same on all: of the baseline and the finalists."""
+
+    documents: int
+    of: int
+    settings: list[ScreenedPart]
+    tau: float | None
+    """Kendall's tau of the two rankings of these settings, from -1 to 1; null for fewer than two settings."""
+
+    difference: float | None
+    """The mean of the score on some documents less that on all."""
+
+    lowest: float | None
+    highest: float | None
+
+
 class SearchResult(Part):
     """How the search went, and what may be said of its winner."""
 
@@ -142,6 +172,9 @@ class SearchResult(Part):
 
     importance: list[ImportancePart]
     """Most important axis first; empty where too few settings were tried. All else is taken to add up."""
+
+    screen: ScreenPart | None = None
+    """Null where all settings were tried on all documents."""
 
     trials: list[TrialPart]
     sentences: list[str]

@@ -33,12 +33,12 @@ def power_sentence(split: Split, options: SearchOptions) -> str:
         found = detectable_with(n, options.settings)
         return (
             f"With {counted(n, 'question')}, and corrected for {options.settings} settings, a difference from the "
-            f"baseline of about {found:.2f} can be shown (4 times out of 5, at a usual spread)."
+            f"baseline of about {found:.2f} can be shown (with 80% power, at a typical spread)."
         )
     found = detectable_with(n, 1)
     said = (
-        f"With {n} held-out questions a difference from the baseline of about {found:.2f} can be shown (4 times out of "
-        "5, at a usual spread)."
+        f"With {n} held-out questions a difference from the baseline of about {found:.2f} can be shown (with 80% "
+        "power, at a typical spread)."
     )
     needed = queries_for(_SETTLES, np.array([USUAL_DEVIATION]), np.array([Procedure().level]))[0] - n
     total = n + len(split.searched)
@@ -46,6 +46,6 @@ def power_sentence(split: Split, options: SearchOptions) -> str:
     if needed <= 0:
         return said
     advice = f"hold out about {needed:.0f} more to show {_SETTLES:g}"
-    if options.is_adaptive and at_random < found:
+    if options.method != "random" and options.screen is None and at_random < found:
         advice += f", or use method: random without held_out, which shows about {at_random:.2f} with all {total}"
     return f"{said} To see smaller ones, {advice}."

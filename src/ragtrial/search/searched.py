@@ -12,13 +12,14 @@ import numpy as np
 
 from ragtrial.comparison.comparing import options_of
 from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED, scored
 from ragtrial.config.settings import Setting, setting_of, settings_of
 from ragtrial.config.space import Space
 from ragtrial.config.sweep import Combination, unique
 from ragtrial.config.variants import combinations_given, listed_config, probes_of
-from ragtrial.errors import Fault, InputError, ReportError
+from ragtrial.errors import Fault, InputError, ReportError, RunError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.report.environment import environment
@@ -28,8 +29,9 @@ from ragtrial.search.engine import PipelineEngine, Score
 from ragtrial.search.findings import Choice, judge, pareto_set
 from ragtrial.search.importance import RETRIEVER, importance_of
 from ragtrial.search.methods import METHODS
-from ragtrial.search.parts import SearchResult, TrialPart
+from ragtrial.search.parts import ImportancePart, SearchResult, TrialPart
 from ragtrial.search.power import power_sentence
+from ragtrial.search.screening import screen_part, screened
 from ragtrial.search.sentences import sentences_of
 from ragtrial.search.session import Session, SettingsOfSpace, Trial
 from ragtrial.search.split import split_queries
@@ -42,17 +44,21 @@ _MOST_REFUSED = 5
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """A search that is over, and ``config``, which lists the settings that were tried on all queries."""
+    """A search that is over, and ``config``, which lists the settings that were tried on all queries.
+
+    ``ended`` says why no other setting was tried.
+    """
 
     session: Session
     config: ExperimentConfig
     settings: Sequence[Setting]
     baseline: str
     measures_latency: bool
+    ended: str
 
 
 def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], None]) -> Searched:
-    """Try settings as the config of ``evaluator`` says. ``notice`` is told at once what can be shown with the queries.
+    """Try settings as the config of ``evaluator`` says. ``notice`` is called first, with what the queries can show.
 
     Raises InputError for what the axes name and is not there, and LabelsError for too few queries, before anything is
     run; RunError if the baseline fails.
@@ -64,18 +70,26 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     split = split_queries(labels.queries, options, config.seed, evaluator.dataset.labels_file)
     probes = [setting_of(one.config, entry) for one in probes_of(config) for entry in scored(one.config)]
     evaluator.over([*evaluator.settings, *{one.key: one for one in probes}.values()]).prepare()
+    engine, whole_engine = PipelineEngine(evaluator, score), None
+    if options.screen is not None:
+        engine, whole_engine = PipelineEngine(screened(evaluator, options.screen), score), engine
     notice(power_sentence(split, options))
-    engine = PipelineEngine(evaluator, score)
-    session = Session(SettingsOfSpace(Space(config)), evaluator.settings, split, engine)
+    session = Session(SettingsOfSpace(Space(config)), evaluator.settings, split, engine, whole=whole_engine)
     baseline = session.baseline.setting  # which is tried first
     METHODS[options.method](session)
-    whole = [trial for trial in session.trials if trial.is_on_all]
+    ended = session.ended  # before finalists run, which takes time, too
+    session.confirm()
+    whole = [trial for trial in session.trials if trial.is_whole]
     listed = listed_config(config, _combinations(session, whole))
-    keys = [trial.setting.key for trial in whole] + [setting.key for setting in session.failed]
+    keys = [trial.setting.key for trial in whole]
+    if options.screen is None:  # else what failed on some of the documents is not run on all
+        keys += [setting.key for setting in session.failed]
+    if baseline.key not in keys:
+        raise RunError(f"the baseline {baseline.name!r} failed on all documents, and nothing can be compared with it.")
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
     chosen = list({key: settings[key] for key in keys if key in settings}.values())
     is_short = config.latency is None and len(chosen) <= MOST_TIMED
-    return Searched(session, listed, chosen, settings[baseline.key].name, engine.measures_latency or is_short)
+    return Searched(session, listed, chosen, settings[baseline.key].name, engine.measures_latency or is_short, ended)
 
 
 def _combinations(session: Session, trials: Sequence[Trial]) -> list[Combination]:
@@ -128,19 +142,13 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
     session, options = searched.session, searched.session.options
     contest = contest_of([report], [report.primary_metric], may_be_one=True)
     keys = {setting.key: setting.name for setting in searched.settings}
-    scores = {keys[one.setting.key]: one.score for one in session.trials if one.is_on_all}
+    scores = {keys[one.setting.key]: one.score for one in session.trials if one.is_whole}
     column = np.array([scores.get(name, -math.inf) for name in contest.names])
     choice = Choice(contest, column, session.split.held_out, searched.baseline, options.finalists)
     aim = options_of(contest)
     judgement, judging = judge(choice, aim), choice.judging
     values = judging.scores(judging.primary).values
     held_out = dict(zip(contest.names, values, strict=True)) if session.split.held_out else {}
-    by_name = {setting.name: setting for setting in searched.settings}
-    entries = {setting.entry for setting in searched.settings}
-    axes = [
-        {**({RETRIEVER: by_name[name].entry} if len(entries) > 1 else {}), **_axis_values(session, by_name[name])}
-        for name in contest.names
-    ]
     made = SearchResult(
         method=options.method,
         seed=session.seed,
@@ -148,7 +156,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         settings=options.settings - session.unused,
         possible=session.settings.size,
         refused=[str(fault) for fault in session.space.refusals()[:_MOST_REFUSED]],
-        ended=session.ended,
+        ended=searched.ended,
         searched=len(session.split.searched),
         held_out=len(session.split.held_out),
         baseline=searched.baseline,
@@ -158,15 +166,30 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         finalists=judgement.finalists,
         between_finalists=judgement.between_finalists,
         pareto=pareto_set(choice, aim),
-        importance=importance_of(axes, values, aim.procedure),
+        importance=_importance(session, [query.id for query in judging.queries], aim.procedure),
+        screen=screen_part(session),
         trials=list(_trials(session, keys, held_out)),
         sentences=[],
     )
     return made.model_copy(update={"sentences": list(sentences_of(made))})
 
 
+def _importance(session: Session, queries: Sequence[str], procedure: Procedure) -> list[ImportancePart]:
+    """What axes do to the scores on ``queries``, by the settings that the search chose, screened if it screened."""
+    screens = session.options.screen is not None
+    chosen = [one for one in session.trials if one.is_on_all and one.is_screened == screens and not one.is_given]
+    if not chosen:
+        return []
+    values = np.array([[one.scores.get(name, math.nan) for name in queries] for one in chosen])
+    several = len({one.setting.entry for one in chosen}) > 1
+    axes = [
+        {**({RETRIEVER: one.setting.entry} if several else {}), **_axis_values(session, one.setting)} for one in chosen
+    ]
+    return importance_of(axes, values, procedure)
+
+
 def _axis_values(session: Session, setting: Setting) -> dict[str, Any]:
-    """The values of a setting by axis; of one in the config those that it has there."""
+    """The values of a setting by axis."""
     found: dict[str, Any] = {}
     for axis in session.space.axes:
         known = [setting.values[key] for key in axis.keys if key in setting.values]
@@ -178,15 +201,18 @@ def _axis_values(session: Session, setting: Setting) -> dict[str, Any]:
 def _trials(
     session: Session, keys: Mapping[tuple[str, int], str], held_out: Mapping[str, Scores]
 ) -> Iterator[TrialPart]:
-    best = -math.inf
+    bests = {False: -math.inf, True: -math.inf}
     for trial in session.trials:
         name = keys.get(trial.setting.key, trial.setting.name)
-        best = max(best, trial.score) if trial.is_on_all else best
-        known = held_out[name][~np.isnan(held_out[name])] if name in held_out and trial.is_on_all else np.empty(0)
+        if trial.is_on_all:
+            bests[trial.is_screened] = max(bests[trial.is_screened], trial.score)
+        best = bests[trial.is_screened]
+        known = held_out[name][~np.isnan(held_out[name])] if name in held_out and trial.is_whole else np.empty(0)
         yield TrialPart(
             setting=name,
             is_given=trial.is_given,
             queries=trial.queries,
+            documents=trial.documents,
             score=None if math.isnan(trial.mean) else trial.mean,
             held_out=float(known.mean()) if len(known) else None,
             best=None if best == -math.inf else best,

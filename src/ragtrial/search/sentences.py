@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragtrial.errors import counted, listed
-from ragtrial.search.parts import SearchResult
+from ragtrial.search.parts import ScreenPart, SearchResult
 
 
 def sentences_of(found: SearchResult) -> Iterator[str]:
     """The result first, one next step last."""
     winner = found.winner
     if winner is None:
-        yield f"No setting meets the limits of search.within, of {counted(len(found.trials), 'setting')} tried."
+        yield f"None of {counted(len(found.trials), 'setting')} meets the limits of search.within."
         yield "Next: raise the limits, or search along axes that lower the costs."
         return
     yield f"Best: {winner.setting} ({found.metric} {winner.searched:.3f} on the questions that chose it)."
@@ -21,6 +21,7 @@ def sentences_of(found: SearchResult) -> Iterator[str]:
         interval = f" (95% interval {expected.ci[0]:.3f} to {expected.ci[1]:.3f})" if expected.ci else ""
         on = f"On {found.held_out} held-out questions: " if found.held_out else "On new questions expect about "
         yield f"{on}{expected.mean:.3f}{interval}."
+    yield from _screen(found.screen)
     yield from _verdict(found, winner.setting)
 
 
@@ -43,7 +44,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
-        yield f"It is clearly worse than {found.baseline}{change}: what made it the best was chance."
+        yield f"It is clearly worse than {found.baseline}{change}; it came first by chance."
         yield "Next: keep the config as it is."
         return
     yield f"It is not clearly better than {found.baseline}{change}."
@@ -51,6 +52,17 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield f"Next: label about {verdict.queries_needed - verdict.n:,} more questions, or keep the config as it is."
     else:
         yield "Next: keep the config as it is, or take the winner if it is cheaper."
+
+
+def _screen(screen: ScreenPart | None) -> Iterator[str]:
+    if screen is None or screen.difference is None:
+        return
+    agreement = "" if screen.tau is None else f" Their order agrees by Kendall's tau {screen.tau:.2f}."
+    yield (
+        f"Screened on {screen.documents:,} of {screen.of:,} documents; {counted(len(screen.settings), 'setting')} ran "
+        f"on all.{agreement} Scores on the screen differ by {screen.difference:+.3f} on average "
+        f"({screen.lowest:+.3f} to {screen.highest:+.3f})."
+    )
 
 
 def _is_open(found: SearchResult, name: str) -> bool:

@@ -6,18 +6,20 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from ragtrial.components.endpoints.client import requests_sent
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import Setting, setting_of
 from ragtrial.config.space import Point, Space
 from ragtrial.config.variants import probes_of
+from ragtrial.errors import RunError
 from ragtrial.search.split import Split
 
 _DRAWS = 30
@@ -31,10 +33,14 @@ _COSTLY = ("chunker", "context", "embedder")
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a setting: the score of each query that counts, by its id, and what the search limits."""
+    """What came of a setting: the score of each query that counts, by its id, and what the search limits.
+
+    ``documents`` is how many were searched.
+    """
 
     scores: Mapping[str, float]
     costs: Mapping[str, float | None]
+    documents: int = 0
 
 
 class Engine(Protocol):
@@ -56,7 +62,8 @@ class Trial:
     """A setting that was tried: its mean score on the queries to search by, or on ``queries`` of them.
 
     ``costs`` has what the search limits, None where it is not known; ``is_within`` says whether all limits are met.
-    ``seconds`` are those since the search began; ``is_on_all`` says that it was asked all queries, held out or not.
+    ``scores`` has all queries that it was asked, held out or not. ``seconds`` are those since the search began;
+    ``is_on_all`` says that it was asked all queries, ``is_screened`` that it searched some of the documents alone.
     """
 
     setting: Setting
@@ -68,6 +75,14 @@ class Trial:
     seconds: float
     is_given: bool
     is_on_all: bool
+    scores: Mapping[str, float] = field(repr=False)
+    documents: int
+    is_screened: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all queries and all documents."""
+        return self.is_on_all and not self.is_screened
 
     @property
     def score(self) -> float:
@@ -133,7 +148,11 @@ class SettingsOfSpace:
 
 
 class Session:
-    """What a method may ask of a search. ``given`` are the settings of the config as it is; ``clock`` gives seconds."""
+    """What a method may ask of a search. ``given`` are the settings of the config as it is.
+
+    ``whole`` runs settings on all documents, where ``engine`` screens them on some. ``clock`` gives seconds, ``calls``
+    the number of requests to endpoints so far.
+    """
 
     def __init__(
         self,
@@ -142,6 +161,8 @@ class Session:
         split: Split,
         engine: Engine,
         clock: Callable[[], float] = time.monotonic,
+        calls: Callable[[], int] = requests_sent,
+        whole: Engine | None = None,
     ) -> None:
         self.settings = settings
         self.space = settings.space
@@ -154,8 +175,9 @@ class Session:
         self.failed: list[Setting] = []
         self._given = given
         self._engine = engine
-        self._clock = clock
-        self._began = clock()
+        self._whole = whole
+        self._clock, self._calls = clock, calls
+        self._began, self._called = clock(), calls()
         self._tried: set[tuple[str, int]] = set()
         self._known: dict[tuple[tuple[str, int], int], Trial] = {}
 
@@ -163,15 +185,18 @@ class Session:
 
     @cached_property
     def baseline(self) -> Trial:
-        """The config as it is, which is tried first, with all retrievers and what ``include`` adds."""
+        """The config as it is, which is tried first, with all retrievers and what ``include`` adds. Raises RunError."""
         entry = self.options.baseline or self.space.entries[0]
-        self._run([(setting, None) for setting in self._given], None, is_given=True)
-        return next(trial for trial in self.trials if trial.setting.name == entry)
+        self._run([(setting, None) for setting in self._given], None, is_free=True)
+        found = next((trial for trial in self.trials if trial.setting.name == entry), None)
+        if found is None:
+            raise RunError(f"the baseline {entry!r} failed, and nothing can be compared with it.")
+        return found
 
     @property
     def left(self) -> int:
         """How many more settings may be tried."""
-        return 0 if self._is_late else self.unused
+        return 0 if self._is_spent else self.unused
 
     @property
     def unused(self) -> int:
@@ -189,11 +214,17 @@ class Session:
         return minutes is not None and self._clock() - self._began >= 60 * minutes
 
     @property
+    def _is_spent(self) -> bool:
+        calls = self.options.calls
+        return self._is_late or (calls is not None and self._calls() - self._called >= calls)
+
+    @property
     def ended(self) -> str:
         """Why it ended, in words."""
-        if self._is_late:
-            return f"the {self.options.minutes:g} minutes are over; the same command goes on"
-        return "as many were tried as search.settings says" if self.left <= 0 else "no other setting is left to try"
+        if self._is_spent:
+            limit = "minutes" if self._is_late else "calls"
+            return f"the limit search.{limit} was reached; the same command continues"
+        return "the limit search.settings was reached" if self.left <= 0 else "no other setting is left to try"
 
     def is_reached(self, entry: str, axis: int) -> bool:
         """Whether the axis changes settings of that entry."""
@@ -239,21 +270,31 @@ class Session:
         self._run(new, queries)
         return [None if setting is None else self._known.get((setting.key, size)) for setting, _ in placed]
 
+    def confirm(self) -> None:
+        """Where settings were screened: run the baseline and the best of them on all documents, in no budget."""
+        if self._whole is None:
+            return
+        whole = [trial for trial in self.trials if trial.is_on_all and trial.score > -math.inf]
+        whole.sort(key=lambda trial: -trial.score)  # which keeps equal ones in their order
+        chosen = [self.baseline, *whole[: self.options.finalists]]
+        self._engine, self._whole = self._whole, None
+        self._run(list({trial.setting: trial.point for trial in chosen}.items()), None, is_free=True)
+
     def _run(
-        self, wanted: Sequence[tuple[Setting, Point | None]], queries: Sequence[str] | None, *, is_given: bool = False
+        self, wanted: Sequence[tuple[Setting, Point | None]], queries: Sequence[str] | None, *, is_free: bool = False
     ) -> None:
         points, later, made = dict(wanted), self._deepest(wanted), dict[Setting, Trial]()
         for setting in self._engine.cheapest_first(list(points), queries, later):
-            if not is_given and (self._is_late or (self.left <= 0 and setting.key not in self._tried)):
+            if not is_free and (self._is_spent or (self.left <= 0 and setting.key not in self._tried)):
                 break
-            if not is_given:
+            if not is_free:
                 self._tried.add(setting.key)
             found = self._engine.measured(setting, queries, later)
             if found is None:
                 self.failed.append(setting)
                 continue
             point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
-            made[setting] = trial = self._trial(setting, point, found, queries, is_given=is_given)
+            made[setting] = trial = self._trial(setting, point, found, queries)
             self._known[setting.key, len(queries) if queries is not None else 0] = trial
         # In the order in which they were asked for: which of equal ones is the first is not up to the cache.
         self.trials += [made[setting] for setting in points if setting in made]
@@ -267,9 +308,7 @@ class Session:
             found += [setting, *([] if deepest is None else [deepest])]
         return found
 
-    def _trial(
-        self, setting: Setting, point: Point, found: Measured, queries: Sequence[str] | None, *, is_given: bool
-    ) -> Trial:
+    def _trial(self, setting: Setting, point: Point, found: Measured, queries: Sequence[str] | None) -> Trial:
         searched = self.split.searched if queries is None else queries
         scores = [found.scores[name] for name in searched if name in found.scores]
         known = {name: math.inf if cost is None else cost for name, cost in found.costs.items()}
@@ -281,6 +320,9 @@ class Session:
             costs=found.costs,
             is_within=all(known[name] <= limit for name, limit in self.options.within.items()),
             seconds=self._clock() - self._began,
-            is_given=is_given,
+            is_given=setting in self._given,
             is_on_all=queries is None,
+            scores=found.scores,
+            documents=found.documents,
+            is_screened=self._whole is not None,
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragtrial.comparison.extrapolation import ExtrapolationPart
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
@@ -202,3 +203,18 @@ def usual_metrics(report: Report) -> list[str]:
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
         names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
     return names
+
+
+def extrapolation_table(found: ExtrapolationPart) -> Table:
+    """One row per setting: its scores on growing parts of the documents, and the extrapolated one."""
+    rows = [
+        [
+            one.setting,
+            *map(number, one.scores),
+            number(one.expected),
+            "-" if one.ci is None else f"{one.ci[0]:.4f} {one.ci[1]:.4f}",
+        ]
+        for one in found.settings
+    ]
+    sizes = [f"{count:,}" for count in found.documents]
+    return Table.of([f"{found.metric} by documents", *sizes, f"{found.full:,} (extrapolated)", "interval"], rows)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from ragtrial.config.search_options import Method
+from ragtrial.config.settings import Setting
 from ragtrial.search.methods import METHODS
-from ragtrial.search.session import Session, Trial
-from searches import CONFIG, Recorded, session_of
+from ragtrial.search.session import Measured, Session, Trial
+from searches import CONFIG, QUERIES, Recorded, session_of
 
 ADAPTIVE: list[Method] = ["greedy", "tpe", "halving"]
 
@@ -75,7 +79,42 @@ def test_no_setting_is_begun_after_the_minutes(method: str) -> None:
     engine = Recorded()
     session = searched(method, engine, more=", minutes: 10", minutes=1.0)
     assert len(engine.run) < 12
-    assert session.ended == "the 10 minutes are over; the same command goes on"
+    assert session.ended == "the limit search.minutes was reached; the same command continues"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_begun_after_so_many_calls_of_endpoints(method: str) -> None:
+    """Each setting takes 100 requests here; the two of the config come first, and count."""
+    engine = Recorded()
+    session = session_of(
+        f"{{method: {method}, settings: 20, held_out: 0.3, calls: 500}}", engine, calls=lambda: 100 * len(engine.run)
+    )
+    METHODS[session.options.method](session)
+    assert len(engine.run) == 5
+    assert session.ended == "the limit search.calls was reached; the same command continues"
+
+
+def test_finalists_of_a_screen_and_the_baseline_run_on_all_documents() -> None:
+    screen, whole = Recorded(), Recorded()
+    session = session_of("{settings: 20, held_out: 0.3, finalists: 2, screen: {documents: 100}}", screen, whole=whole)
+    METHODS["random"](session)
+    assert not whole.run
+    session.confirm()
+    screened = [trial for trial in session.trials if trial.is_screened]
+    best = sorted(screened, key=lambda trial: -trial.score)[:2]
+    assert [name for name, _ in whole.run] == ["bm25", *(trial.setting.name for trial in best)]
+    assert {trial.setting.name for trial in session.trials if trial.is_whole} == {name for name, _ in whole.run}
+
+
+def test_a_setting_beyond_the_limits_is_no_finalist_of_a_screen() -> None:
+    whole = Recorded({"index_bytes": 1.0})
+    text = "{settings: 20, held_out: 0.3, finalists: 50, within: {index_bytes: 0.6}, screen: {documents: 100}}"
+    session = session_of(text, Recorded({"index_bytes": 1.0}), whole=whole)
+    METHODS["random"](session)
+    session.confirm()
+    tried = {trial.setting.name: trial for trial in session.trials if trial.is_screened}
+    assert any(not trial.is_within for trial in tried.values())
+    assert {name for name, _ in whole.run} == {name for name, trial in tried.items() if trial.is_within}
 
 
 def test_random_search_draws_before_it_sees_a_score() -> None:
@@ -112,4 +151,46 @@ def test_greedy_search_moves_along_axes_without_a_new_embedding_first() -> None:
     sizes = [place for place, (name, _) in enumerate(engine.run) if "size" in name]
     others = [place for place, (name, _) in enumerate(engine.run) if "size" not in name]
     assert sizes
+    assert len(others) > 2 + 3  # more than the settings of the config, and values of one axis
     assert max(others) < min(sizes)
+
+
+def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
+    session = session_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
+    METHODS["random"](session)
+    assert not any(trial.is_within for trial in session.trials)
+
+
+def test_no_setting_that_was_tried_is_drawn() -> None:
+    """Sizes of dense and values of bm25 on a grid that has those of the config."""
+    text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2, 1.5]").replace("[0.0, 0.5, 1.0]", "[0.5, 0.75]")
+    session = session_of("{settings: 100}", Recorded(), text=text)
+    drawn = [session.settings.at(point) for point in session.draw(100)]
+    tried = {trial.setting.key for trial in session.trials}
+    assert tried.isdisjoint({setting.key for setting in drawn if setting is not None})
+    assert len(drawn) == 3 + 12 - 2
+
+
+class WithOtherHeldOut(Recorded):
+    """Held-out queries score the other way round."""
+
+    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
+        found = super().measured(setting, queries, later)
+        if found is None:
+            return None
+        held_out = {query: 1 - found.scores[query] for query in QUERIES[40:] if query in found.scores}
+        return replace(found, scores={**found.scores, **held_out})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
+    one, other = Recorded(), WithOtherHeldOut()
+    means = [trial.mean for trial in searched(method, one).trials]
+    assert [trial.mean for trial in searched(method, other).trials] == means
+    assert one.run == other.run
+
+
+def test_greedy_search_looks_at_axes_again_after_another_has_moved() -> None:
+    engine = Recorded()
+    searched("greedy", engine, 40)
+    assert sum("size400" in name for name, _ in engine.run) > 3  # not only the value of the size that is best

@@ -9,13 +9,7 @@ from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.verdicts import percent
-from ragtrial.report.schema import FailurePart, Part, SettingPart
-
-COSTS = (
-    *("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"),
-    *("embedding_cost", "query_cost"),
-)
-"""What a setting takes, by the name that it has in the report."""
+from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
 TOLERANCE = 0.001
 NEARLY = 0.01
@@ -192,8 +186,7 @@ def _findings(gate: Gate, evidence: GateEvidence) -> Iterator[Finding]:
 
 def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
     if gate.quantity in COSTS:
-        measured = setting.latency if gate.quantity.startswith("latency.") else setting.costs
-        value, unknown = getattr(measured, gate.quantity.removeprefix("latency."), None), "was not measured"
+        value, unknown = setting.cost(gate.quantity), "was not measured"
     else:
         value, unknown = setting.scores[gate.quantity].mean, "no query counts"
     if value is None:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from ragtrial.comparison.gates.gate import COSTS, Gate, Relation
+from ragtrial.comparison.gates.gate import Gate, Relation
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.report.schema import COSTS
 
 _GATE = re.compile(
     r"(?:(?P<setting>.*):)?\s*(?P<quantity>[^:<>]+?)\s*"

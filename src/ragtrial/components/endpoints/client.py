@@ -53,6 +53,26 @@ class _Refusal:
     advice: str = ""
 
 
+class _Requests:
+    """How many requests were sent, by whatever client of this process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = Lock()
+
+    def note(self) -> None:
+        with self._lock:
+            self.count += 1
+
+
+_REQUESTS = _Requests()
+
+
+def requests_sent() -> int:
+    """How many requests this process has sent to endpoints, repeated ones included."""
+    return _REQUESTS.count
+
+
 class Client:
     """Sends requests to the endpoint of ``options``. Safe for threads. Close it, or use it as a context manager.
 
@@ -116,6 +136,7 @@ class Client:
             pause = self._not_before - time.monotonic()
             if pause > 0:  # another request was asked to wait; the limit applies to all
                 self._sleep(pause)
+            _REQUESTS.note()
             try:
                 status, headers, content = self._exchange(request)
             except httpx.TimeoutException as error:

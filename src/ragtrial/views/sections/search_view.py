@@ -55,6 +55,7 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
     return {
         "Finalists": finalist_table(found),
         "Differences between finalists": between_table(found),
+        "On the screen and on all documents": screen_table(found),
         "Effect of each axis": importance_table(found),
         "Quality and costs: settings that none is shown to beat": _first(pareto_table(found), everything=everything),
         "Settings in the order of trying": _first(trial_table(found), everything=everything),
@@ -83,6 +84,15 @@ def between_table(found: SearchResult) -> Table:
         for part in found.between_finalists
     ]
     return Table.of(["finalist", "against", "difference", "interval", "verdict"], rows, texts=(0, 1, -1))
+
+
+def screen_table(found: SearchResult) -> Table:
+    """One row per setting that ran on some of the documents and on all; none without a screen."""
+    screen = found.screen
+    if screen is None:
+        return Table.of(["setting"], [])
+    rows = [[one.setting, number(one.screened), number(one.whole)] for one in screen.settings]
+    return Table.of(["setting", f"{screen.documents:,} documents", f"all {screen.of:,}"], rows)
 
 
 def importance_table(found: SearchResult) -> Table:
@@ -133,6 +143,7 @@ def trial_table(found: SearchResult) -> Table:
         [
             one.setting,
             str(one.queries),
+            *([f"{one.documents:,}"] if found.screen else []),
             number(one.score),
             number(one.best),
             *([number(one.held_out)] if found.held_out else []),
@@ -141,8 +152,9 @@ def trial_table(found: SearchResult) -> Table:
         ]
         for one in found.trials
     ]
-    titles = ["tried", "queries", "searched", "best so far", *(["held out"] if found.held_out else []), *limited, "s"]
-    return Table.of(titles, rows)
+    documents = ["documents"] if found.screen else []
+    held_out = ["held out"] if found.held_out else []
+    return Table.of(["tried", "queries", *documents, "searched", "best so far", *held_out, *limited, "s"], rows)
 
 
 def _first(table: Table, *, everything: bool) -> Table:
@@ -166,7 +178,8 @@ def budget_line(found: SearchResult) -> str:
 def curve_plot(given: ViewInput) -> Figure:
     """The best score so far, and every setting tried. Raises PlotError for a report without a search."""
     found = SEARCH.of(given.analysis)
-    whole = [(one.score, one.best) for one in found.trials if one.score is not None and one.best] if found else []
+    trials = [one for one in found.trials if one.documents == found.trials[0].documents] if found else []
+    whole = [(one.score, one.best) for one in trials if one.score is not None and one.best]
     if not found or len(whole) < 2:
         raise PlotError("there is no curve of a search: this report has none, or it tried one setting.")
     figure = new_figure(2.2)

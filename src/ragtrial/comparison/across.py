@@ -1,0 +1,250 @@
+"""The same settings on several data sets: does the best of them win everywhere?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, options_of
+from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
+from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.report_inputs import ComparedReport, read_entries
+from ragtrial.comparison.statistics.random_effects import combined_effect
+from ragtrial.comparison.verdicts import percent
+from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
+from ragtrial.report.schema import Part
+
+FEW = 5
+"""With fewer data sets the interval over data sets says little."""
+
+_WORSE = ("worse", "worse within the margin")
+
+
+class DataSetPart(Part):
+    """A report, and each setting on its questions."""
+
+    name: str
+    run_id: str
+    queries: int
+    means: dict[str, float | None]
+    best: str
+    comparisons: list[ComparisonPart]
+    """With the baseline, simultaneous for this data set."""
+
+
+class AcrossPart(Part):
+    """A setting less the baseline, over data sets."""
+
+    setting: str
+    mean: float
+    """Of its means on the data sets, each counting the same."""
+
+    difference: float | None
+    """Expected on data sets like these: the mean of random effects."""
+
+    ci: tuple[float, float] | None
+    """Simultaneous for all settings (Bonferroni); null where the two are identical on a data set."""
+
+    spread: float | None
+    """The standard deviation of true differences between data sets."""
+
+    verdict: Verdict
+    better_on: list[str]
+    worse_on: list[str]
+    undecided_on: list[str]
+
+
+class AcrossComparison(Part):
+    """Settings of equal names in several reports, each with its own documents and questions."""
+
+    metric: str
+    baseline: str
+    confidence: float
+    data_sets: list[DataSetPart]
+    settings: list[AcrossPart]
+    """Without the baseline, best first by the mean over data sets."""
+
+    best: str
+    """The setting, the baseline among them, with the highest mean over data sets."""
+
+    left_out: list[str]
+    """Settings that not all reports have."""
+
+    sentences: list[str]
+
+
+def compare_across(
+    references: Sequence[str | Path],
+    *,
+    baseline: str | None = None,
+    settings: Sequence[str] | None = None,
+    metric: str | None = None,
+    margin: float = 0.02,
+    confidence: float = 0.95,
+    directory: str | Path = "results",
+) -> AcrossComparison:
+    """Compare settings of equal names in several reports with one of them, ``baseline`` (None: the first).
+
+    Raises InputError for reports that cannot be read, or have too little in common.
+    """
+    entries, _ = read_entries(references, None, None, Path(directory))
+    names, baseline, left_out = _common(entries, settings, baseline)
+    metric = metric or entries[0].report.primary_metric
+    made = [_contest(entry, names, baseline, metric, margin, confidence) for entry in entries]
+    data_sets = [_data_set(entry, contest, aim) for entry, (contest, aim) in zip(entries, made, strict=True)]
+    level = round(1 - confidence, 12)
+    others = [name for name in names if name != baseline]
+    parts = [_over(name, baseline, [one for one, _ in made], data_sets, level / len(others), margin) for name in others]
+    means = {name: _mean_over(name, data_sets) for name in names}
+    found = AcrossComparison(
+        metric=metric,
+        baseline=baseline,
+        confidence=confidence,
+        data_sets=data_sets,
+        settings=sorted(parts, key=lambda part: -part.mean),
+        best=max(names, key=lambda name: means[name]),
+        left_out=left_out,
+        sentences=[],
+    )
+    return found.model_copy(update={"sentences": list(_sentences(found))})
+
+
+def _common(
+    entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: str | None
+) -> tuple[list[str], str, list[str]]:
+    """The settings that all reports have, the baseline among them, and those that some lack."""
+    if len(entries) < 2:
+        raise ComparisonError("--across compares data sets; name two or more reports.")
+    every = list(dict.fromkeys(name for entry in entries for name in entry.names))
+    common = [name for name in every if all(name in entry.names for entry in entries)]
+    wanted = common if settings is None else list(settings)
+    for name in [*wanted, *([] if baseline is None else [baseline])]:
+        if name not in common:
+            lacking = [entry.name for entry in entries if name not in entry.names]
+            near = did_you_mean(name, common)
+            raise ComparisonError(
+                f"no setting {name!r} in {listed(lacking)}.{near} All have: {listed(common) or 'none'}."
+            )
+    if baseline is None and wanted:
+        baseline = wanted[0]
+    names = [name for name in common if name in {*wanted, baseline}]
+    if baseline is None or len(names) < 2:
+        raise ComparisonError(
+            f"there is nothing to compare: {len(names)} of the settings are in all reports. Run one config's settings "
+            "on each data set."
+        )
+    return names, baseline, [name for name in every if name not in common]
+
+
+def _contest(
+    entry: ComparedReport, names: Sequence[str], baseline: str, metric: str, margin: float, confidence: float
+) -> tuple[ComparisonSet, ComparisonOptions]:
+    contest = contest_of([entry.report], [metric], settings=names, baseline=baseline)
+    return contest, options_of(contest, margin=margin, confidence=confidence)
+
+
+def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOptions) -> DataSetPart:
+    values = contest.scores(contest.primary).values
+    means = {
+        name: float(np.nanmean(row)) if not np.isnan(row).all() else None
+        for name, row in zip(contest.names, values, strict=True)
+    }
+    return DataSetPart(
+        name=entry.name,
+        run_id=entry.report.run_id,
+        queries=len(contest.queries),
+        means=means,
+        best=max(means, key=lambda name: -1.0 if means[name] is None else means[name] or 0.0),
+        comparisons=[part for part in compare_settings(contest, aim).comparisons if part.metric == contest.primary],
+    )
+
+
+def _mean_over(name: str, data_sets: Sequence[DataSetPart]) -> float:
+    return float(np.mean([one.means[name] or 0.0 for one in data_sets]))
+
+
+def _over(
+    name: str, baseline: str, contests: Sequence[ComparisonSet], data_sets: Sequence[DataSetPart], level: float,
+    margin: float,
+) -> AcrossPart:  # fmt: skip
+    effects, variances = [], []
+    for contest in contests:
+        values = contest.scores(contest.primary).values
+        differences = values[contest.place(name)] - values[contest.place(baseline)]
+        known = differences[~np.isnan(differences)]
+        effects.append(float(known.mean()) if len(known) else 0.0)
+        variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)
+    combined = None
+    if min(variances) > 0:
+        combined = combined_effect(np.array(effects), np.array(variances), level)
+    verdict: Verdict = "cannot tell"
+    if combined is not None and combined.low > 0:
+        verdict = "better"
+    elif combined is not None and combined.high < 0:
+        verdict = "worse" if combined.low < -margin else "worse within the margin"
+    elif combined is not None and combined.low > -margin:
+        verdict = "no worse"
+    of = {one.name: next(part for part in one.comparisons if part.setting == name).verdict for one in data_sets}
+    return AcrossPart(
+        setting=name,
+        mean=_mean_over(name, data_sets),
+        difference=None if combined is None else combined.mean,
+        ci=None if combined is None else (combined.low, combined.high),
+        spread=None if combined is None else combined.spread,
+        verdict=verdict,
+        better_on=[data for data, one in of.items() if one == "better"],
+        worse_on=[data for data, one in of.items() if one in _WORSE],
+        undecided_on=[data for data, one in of.items() if one != "better" and one not in _WORSE],
+    )
+
+
+def _sentences(found: AcrossComparison) -> Iterator[str]:
+    count, best = len(found.data_sets), found.best
+    mean = _mean_over(best, found.data_sets)
+    yield f"Best on average: {best} (mean {found.metric} of {counted(count, 'data set')} {mean:.3f})."
+    elsewhere = [f"{one.best} on {one.name}" for one in found.data_sets if one.best != best]
+    if elsewhere:
+        yield f"It does not score highest everywhere: {listed(elsewhere)}."
+    else:
+        yield "It scores highest on every data set."
+    of_best = next((one for one in found.settings if one.setting == best), None)
+    if of_best is None:
+        yield from (_against(one, found, one.setting, "it") for one in found.settings)
+    else:
+        yield _against(of_best, found, "It", found.baseline)
+        yield from _over_data_sets(of_best, found)
+    if count < FEW:
+        yield f"{count} data sets are few: how the settings compare on others is hardly known."
+    lost = next((one.name for one in found.data_sets if one.best != best), None)
+    if lost is not None:
+        yield f"Next: look at the questions where {best} loses: ragtrial compare {lost} --queries."
+    elif count < FEW:
+        yield f"Next: take {best}, and add data sets if it is to serve others."
+    else:
+        yield f"Next: take {best}."
+
+
+def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str) -> str:
+    """``It is clearly better than bm25 on one and two, and not distinguishable from it on three.``"""
+    groups = [
+        (f"clearly better than {rival}", part.better_on),
+        (f"clearly worse than {rival}", part.worse_on),
+        (f"not distinguishable from {rival}", part.undecided_on),
+    ]
+    where = [
+        f"{what} on {'every data set' if len(names) == len(found.data_sets) else listed(names)}"
+        for what, names in groups
+        if names
+    ]
+    return f"{subject} is {'; '.join(where)}."
+
+
+def _over_data_sets(best: AcrossPart, found: AcrossComparison) -> Iterator[str]:
+    if best.ci is None or best.difference is None:
+        yield f"{best.setting} and {found.baseline} are identical on a data set: no interval over data sets is given."
+        return
+    interval = f"{percent(found.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
+    claim = {"better": "clearly better", "worse": "clearly worse"}.get(best.verdict, "not clearly better")
+    yield f"Over data sets like these it is {claim}: {best.difference:+.3f} ({interval}, random effects)."

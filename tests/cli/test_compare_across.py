@@ -1,0 +1,70 @@
+"""ragtrial compare --across: the same settings on several data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+TEXT = CONFIG.replace("  dense: {kind: dense, top_k: 3}", "  bm25: {kind: bm25}\n  long: {kind: bm25, b: 0.0}\n  LAST")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Data sets ``one`` and ``two``: 30 questions each, for which length normalisation finds the short document."""
+    for name, last in (("one", ""), ("two", "dense: {kind: dense}")):
+        documents = {f"{name}{at}.txt": f"word{at}" for at in range(30)}
+        documents |= {f"{name}-long{at}.txt": f"word{at} word{at} " + "filler " * 80 for at in range(0, 30, 2)}
+        queries = [
+            {"id": f"q{at}", "text": f"word{at}", "relevant_docs": [{"doc": f"{name}{at}.txt"}]} for at in range(30)
+        ]
+        small_experiment(
+            tmp_path / name,
+            config=TEXT.replace("LAST", last).replace("experiment: small", f"experiment: {name}"),
+            labels={"queries": queries},
+            documents=documents,
+        )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+@pytest.fixture
+def reports(folder: Path, capsys: Capture) -> list[str]:
+    for name in ("one", "two"):
+        made = ragtrial(capsys, "run", f"{name}/experiment.yaml")
+        assert made.code == 0, made.err
+    return [str(next((folder / "results" / name).glob("2*"))) for name in ("one", "two")]
+
+
+def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, reports: list[str]) -> None:
+    made = ragtrial(capsys, "compare", *reports, "--across", "--baseline", "long", "--json")
+    assert made.code == 0, made.err
+    assert [one["name"] for one in made.json["data_sets"]] == ["one", "two"]
+    (bm25,) = made.json["settings"]
+    assert bm25["better_on"] == ["one", "two"]
+    alone = ragtrial(capsys, "compare", reports[0], "--setting", "bm25", "--baseline", "long", "--json").json
+    (part,) = (one for one in alone["comparisons"] if one["metric"] == "ndcg@10")
+    assert made.json["data_sets"][0]["comparisons"][0]["ci"] == part["ci"]
+    assert bm25["difference"] == pytest.approx(part["difference"])  # both data sets are alike
+    assert bm25["ci"][1] - bm25["ci"][0] > part["ci"][1] - part["ci"][0]
+    assert made.json["left_out"] == ["dense"]
+    shown = ragtrial(capsys, "compare", *reports, "--across", "--baseline", "long")
+    assert "It is clearly better than long on every data set." in shown.out
+    assert "2 data sets are few" in shown.out
+    assert shown.out.count("Next: ") == 1
+
+
+def test_what_cannot_be_compared_across_is_refused(capsys: Capture, reports: list[str]) -> None:
+    for arguments, message in (
+        ((*reports, "--baseline", "dense"), "no setting 'dense' in one. All have: bm25, long."),
+        ((*reports, "--queries"), "--across cannot be combined with --queries; remove one of them."),
+        ((*reports, "--fail-if", "ndcg@10 < 1"), "--across cannot be combined with gates; remove one of them."),
+        ((reports[0],), "--across compares data sets; name two or more reports."),
+    ):
+        made = ragtrial(capsys, "compare", *arguments, "--across")
+        assert made.code == 2
+        assert message in made.err
