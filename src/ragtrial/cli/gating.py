@@ -185,7 +185,7 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
 
     What did not pass is said on stderr, the sum of all on stdout. Raises RunError if a file cannot be written.
     """
-    from ragtrial.cli.terminal import write
+    from ragtrial.cli.output import write
     from ragtrial.runs.formats.output import opened
     from ragtrial.runs.formats.score_tables import write_table
     from ragtrial.views.comparison_csv import csv_columns

@@ -11,7 +11,8 @@ import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
+from ragtrial.cli.output import write
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 
 if TYPE_CHECKING:
