@@ -87,3 +87,16 @@ def test_each_setting_that_took_work_is_scored_at_once(
     embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
     assert lines.index(scores[0]) < embedded
     assert "of 2 settings" not in ragtrial(capsys, "run").err
+
+
+def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they_are_embedded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")
+    small_experiment(tmp_path, config=config)
+    lines = ragtrial(capsys, "run").err.splitlines()
+    said = [place for place, line in enumerate(lines) if "are longer than the 8 tokens that the model reads" in line]
+    embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
+    assert said[0] < embedded < said[1]  # and among the warnings at the end
+    assert lines[said[0]].startswith("dense: 3 chunks are longer")

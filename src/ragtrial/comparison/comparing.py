@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from ragtrial.comparison.statistics.samples import (
 )
 from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
+from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
 from ragtrial.errors import ComparisonError, counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -164,7 +166,14 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     selection = None if by_name else _selection(contest, scored[0], aim)
     decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
-        conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
+        conclusion=conclusion_of(
+            decisive,
+            procedure,
+            not_worse[contest.primary],
+            contest.names,
+            selection,
+            partial(depend_on_unjudged, contest, margin=None if aim.judge else aim.margin),
+        ),
         selection=selection,
         judge=_judge(scored[0], pairs, aim),
         comparisons=parts,

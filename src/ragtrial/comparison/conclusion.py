@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionPart, ProcedurePart
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
@@ -23,11 +23,13 @@ def conclusion_of(
     undecided: Sequence[str],
     settings: Sequence[str],
     selection: SelectionPart | None,
+    depend_on_unjudged: Callable[[Sequence[ComparisonPart]], Sequence[bool]] = lambda claims: [False] * len(claims),
 ) -> ConclusionPart:
     """The conclusion from ``parts``, the comparisons by the primary metric.
 
     ``undecided`` are the ``settings`` that none is shown to be better than. Against a baseline, better and worse are
     meant compared with it. ``selection`` is None where reports are compared name by name: then no setting is the best.
+    ``depend_on_unjudged`` says of claims whether hits without a label could take them back: these are not clear.
     """
     against, metric = procedure.baseline, parts[0].metric if parts else ""
     best = selection.setting if selection else None
@@ -39,6 +41,8 @@ def conclusion_of(
         better = [one.setting for one in parts if one.verdict == "better"]
         worse = [one.setting for one in parts if one.verdict in _WORSE]
         open_ = [one.setting for one in parts if one.setting not in {*better, *worse}]
+    claims = {name: claim for name in [*better, *worse] if (claim := _deciding(name, parts, against or best))}
+    unclear = depend_on_unjudged(list(claims.values()))
     made = ConclusionPart(
         metric=metric,
         best=best,
@@ -47,6 +51,7 @@ def conclusion_of(
         against=against,
         better=better,
         worse=worse,
+        depends_on_unjudged=[name for name, one in zip(claims, unclear, strict=True) if one],
         not_distinguishable=open_,
         next_step="",
         sentences=[],
@@ -65,10 +70,12 @@ def _sentences(made: ConclusionPart, parts: Sequence[ComparisonPart]) -> Iterato
             yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
     n = max((one.n for one in parts), default=0)
     than, asked = f" than {made.against}" if made.against else "", counted(n, "question")
-    if made.better:
-        yield f"Clearly better{than}: {listed(made.better, MOST_NAMED)}."
-    if made.worse:
-        yield f"Clearly worse{than}: {listed(made.worse, MOST_NAMED)}."
+    for word, names in (("better", made.better), ("worse", made.worse)):
+        unclear = [name for name in names if name in made.depends_on_unjudged]
+        if clear := [name for name in names if name not in unclear]:
+            yield f"Clearly {word}{than}: {listed(clear, MOST_NAMED)}."
+        if unclear:
+            yield f"{word.capitalize()}{than} by the labels so far: {listed(unclear, MOST_NAMED)}."
     if made.not_distinguishable:
         whom = f"from {made.against}" if made.against else "from the best"
         yield f"Not distinguishable {whom} with {asked}: {listed(made.not_distinguishable, MOST_NAMED)}."
@@ -106,7 +113,15 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
         return "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question."
     if undecided:
         return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
+    if made.depends_on_unjudged:
+        return "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label."
     return "Next: look at the questions that the best setting loses or that all fail: ragtrial compare --queries."
+
+
+def _deciding(name: str, parts: Sequence[ComparisonPart], reference: str | None) -> ComparisonPart | None:
+    """The claim by which a setting is better or worse: against ``reference``, or else the largest."""
+    claims = [one for one in parts if name in (one.setting, one.baseline) and one.verdict in ("better", *_WORSE)]
+    return max(claims, key=lambda one: (_meets(one, reference, [name]), abs(one.difference or 0.0)), default=None)
 
 
 def _differing(part: ComparisonPart) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -63,3 +64,27 @@ def test_the_next_step_is_what_would_settle_it(
     first, *_, next_step = sentences(pair("one", "base", differing, ci, queries_needed=needed))
     assert first.startswith("Best: base ")
     assert said in next_step
+
+
+def test_a_claim_that_labels_could_take_back_is_not_clear() -> None:
+    """The claim that counts is the one against the best setting, if there is one."""
+    worse = {"verdict": "worse"}
+    parts = [
+        pair("one", "base", 12, (-0.2, -0.1), **worse), pair("two", "base", 12, (-0.3, -0.1), **worse),
+        pair("two", "one", 12, (-0.3, -0.1), **worse),
+    ]  # fmt: skip
+    procedure = ProcedurePart(name="max-t", confidence=0.95, margin=0.02, flips=100, seed=0, baseline=None,
+                              comparisons=3, sentence="")  # fmt: skip
+    asked: list[tuple[str, str]] = []
+
+    def depend(claims: Sequence[ComparisonPart]) -> list[bool]:
+        asked.extend((one.setting, one.baseline) for one in claims)
+        return [one.setting == "two" for one in claims]
+
+    made = conclusion_of(parts, procedure, ["base"], ["base", "one", "two"], BEST, depend)
+    assert asked == [("one", "base"), ("two", "base")]
+    assert (made.worse, made.depends_on_unjudged) == (["one", "two"], ["two"])
+    assert made.sentences[1:] == [
+        "Clearly worse: one.", "Worse by the labels so far: two.",
+        "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label.",
+    ]  # fmt: skip

@@ -12,10 +12,6 @@ from ragtrial.views.table import Table
 if TYPE_CHECKING:
     from ragtrial.comparison.unjudged import UnjudgedPart
 
-
-MOST_QUERIES = 10_000
-"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
-
 MOST_LINES = 3
 
 
@@ -31,7 +27,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
-        from ragtrial.comparison.unjudged import unjudged_parts
+        from ragtrial.comparison.unjudged import MOST_QUERIES, unjudged_parts
 
         unclaimed = ("cannot tell", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
