@@ -223,7 +223,7 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
         "Best: bm25 (ndcg@3 1.000; expect about 1.000 on new questions).",
         "Clearly worse: wrong.",
         "Not distinguishable from the best with 12 questions: other.",
-        "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question.",
+        "Next: pick the cheapest of these settings (ragtrial show --costs); they score the same on every question.",
     ]
     assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
     assert ragtrial(capsys, "run", config, "--json").json["conclusion"]["worse"] == ["wrong"]

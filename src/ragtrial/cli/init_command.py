@@ -25,7 +25,11 @@ _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 @click.option("--example", type=click.Choice(["support"]), metavar="NAME",
               help="Write a larger example: support, with 118 documents and 62 questions.")  # fmt: skip
 @click.option("--corpus", metavar="PATH", help="Start with your documents: a folder, or a corpus.jsonl.")
-@click.option("--labels", metavar="FILE", help="With --corpus: your questions and answers, as `labels convert` reads.")
+@click.option(
+    "--labels",
+    metavar="FILE",
+    help="With --corpus: your questions and answers, in any format that `labels convert` reads.",
+)
 @common_options
 def command(terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.

@@ -31,15 +31,15 @@ _OPEN_FILES = 65_536
 @override_option
 @completion.settings_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
-@click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
+@click.option("--audit", is_flag=True, help="Also compare large indexes (100,000 vectors or more) with exact search.")
 @click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Make up to N stages side by side.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N stages in parallel.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first setting that fails.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
 @click.option(
-    "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
+    "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier run."
 )
-@click.option("--report", "with_page", is_flag=True, help="Write the HTML page, too: report.html, beside report.json.")
+@click.option("--report", "with_page", is_flag=True, help="Also write the HTML page: report.html, next to report.json.")
 @gate_options
 @common_options
 def command(
@@ -60,7 +60,7 @@ def command(
 ) -> int:
     """Run the experiment of CONFIG and write its report.
 
-    What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
+    Finished work is kept: run the same command again to resume.
     """
     from ragtrial.cli.run_gates import prepared
     from ragtrial.config import load_config
@@ -195,7 +195,8 @@ def _say(
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
         terminal.warn(compared.warnings)
     if comparison:
-        terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}")
+        axes = " --axes" if report.config.get("sweep") else ""
+        terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}{axes}")
     terminal.warn(report.warnings)
     _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")

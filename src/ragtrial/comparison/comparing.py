@@ -333,14 +333,14 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
         skewness, n, pair = float(inference.skewness[row]), int(inference.n[row]), pairs[row]
         needed = queries_for_skewness(skewness)
         if n < needed:
-            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"
+            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} needed)"
             told.append((needed, f"{names[pair.setting]} against {names[pair.baseline]} {counts}"))
     if told:
         named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
         yield ReportWarning(
             WarningCode.SKEWED_DIFFERENCES,
-            f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
-            "Look at these queries (--queries), or ask more.",
+            f"a few queries make most of the difference, so these verdicts are less certain than stated: {named}. "
+            "Look at these queries (--queries), or add questions.",
         )
 
 

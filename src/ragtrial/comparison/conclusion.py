@@ -14,6 +14,7 @@ MOST_NAMED = 20
 LABELLED_AT_ONCE = 100
 """About as many questions as somebody labels in a day or two."""
 
+_CHEAPEST = "pick the cheapest of these settings (ragtrial show --costs)"
 _WORSE = ("worse", "worse within the margin")
 
 
@@ -88,34 +89,36 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
     undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
     hardest = max(undecided, key=_questions_missing, default=None)
     if hardest is not None and (missing := _questions_missing(hardest)) > 0:
-        cheapest = "or take the cheapest of them (ragtrial show --costs)"
         if missing > 2 * LABELLED_AT_ONCE and hardest.detectable is not None:
             # What can be found shrinks with the root of the number of questions, as standard errors do.
             reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
             return (
-                f"Next: label {LABELLED_AT_ONCE} more questions to find a difference of {reached:.2g} (one of "
-                f"{procedure.margin:g}, the margin, takes about {missing:,}), {cheapest}."
+                f"Next: label {LABELLED_AT_ONCE} more questions to detect a difference of {reached:.2g} ("
+                f"{procedure.margin:g}, the margin, needs about {missing:,} more), or {_CHEAPEST}."
             )
-        return f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}, {cheapest}."
+        more = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
+        return f"{more}, or {_CHEAPEST}."
     if thin := [one for one in undecided or parts if _is_thin(one)]:
         fewest = min(thin, key=_differing)
-        names = f"{fewest.setting} and {fewest.baseline} score differently on"
+        names = f"{fewest.setting} and {fewest.baseline} differ on only"
         more = math.ceil(fewest.n * LEAST_DIFFERENCES / _differing(fewest)) - fewest.n
         return (
-            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}, and it takes "
-            f"{LEAST_DIFFERENCES} to compare them."
+            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}; at "
+            f"least {LEAST_DIFFERENCES} are needed to compare them."
         )
     if parts and made.best is None and all(one.verdict == "identical" for one in parts):
-        return "Next: change something; nothing that is compared scores differently on any question."
+        return "Next: change something; all settings score the same on every question."
     if undecided and all(one.verdict == "identical" for one in undecided):
         if (n := max(one.n for one in undecided)) < LEAST_DIFFERENCES:
-            return f"Next: label more questions: settings can be compared by {LEAST_DIFFERENCES} or more, not by {n}."
-        return "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question."
+            return (
+                f"Next: label more questions: comparing settings takes at least {LEAST_DIFFERENCES}, and there are {n}."
+            )
+        return f"Next: {_CHEAPEST}; they score the same on every question."
     if undecided:
-        return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
+        return f"Next: {_CHEAPEST}; no difference that matters was found."
     if made.depends_on_unjudged:
         return "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label."
-    return "Next: look at the questions that the best setting loses or that all fail: ragtrial compare --queries."
+    return "Next: look at the questions that the best setting loses or every setting fails: ragtrial compare --queries."
 
 
 def _deciding(name: str, parts: Sequence[ComparisonPart], reference: str | None) -> ComparisonPart | None:

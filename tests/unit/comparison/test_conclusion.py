@@ -38,7 +38,7 @@ def test_a_best_setting_that_differs_from_the_others_on_too_few_questions_is_bes
     )
     # 26 * 10 / 4 questions: as many as have ten on which the two differ.
     assert next_step == (
-        "Next: label about 39 more questions: two and base score differently on 4 of 26, and it takes 10 to compare "
+        "Next: label about 39 more questions: two and base differ on only 4 of 26; at least 10 are needed to compare "
         "them."
     )
 
@@ -47,13 +47,13 @@ def test_two_others_that_can_be_compared_say_nothing_of_the_best() -> None:
     *_, next_step = sentences(
         pair("one", "base", 8), pair("two", "base", 9), pair("two", "one", 12, (-0.1, 0.1), queries_needed=20)
     )
-    assert next_step.startswith("Next: label about 7 more questions: one and base score differently on 8 of 26")
+    assert next_step.startswith("Next: label about 7 more questions: one and base differ on only 8 of 26")
 
 
 @pytest.mark.parametrize(
     ("differing", "ci", "needed", "said"),
     [
-        (12, (-0.1, 0.1), 500, "Next: label about 474 more questions to find a difference of 0.02"),
+        (12, (-0.1, 0.1), 500, "Next: label about 474 more questions to detect a difference of 0.02"),
         (12, (-0.01, 0.01), 20, "no difference that matters was found"),
         (0, None, None, "they score the same on every question"),
     ],

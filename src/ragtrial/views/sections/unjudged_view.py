@@ -42,7 +42,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
         """Which verdicts might be others, had somebody judged more hits; of many the first and how many more."""
         lines = _dependent(part)
         if len(lines) > MOST_LINES:
-            more = f"More verdicts that depend on hits nobody judged: {len(lines) - MOST_LINES:,} (--json shows all)."
+            more = f"More verdicts that depend on unlabelled hits: {len(lines) - MOST_LINES:,} (--json shows all)."
             lines[MOST_LINES:] = [more]
         return lines
 
@@ -53,7 +53,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     def page(self, given: ViewInput) -> PageSection:
         lines = _dependent(self.of(given.analysis) or ())
         more = lines[MOST_LINES:]
-        about = f"{len(more):,} more that depend on hits nobody judged"
+        about = f"{len(more):,} more that depend on unlabelled hits"
         return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
 
 
