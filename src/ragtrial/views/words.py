@@ -88,7 +88,7 @@ VIEW_COLUMNS = {
     "queries": "The number of queries.",
     "quality and costs": "The primary metric beside each cost. * marks settings that no other beats in both.",
     "all": "A * marks settings that no other beats in quality and all costs together.",
-    "all judged": "What the difference would be if every hit had a label, in two extreme cases.",
+    "all judged": "The difference if every hit had a label, in two extreme cases.",
     "worst case": "The difference if the unlabelled hits that favour the baseline were relevant.",
     "best case": "The difference if the unlabelled hits that favour the setting were relevant.",
     "unjudged": "Hits without a label; they count as not relevant.",
@@ -122,7 +122,7 @@ OTHERS = {
     "max t": "The default test: a paired sign-flip permutation test over all comparisons at once.",
     "bootstrap": "Resampling the questions: how sure the best setting is, and `compare --procedure bootstrap`.",
     "best": "The setting with the highest mean of the primary metric.",
-    "optimism": "What the best setting's score owes to having been chosen by it.",
+    "optimism": "The part of the best setting's score that it owes to having been chosen by it.",
     "corrected": "The score to expect of the best setting on new questions: its mean less the optimism.",
     "chosen": "The share of bootstrap resamples in which the setting is the best.",
     "judged": "The share of the first hits that have a label; the others count as not relevant.",
@@ -133,7 +133,7 @@ OTHERS = {
 
 OPENINGS = {
     "@": "Over the first so many hits.",
-    "effect on": "What a parameter of a sweep does, over all pairs of settings that differ in nothing else.",
+    "effect on": "The effect of a parameter of a sweep, over all pairs of settings that differ in nothing else.",
     "context in": "How much text the first k hits are, mean over queries.",
     "within": "Scores over the first hits that fit into so many tokens together (`evaluators.budget`).",
     "searched": "The score on the questions that the search looked at; the others decide.",

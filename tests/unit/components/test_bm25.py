@@ -397,7 +397,7 @@ def test_a_run_finds_what_a_code_names_and_says_what_it_did_not_find(tmp_path: P
     (setting,) = report.settings
     assert setting.scores["rr@2"].mean == pytest.approx(2 / 3)
     assert experiment.embedded() == []
-    assert any("nothing was found for 1 of the questions" in warning.message for warning in report.warnings)
+    assert any("nothing was found for 1 question: " in warning.message for warning in report.warnings)
 
 
 SCIFACT: dict[str, tuple[dict[str, Any], float]] = {
