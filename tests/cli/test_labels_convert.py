@@ -216,13 +216,17 @@ TRIED = (
         ([1], "a JSON list of values that are no objects"),
         ([{"a": 1}], "a JSON list of objects, the first with the keys a"),
         (lines([{"a": 1}, {"b": 2}]), "JSON lines with the keys a"),
-        ("a,b\n1,2\n", "CSV with the columns a, b"),
     ],
 )
 def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
     convert: Conversions, content: object, seen: str
 ) -> None:
     assert convert.faults(content) == [f": has labels of no known form: it is {seen}. {TRIED}"]
+
+
+def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -> None:
+    said = "is CSV with the columns q, a; it needs question and answer. Rename them in the first line."
+    assert convert.faults("q,a\n1,2\n") == [f":1: {said}"]
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,15 @@ def command(terminal: Terminal, name: str) -> int:
     details: Any = None
     try:
         made = card(parse_metric(name))
-    except MetricError:
+    except MetricError as error:
         from ragtrial.config.reference import config_names, look_up
 
         if sections := look_up(name):
             texts.append(_shown(name, sections, terminal.width))
             details = [asdict(section) for section in sections]
         elif not texts:
-            if near := did_you_mean(name, [*config_names(), *words()]):
+            near = did_you_mean(name, config_names())
+            if near or (near := "" if "Did you mean" in str(error) else did_you_mean(name, words())):
                 raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
             raise
     else:

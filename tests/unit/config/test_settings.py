@@ -298,8 +298,8 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
         (
             {**ENTRIES, "hybrid": {"kind": "fusion", "inputs": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
             '"inputs"',
-            "retrievers.hybrid.inputs names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
-            "own.",
+            "retrievers.hybrid.inputs names 'wordz', which is not a retriever. Did you mean 'words'? Known: dense, "
+            "words, own.",
         ),
         (
             {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
