@@ -96,8 +96,8 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
                 f"Next: label {LABELLED_AT_ONCE} more questions to detect a difference of {reached:.2g} ("
                 f"{procedure.margin:g}, the margin, needs about {missing:,} more), or {_CHEAPEST}."
             )
-        more = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
-        return f"{more}, or {_CHEAPEST}."
+        said = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
+        return f"{said}, or {_CHEAPEST}."
     if thin := [one for one in undecided or parts if _is_thin(one)]:
         fewest = min(thin, key=_differing)
         names = f"{fewest.setting} and {fewest.baseline} differ on only"

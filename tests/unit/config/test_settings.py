@@ -471,8 +471,8 @@ def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_ru
     settings, _ = settings_of(config)
     messages = [one.message for one in shallow(settings, [Question("one"), Question("two")])]
     expected = (
-        f"hybrid: of each part only {hybrid['candidates']} hits are looked at, so no query can have the "
-        f"{hybrid['top_k']} that are scored (top_k); raise candidates to {hybrid['top_k']} or more."
+        f"hybrid: only {hybrid['candidates']} hits of each part are considered, so no query can have the "
+        f"{hybrid['top_k']} that are scored; raise candidates to {hybrid['top_k']} or more."
     )
     assert messages == ([expected] if told else [])
 

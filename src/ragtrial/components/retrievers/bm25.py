@@ -146,7 +146,7 @@ class Bm25Retriever(ChunkRetriever):
         if missed:
             yield ReportWarning(
                 WarningCode.BM25_UNKNOWN_WORDS,
-                f"{setting}: nothing was found for {counted(missed, 'question')}: no chunk contains any of their words "
+                f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their words "
                 "(ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
