@@ -146,8 +146,8 @@ class Bm25Retriever(ChunkRetriever):
         if missed:
             yield ReportWarning(
                 WarningCode.BM25_UNKNOWN_WORDS,
-                f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their words "
-                "(ignoring stop words). They score 0.",
+                f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their "
+                "words (ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
         if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
