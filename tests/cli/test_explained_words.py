@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -61,6 +62,8 @@ def test_every_column_is_explained(
         command = " ".join(arguments)
         made = ragtrial(capsys, *arguments)
         assert made.code == 0, (command, made.err)
+        if command == "run":
+            assert re.search(r"^By how much: ragtrial compare \S+ --axes$", made.out, re.MULTILINE)
     assert len(titles) > 60
     own = {title for title in titles if any(name in title for name in ("words-size", "dense-size", "hybrid-size"))}
     names = titles.keys() - own - {"", "run"}
