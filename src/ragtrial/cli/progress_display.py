@@ -70,7 +70,8 @@ class LineProgress:
         threading.Thread(target=self._watch, args=[work], daemon=True).start()
 
     def advance(self, count: int) -> None:
-        self._mine.begun[-1].advance(count)
+        if self._mine.begun:
+            self._mine.begun[-1].advance(count)
 
     def abandon(self) -> None:
         self._mine.begun.pop().ended.set()
