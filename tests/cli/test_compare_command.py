@@ -73,7 +73,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "",
         "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
         "100% of bootstrap resamples.",
-        "too few differences: in fewer than 10 queries; no interval is given.",
+        "too few differences: the two differ on fewer than 10 queries; no interval is given.",
         "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
         "to detect a difference of 0.02 (the margin).",
         "Paired sign-flip permutation test (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
@@ -170,7 +170,7 @@ def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, 
     write_folder(report_of({"a": [1.0], "b": [0.5]}), small / "one", {}, [], "")
     made = compare(capsys, "one")
     assert "2 settings, 1 query, ndcg@3" in made.out
-    assert "too few differences: in fewer than 10 queries" in made.out
+    assert "too few differences: the two differ on fewer than 10 queries" in made.out
     assert "probability" not in made.out
     assert "smallest:" not in made.out
 
@@ -226,7 +226,7 @@ def test_the_margin_and_too_few_differences_are_explained_where_a_row_has_them(s
     start = next(place for place, line in enumerate(lines) if line.endswith("  verdict"))
     verdicts = [line.rpartition("  ")[2] for line in lines[start : start + 5]]
     assert verdicts == ["verdict", "better", "too few differences", "(baseline)", "identical"]
-    assert "too few differences: in fewer than 10 queries; no interval is given." in lines
+    assert "too few differences: the two differ on fewer than 10 queries; no interval is given." in lines
     assert not any(line.startswith("no worse, or") for line in lines)
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="new", margin=0.9)
     assert "no worse, or within the margin: the margin is 0.9." in verdict_table(made, made.comparisons[:1], 70).notes

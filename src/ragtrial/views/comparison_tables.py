@@ -81,7 +81,9 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     if verdicts & {"no worse", "worse within the margin"}:
         notes.append(f"no worse, or within the margin: the margin is {margin:g}.")
     if "too few differences" in verdicts:
-        notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
+        notes.append(
+            f"too few differences: the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
+        )
     if any_skewed:
         notes.append("~ skewed differences: this 95% interval really covers 90 to 94%.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
