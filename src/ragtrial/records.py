@@ -194,7 +194,7 @@ class WarningCode(StrEnum):
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection again whenever it opens it."
     HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
-    INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
+    INDEX_LOSS = "index-loss", "The index moves the primary metric by more than its standard error, or 0.005."
     INDEX_NOT_USED = "index-not-used", "The engine scans all vectors instead of searching its index."
     JUDGE_ALONE = "judge-alone", "A judge's grades without people's labels make no verdict."
     JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judge's model also works inside of a setting."
