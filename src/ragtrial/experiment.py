@@ -139,7 +139,7 @@ def _score_each(
 ) -> tuple[dict[str, Scored], dict[str, tuple[FailurePart, Exception]]]:
     """The settings that were scored, and those that failed, by name. Raises the first failure under ``fail_fast``.
 
-    ``notice`` gets the score of each for which a stage was built, as soon as it is known.
+    ``notice`` gets the score of each of several for which a stage was built, as soon as it is known.
     """
     scored: dict[str, Scored] = {}
     failures: dict[str, tuple[FailurePart, Exception]] = {}
@@ -154,7 +154,7 @@ def _score_each(
 
     if jobs > 1:
         _make_side_by_side(evaluator, jobs, failed)
-    primary, runner = str(evaluator.metrics.primary), evaluator.corpus.runner
+    primary, runner, count = str(evaluator.metrics.primary), evaluator.corpus.runner, len(evaluator.settings)
     for setting in evaluator.one_by_one():
         built = runner.built
         try:
@@ -164,8 +164,8 @@ def _score_each(
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
             failed(setting, error)
             continue
-        if notice and runner.built > built and (mean := one.evaluations[primary].mean.mean) is not None:
-            notice(f"{setting.name}: {primary} {mean:.4f} ({len(scored)} of {len(evaluator.settings)} settings)")
+        if notice and count > 1 and runner.built > built and (mean := one.evaluations[primary].mean.mean) is not None:
+            notice(f"{setting.name}: {primary} {mean:.4f} ({len(scored)} of {count} settings)")
     return scored, failures
 
 
