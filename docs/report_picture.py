@@ -30,6 +30,7 @@ def take(browser: Browser, page: Path, name: str, fragment: str = "", start: str
     opened = browser.new_context(**context).new_page()
     opened.goto(page.as_uri() + fragment)
     opened.wait_for_selector("html[data-ready=yes]")
+    opened.wait_for_selector(start)
     opened.evaluate(f"scrollTo(0, document.querySelector('{start}').getBoundingClientRect().top - 12)")
     opened.screenshot(path=DOCS / name)
     opened.context.close()
@@ -38,7 +39,7 @@ def take(browser: Browser, page: Path, name: str, fragment: str = "", start: str
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         results, page = Path(folder) / "results", Path(folder) / "report.html"
-        ragtrial("run", "configs/hybrid.yaml", "-q", "--set", f"output.directory={results}")
+        ragtrial("run", "configs/hybrid.yaml", "-q", "--no-latency", "--set", f"output.directory={results}")
         ragtrial("report", "latest", "--results", str(results), "-o", str(page))
         plot = ["--plot", "differences", "--baseline", "dense", "-o", str(DOCS / "report-plot.svg")]
         ragtrial("report", "latest", "--results", str(results), *plot)

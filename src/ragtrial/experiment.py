@@ -53,7 +53,8 @@ def run_experiment(
     ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
     ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
     made side by side. With ``extrapolate`` settings also run on parts of the documents, and extrapolation.json says
-    what that suggests for so many documents. ``notice`` gets what a search can show, before it begins.
+    what that suggests for so many documents. ``notice`` gets what is to be known before a search begins, and the score
+    of each setting that took work.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
@@ -87,7 +88,7 @@ def run_experiment(
         searched = search(evaluator, score, notice)
         evaluator = evaluator.over(searched.settings, latency=searched.measures_latency)
         config, on_failure = searched.config, None  # which has heard of each failure
-    scored, failures = _score_all(evaluator, jobs, on_failure, fail_fast=fail_fast)
+    scored, failures = _score_all(evaluator, jobs, on_failure, notice, fail_fast=fail_fast)
     failures += screened_out.values()
     report = build_report(
         config,
@@ -141,10 +142,15 @@ def search_settings(
 
 
 def _score_all(
-    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None] | None, *, fail_fast: bool
+    evaluator: RetrievalEvaluator,
+    jobs: int,
+    on_failure: Callable[[str, str], None] | None,
+    notice: Callable[[str], None],
+    *,
+    fail_fast: bool,
 ) -> tuple[list[Scored], list[FailurePart]]:
     """The settings that were scored, and those that failed, in their order. Raises RunError if none was scored."""
-    scored, failures = _score_each(evaluator, jobs, on_failure, fail_fast=fail_fast)
+    scored, failures = _score_each(evaluator, jobs, on_failure, notice, fail_fast=fail_fast)
     if not scored:
         raise _all_of(failures)
     names = [setting.name for setting in evaluator.settings if setting.name not in scored]
@@ -152,9 +158,17 @@ def _score_all(
 
 
 def _score_each(
-    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None] | None, *, fail_fast: bool
+    evaluator: RetrievalEvaluator,
+    jobs: int,
+    on_failure: Callable[[str, str], None] | None,
+    notice: Callable[[str], None] | None = None,
+    *,
+    fail_fast: bool,
 ) -> tuple[dict[str, Scored], dict[str, tuple[FailurePart, Exception]]]:
-    """The settings that were scored, and those that failed, by name. Raises the first failure under ``fail_fast``."""
+    """The settings that were scored, and those that failed, by name. Raises the first failure under ``fail_fast``.
+
+    ``notice`` gets the score of each of several for which a stage was built, as soon as it is known.
+    """
     scored: dict[str, Scored] = {}
     failures: dict[str, tuple[FailurePart, Exception]] = {}
 
@@ -168,13 +182,18 @@ def _score_each(
 
     if jobs > 1:
         _make_side_by_side(evaluator, jobs, failed)
+    primary, runner, count = str(evaluator.metrics.primary), evaluator.corpus.runner, len(evaluator.settings)
     for setting in evaluator.one_by_one():
+        built = runner.built
         try:
-            scored[setting.name] = evaluator.scorer.score(evaluator.results.of(setting))
+            one = scored[setting.name] = evaluator.scorer.score(evaluator.results.of(setting))
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
             failed(setting, error)
+            continue
+        if notice and count > 1 and runner.built > built and (mean := one.evaluations[primary].mean.mean) is not None:
+            notice(f"{setting.name}: {primary} {mean:.4f} ({len(scored)} of {count} settings)")
     return scored, failures
 
 

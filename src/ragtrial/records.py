@@ -183,7 +183,7 @@ class WarningCode(StrEnum):
     COLLECTION_NOT_CHECKED = "collection-not-checked", "An existing collection's vectors were not checked."
     COMMON_QUERIES = "common-queries", "Only the queries that all reports have in common are compared."
     CONDITIONS_WITHOUT_ITEMS = "conditions-without-items", "No item of the collection meets the conditions of a query."
-    DOCUMENTS_UNKNOWN = "documents-unknown", "A report does not say which documents it is of; they are not compared."
+    DOCUMENTS_UNKNOWN = "documents-unknown", "A report does not say which documents it covers; they are not compared."
     DRAFTED_QUESTIONS = (
         "drafted-questions",
         "A model drafted questions from passages, which favours lexical retrievers.",
@@ -202,9 +202,9 @@ class WarningCode(StrEnum):
     FEW_JUDGED = "few-judged", "Under unit: span, less than half of the hits are judged; the others count as wrong."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
     FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
-    GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
+    GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection again whenever it opens it."
     HELD_OUT = "held-out", "A comparison leaves out the queries by which a search chose its settings."
-    INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
+    INDEX_LOSS = "index-loss", "The index moves the primary metric by more than its standard error, or 0.005."
     INDEX_NOT_USED = "index-not-used", "The engine scans all vectors instead of searching its index."
     JUDGE_ALONE = "judge-alone", "A judge's grades alone are no verdict; people judged no question."
     JUDGE_IN_PIPELINE = "judge-in-pipeline", "The judging model is also used by a setting that it judges."
@@ -229,7 +229,7 @@ class WarningCode(StrEnum):
         "not-drawn-at-random",
         "Questions with people's labels were not drawn at random, or the labels do not say so.",
     )
-    NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
+    NOT_RANKED = "not-ranked", "Queries have labels, but no ranking in the report."
     NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
     NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."
     OTHER_DOCUMENTS = "other-documents", "The reports are of different documents."
@@ -263,7 +263,7 @@ class WarningCode(StrEnum):
     SMALL_PARENTS = "small-parents", "Hits are larger than the chunks that are returned for them."
     TAG_CONTRADICTS = "tag-contradicts", "A query with the tag `unanswerable` has relevant documents."
     TEXT_CHANGED = "text-changed", "A document was changed since a label was made."
-    TEXT_OF_QUERY = "text-of-query", "Queries have another text than when they were ranked."
+    TEXT_OF_QUERY = "text-of-query", "The text of some queries has changed since they were ranked."
     TIES = "ties", "The order of equal scores may change values."
     TOO_LONG = "too-long", "Texts are longer than the model reads."
     TRUNCATED_PAIRS = "truncated-pairs", "Pairs of a question and a text are longer than the reranker reads."
@@ -271,7 +271,7 @@ class WarningCode(StrEnum):
     UNKNOWN_DOCUMENTS = "unknown-documents", "Judged documents are not in the corpus."
     UNKNOWN_NEIGHBOURS = "unknown-neighbours", "Text beside hits is in no chunk of the part, so less is returned."
     UNNORMALISED = "unnormalised", "The vectors differ in length and the space is sensitive to that."
-    UNREACHABLE = "unreachable", "No search can return some vectors of the index."
+    UNREACHABLE = "unreachable", "Some vectors in the index can never be returned by a search."
     WRONG_SPACE = "wrong-space", "The model was trained for another space than the store compares in."
     ZERO_VECTORS = "zero-vectors", "Chunks have a vector of zeros, which is near to nothing."
 

@@ -221,9 +221,9 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
     command, _, report = made.out.splitlines()[-4:-1]
     assert made.out.splitlines()[2:6] == [
         "Best: bm25 (ndcg@3 1.000; expect about 1.000 on new questions).",
-        "Clearly worse: wrong.",
+        "Worse by the labels so far: wrong.",
         "Not distinguishable from the best with 12 questions: other.",
-        "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question.",
+        "Next: pick the cheapest of these settings (ragtrial show --costs); they score the same on every question.",
     ]
     assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
     assert ragtrial(capsys, "run", config, "--json").json["conclusion"]["worse"] == ["wrong"]
@@ -233,7 +233,9 @@ def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, c
     retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
     config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
     made = ragtrial(capsys, "run", config)
-    assert made.out.splitlines()[4] == ("Next: label more questions: settings can be compared by 10 or more, not by 2.")
+    assert made.out.splitlines()[4] == (
+        "Next: label more questions: comparing settings takes at least 10, and there are 2."
+    )
 
 
 # Exit codes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from corpora import write_files
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
+from ragtrial.config import load_config
 from ragtrial.evaluation.metrics import METRICS
 from ragtrial.report.model import OTHER_BYTES, load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
@@ -49,10 +51,11 @@ def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Pat
     assert ran.code == 0
     settings = {setting["name"]: setting["scores"] for setting in ran.json["settings"]}
     assert settings.keys() == {"dense", "bm25", "hybrid"}
-    means = {name: scores["ndcg@10"]["mean"] for name, scores in settings.items()}
+    assert {one["message"].partition(":")[0] for one in ran.json["warnings"] if one["code"] == "short"} <= {"bm25"}
+    means = {name: scores["ndcg@5"]["mean"] for name, scores in settings.items()}
     assert len(set(means.values())) == 3
     assert means["dense"] > 0.9
-    assert {scores["ndcg@10"]["n"] for scores in settings.values()} == {10}
+    assert {scores["ndcg@5"]["n"] for scores in settings.values()} == {10}
     found = ragtrial(capsys, "search", "trial/experiment.yaml", "how long is my battery covered", "--json")
     assert found.json["hits"][0]["doc"] == "warranty.md"
     prompts = ragtrial(
@@ -91,9 +94,29 @@ def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, cap
     names = ("experiment.yaml", "experiment.schema.json", "prompt_queries.json")
     assert made.json["wrote"] == [f"trial/{name}" for name in names]
     assert made.json["labels"]["counts"] == {"exact": 2, "lost": 1}
+    config = load_config("trial/experiment.yaml")
+    assert (config.experiment, config.evaluators.unit, next(iter(config.retrievers))) == ("trial", "span", "bm25")
     ran = ragtrial(capsys, "run", "trial", "--set", "retrievers={bm25: {kind: bm25}}", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["settings"][0]["scores"]["recall@10"] == {"mean": 1.0, "n": 2}
+
+
+def test_init_says_what_the_first_run_takes(tmp_path: Path, capsys: Capture) -> None:
+    """By the size of the documents: how long that takes, nobody knows before the model has embedded some."""
+    lines = "".join(f"The {number}th line of a document of some size.\n" for number in range(2_000))
+    write_files(tmp_path, {"notes/a.md": lines, "q.csv": "question,answer\nwhich?,The 7th line\n"})
+    made = ragtrial(capsys, "init", "first try!", "--corpus", "notes", "--labels", "q.csv")
+    assert made.code == 0, made.err
+    assert f"embeds {len(lines) / 1e6:.1f} MB of text and says how long that takes" in made.out
+    assert load_config("first try!/experiment.yaml").experiment == "first-try-"
+
+
+def test_init_scores_documents_where_no_label_quotes_them(tmp_path: Path, capsys: Capture) -> None:
+    rows = json.dumps({"queries": [{"id": "q1", "text": "which?", "relevant_docs": [{"doc": "a.md", "relevance": 1}]}]})
+    write_files(tmp_path, {"notes/a.md": "Text.\n", "labels.json": rows})
+    made = ragtrial(capsys, "init", "mine", "--corpus", "notes", "--labels", "labels.json")
+    assert made.code == 0, made.err
+    assert load_config("mine/experiment.yaml").evaluators.unit == "document"
 
 
 def test_init_with_own_documents_alone_says_how_to_label(tmp_path: Path, capsys: Capture) -> None:

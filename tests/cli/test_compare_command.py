@@ -57,7 +57,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "Best: new (ndcg@3 0.725; expect about 0.725 on new questions).",
         "Clearly better than old: new.",
         "Not distinguishable from old with 12 questions: same, few.",
-        "Next: label about 108 more questions: few and old score differently on 1 of 12, and it takes 10 to compare "
+        "Next: label about 108 more questions: few and old differ on only 1 of 12; at least 10 are needed to compare "
         "them.",
     ]
     assert lines[6:12] == [
@@ -73,9 +73,9 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "",
         "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
         "100% of bootstrap resamples.",
-        "too few differences: in fewer than 10 queries; no interval is given.",
-        "smallest: the smallest difference that these questions detect 80% of the time. needed: how many questions "
-        "would detect the margin, 0.02.",
+        "too few differences: the two differ on fewer than 10 queries; no interval is given.",
+        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
+        "to detect a difference of 0.02 (the margin).",
         "Paired sign-flip permutation test (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
         "comparisons.",
     ]
@@ -170,7 +170,7 @@ def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, 
     write_folder(report_of({"a": [1.0], "b": [0.5]}), small / "one", {}, [], "")
     made = compare(capsys, "one")
     assert "2 settings, 1 query, ndcg@3" in made.out
-    assert "too few differences: in fewer than 10 queries" in made.out
+    assert "too few differences: the two differ on fewer than 10 queries" in made.out
     assert "probability" not in made.out
     assert "smallest:" not in made.out
 
@@ -193,9 +193,9 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     assert row[2:5] == ["+0.0000", "+0.0000 +0.0000", "<0.0001"]
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
-        "no worse, or within the margin: that is 0.02.",
-        "smallest: the smallest difference that these questions detect 80% of the time. needed: how many questions "
-        "would detect the margin, 0.02.",
+        "no worse, or within the margin: the margin is 0.02.",
+        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
+        "to detect a difference of 0.02 (the margin).",
     ]
 
 
@@ -226,10 +226,10 @@ def test_the_margin_and_too_few_differences_are_explained_where_a_row_has_them(s
     start = next(place for place, line in enumerate(lines) if line.endswith("  verdict"))
     verdicts = [line.rpartition("  ")[2] for line in lines[start : start + 5]]
     assert verdicts == ["verdict", "better", "too few differences", "(baseline)", "identical"]
-    assert "too few differences: in fewer than 10 queries; no interval is given." in lines
+    assert "too few differences: the two differ on fewer than 10 queries; no interval is given." in lines
     assert not any(line.startswith("no worse, or") for line in lines)
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="new", margin=0.9)
-    assert "no worse, or within the margin: that is 0.9." in verdict_table(made, made.comparisons[:1], 70).notes
+    assert "no worse, or within the margin: the margin is 0.9." in verdict_table(made, made.comparisons[:1], 70).notes
 
 
 def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
@@ -238,7 +238,7 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     (line,) = table.notes
     assert table.titles[-3:] == ["n", "smallest", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
-    assert line == "smallest: the smallest difference that these questions detect 80% of the time."
+    assert line == "smallest: the smallest difference these questions would detect 80% of the time."
 
 
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:
@@ -300,7 +300,7 @@ def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> 
     assert UNJUDGED.summary_lines(parts[:3]) == [f"s{place} against b: it depends." for place in range(3)]
     assert UNJUDGED.summary_lines(parts)[2:] == [
         "s2 against b: it depends.",
-        "More verdicts that depend on hits nobody judged: 6 (--json shows all).",
+        "More verdicts that depend on unlabelled hits: 6 (--json shows all).",
     ]
 
 

@@ -91,7 +91,7 @@ def test_the_terminal_counts_by_how_and_lists_what_was_not_exact(convert: Conver
         "q      several  'Call us on 555 0101.'                                faq.txt 69-89, hub/lights.md 64-84",
         "q      title    'Reset the hub The ring turns white, then the hu...'  hub/reset.md 50-94",
         "",
-        "3 labels left out: an equal one of the same query stands before it",
+        "3 labels left out: they repeat an earlier label of the same query",
         "wrote prompt_queries.json: 1 query with 5 labels",
     ]
 
@@ -108,8 +108,8 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
     mistyped = passages(WHITE.replace("turns white", "turnz white"))
     (lost, summary) = convert.faults(mistyped)
     assert lost == (
-        ":1:57: 'The ring turnz white, then the hub restarts.' of query 'q' is neither a document's id nor a passage "
-        f"of 4 documents. The nearest is in 'hub/reset.md': {WHITE!r}."
+        ":1:57: 'The ring turnz white, then the hub restarts.' of query 'q' is neither the id nor a passage of "
+        f"any of the 4 documents. The nearest is in 'hub/reset.md': {WHITE!r}."
     )
     assert summary == (
         ": 1 of 1 labels are lost; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes the most "
@@ -141,7 +141,7 @@ def test_lost_labels_are_left_out_only_when_asked_for(convert: Conversions) -> N
     mixed = passages(WHITE, "lost in every document of all", "hub/reset")
     faults = convert.faults(mixed)
     assert [fault for fault in faults if "hub/reset'" in fault] == [
-        ":1:156: 'hub/reset' of query 'q' is neither a document's id nor a passage of 4 documents. "
+        ":1:156: 'hub/reset' of query 'q' is neither the id nor a passage of any of the 4 documents. "
         "Did you mean 'hub/reset.md'?"
     ]
     assert faults[-1].startswith(": 2 of 3 labels are lost; nothing was written.")
@@ -216,13 +216,17 @@ TRIED = (
         ([1], "a JSON list of values that are no objects"),
         ([{"a": 1}], "a JSON list of objects, the first with the keys a"),
         (lines([{"a": 1}, {"b": 2}]), "JSON lines with the keys a"),
-        ("a,b\n1,2\n", "CSV with the columns a, b"),
     ],
 )
 def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
     convert: Conversions, content: object, seen: str
 ) -> None:
     assert convert.faults(content) == [f": has labels of no known form: it is {seen}. {TRIED}"]
+
+
+def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -> None:
+    said = "is CSV with the columns q, a; it needs question and answer. Rename them in the first line."
+    assert convert.faults("q,a\n1,2\n") == [f":1: {said}"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Co
         own(doc="ring", start=3, end=9),
     ):
         assert "'ring' of query" in convert.faults(content)[0]
-        assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is the id of none of 4 documents.")
+        assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
 
 
 def test_a_document_may_be_named_by_its_file(convert: Conversions) -> None:

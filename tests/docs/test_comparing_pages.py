@@ -46,3 +46,8 @@ def test_every_command_of_a_page_runs_and_shows_what_its_options_are_said_to_sho
             assert PAGES[page][option] in made.out, command
             named.add(option)
     assert named == PAGES[page].keys()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/guides/chunk-size.md"])
+def test_a_page_from_which_a_sweep_is_run_names_what_reads_it(root: Path, page: str) -> None:
+    assert "ragtrial compare --axes" in (root / page).read_text(encoding="utf-8")

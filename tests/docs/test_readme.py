@@ -86,13 +86,18 @@ def test_the_readme_is_short(root: Path) -> None:
 
 
 def test_the_shell_commands_of_the_readme_run_in_their_order(root: Path, clone: Path) -> None:
-    install, commands = blocks(root, "sh")
+    install, commands, own = blocks(root, "sh")
     assert "pip install -c constraints/cpu.txt '.[offline-model]'" in install
     demo = "".join(line for line in install.splitlines(keepends=True) if line.startswith("ragtrial "))
     done = run_script(demo + commands, clone, COLUMNS="120")
     assert done.code == 0, done.err
     assert "Best: " in done.out
     assert (clone / "trial" / "report.html").is_file()
+    shutil.copytree(clone / "trial" / "documents", clone / "docs")
+    write_files(clone, {"questions.csv": "question,answer\nsend it back?,within 30 days of delivery\n"})
+    made = run_script(own, clone / "trial", COLUMNS="120")
+    assert made.code == 0, made.err
+    assert re.search(r"^bm25: ndcg@10 [01].\d{4} \(1 of 4 settings\)$", made.err, re.MULTILINE)
 
 
 def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace: Path) -> None:

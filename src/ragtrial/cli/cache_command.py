@@ -55,10 +55,12 @@ def list_entries(terminal: Terminal, where: str | None) -> int:
 
 @command.command("prune")
 @click.argument("where", required=False)
-@click.option("--older-than", type=_Age(), metavar="AGE", help="Only what was not used for so long: 12h, 30d, 4w.")
+@click.option(
+    "--older-than", type=_Age(), metavar="AGE", help="Only what has not been used for this long: 12h, 30d, 4w."
+)
 @click.option("--experiment", metavar="NAME", help="Only what no other experiment has used.")
-@click.option("--unused", is_flag=True, help="Only what the last finished run of no experiment used.")
-@click.option("--latency", is_flag=True, help="Only latencies, which then are measured again.")
+@click.option("--unused", is_flag=True, help="Only what no experiment's last finished run used.")
+@click.option("--latency", is_flag=True, help="Only latencies, so that they are measured again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @common_options
 def prune(
@@ -108,7 +110,7 @@ def verify(terminal: Terminal, where: str | None) -> int:
     checked, code = [entry for entry in entries if entry not in kept], 4 if unchecked else 0
     terminal.say(f"{_total(checked)} checked in {upkeep.root}; {len(damaged)} damaged")
     for entry, why in damaged:
-        terminal.say(f"  {entry.what}: {why}; removed, it is made again when it is needed")
+        terminal.say(f"  {entry.what}: {why}; removed, and made again when needed")
     for entry, why in unchecked:
         terminal.note(f"error: {entry.what} could not be checked, and is kept: {why}")
     terminal.say_json(

@@ -29,11 +29,11 @@ class _WithViews(click.Command):
 
 
 @click.command(
-    "compare", cls=_WithViews, short_help="Say which settings are better, by how much, and how sure that is."
+    "compare", cls=_WithViews, short_help="Say which settings are better, by how much, and how certain that is."
 )
 @contest_options
 @click.option("--across", is_flag=True, help="Compare settings of equal names over reports of different data sets.")
-@click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
+@click.option("--all-pairs", is_flag=True, help="Compare all pairs even when several reports are given.")
 @completion.settings_option
 @click.option(
     "--metrics",
@@ -68,7 +68,7 @@ def command(
     full: bool,
     **options: Any,
 ) -> int:
-    """Say which settings of one or more reports are better, by how much, and how sure one can be.
+    """Say which settings of one or more reports are better, by how much, and how certain that is.
 
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """

@@ -36,7 +36,7 @@ def command(terminal: Terminal, folder: str) -> int:
             context.invoke(
                 report, reports=("latest",), results=str(root / "results"), output=str(root / "report.html"), **common
             )
-    terminal.say(f"\nNext: cd {shlex.quote(folder)} && ragtrial compare\nYour own data: ragtrial init")
+    terminal.say(f"\nGo on: cd {shlex.quote(folder)} && ragtrial compare\nYour own data: ragtrial init")
     return 0
 
 

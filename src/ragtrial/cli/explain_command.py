@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.views.words import meaning_of, words
 
 if TYPE_CHECKING:
     from ragtrial.config.reference import ConfigSection
@@ -31,33 +32,33 @@ def command(terminal: Terminal, name: str) -> int:
     from ragtrial.evaluation.metrics import parse_metric
     from ragtrial.evaluation.metrics.cards import card, card_text
 
+    about = _in_a_sentence(name)
+    texts = [] if about is None else ["\n".join([name, *_wrapped(about, 2, terminal.width)])]
+    details: Any = None
     try:
         made = card(parse_metric(name))
-    except MetricError:
+    except MetricError as error:
         from ragtrial.config.reference import config_names, look_up
 
-        sections = look_up(name)
-        about = _in_a_sentence(name)
-        if not sections and about:
-            terminal.say("\n".join([name, *_wrapped(about, 2, terminal.width)]))
-            terminal.say_json({"name": name, "meaning": about})
-            return 0
-        if not sections:
-            if near := did_you_mean(name, config_names()):
-                raise InputError(f"{name!r} is neither a metric nor a key or kind of the config.{near}") from None
+        if sections := look_up(name):
+            texts.append(_shown(name, sections, terminal.width))
+            details = [asdict(section) for section in sections]
+        elif not texts:
+            near = did_you_mean(name, config_names())
+            if near or (near := "" if "Did you mean" in str(error) else did_you_mean(name, words())):
+                raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
             raise
-        terminal.say(_shown(name, sections, terminal.width))
-        terminal.say_json([asdict(section) for section in sections])
     else:
-        terminal.say(card_text(made, terminal.width))
-        terminal.say_json(asdict(made))
+        texts.append(card_text(made, terminal.width))
+        details = asdict(made)
+    terminal.say("\n\n".join(texts))
+    terminal.say_json(details if about is None else {"name": name, "meaning": about, "details": details})
     return 0
 
 
 def _in_a_sentence(name: str) -> str | None:
     """What a warning, or a word of a comparison, means; None for anything else."""
     from ragtrial.records import WarningCode
-    from ragtrial.views.words import meaning_of
 
     return next((code.about for code in WarningCode if code.value == name), None) or meaning_of(name)
 

@@ -51,11 +51,11 @@ def gate_options(function: F) -> F:
     """
 
     @click.option("--fail-if", multiple=True, metavar="GATE",
-                  help="Exit with 1 if it holds: \"ndcg@10 < 0.70\", \"hybrid: ndcg@10 worse than baseline\", "
-                  "\"ndcg@10 not within 0.02 of baseline\". May be repeated.")  # fmt: skip
-    @click.option("--expected", metavar="FILE", help="Exit with 1 if scores are not what this YAML file expects.")
-    @click.option("--junit", metavar="FILE", help="Write what was found as JUnit XML; - is standard output.")
-    @click.option("--markdown", metavar="FILE", help="Write it as Markdown, for a pull request.")
+                  help="Exit with status 1 if the condition holds: \"ndcg@10 < 0.70\", \"hybrid: ndcg@10 worse "
+                  "than baseline\", \"ndcg@10 not within 0.02 of baseline\". May be repeated.")  # fmt: skip
+    @click.option("--expected", metavar="FILE", help="Exit with status 1 if scores differ from this YAML file.")
+    @click.option("--junit", metavar="FILE", help="Write the results as JUnit XML; - is standard output.")
+    @click.option("--markdown", metavar="FILE", help="Write the results as Markdown, for a pull request.")
     @click.option("--csv", metavar="FILE", help="Write a row for each comparison, with all fields.")
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -185,7 +185,7 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
 
     What did not pass is said on stderr, the sum of all on stdout. Raises RunError if a file cannot be written.
     """
-    from ragtrial.cli.terminal import write
+    from ragtrial.cli.output import write
     from ragtrial.runs.formats.output import opened
     from ragtrial.runs.formats.score_tables import write_table
     from ragtrial.views.comparison_csv import csv_columns

@@ -50,7 +50,7 @@ def group() -> None:
     ragtrial init                      a config, labels and documents to start
     ragtrial run                       run experiment.yaml; scores go to results/
     ragtrial show                      show the scores again
-    ragtrial compare                   which setting is better, and how sure
+    ragtrial compare                   which setting is better, and how certain
     ragtrial report                    one HTML page about it
     ragtrial pool                      which texts to label next
     ragtrial score QRELS RUN...        score runs that other tools made

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,11 @@ _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 @click.option("--example", type=click.Choice(["support"]), metavar="NAME",
               help="Write a larger example: support, with 118 documents and 62 questions.")  # fmt: skip
 @click.option("--corpus", metavar="PATH", help="Start with your documents: a folder, or a corpus.jsonl.")
-@click.option("--labels", metavar="FILE", help="With --corpus: your questions and answers, as `labels convert` reads.")
+@click.option(
+    "--labels",
+    metavar="FILE",
+    help="With --corpus: your questions and answers, in any format that `labels convert` reads.",
+)
 @common_options
 def command(terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
@@ -36,11 +42,11 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
         message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
         raise click.UsageError(message)
-    root, config = Path(folder), (_START / "experiment.yaml").read_text("utf-8")
+    root = Path(folder)
     if corpus is not None:
-        config = _with_corpus(config, root, Path(corpus).expanduser())
+        _check_corpus(Path(corpus).expanduser())
     files = {
-        "experiment.yaml": config,
+        "experiment.yaml": (_START / "experiment.yaml").read_text("utf-8"),
         "experiment.schema.json": json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n",
         **({} if corpus else _support() if example else _small()),
     }
@@ -48,6 +54,8 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     if there:
         raise InputError(*(Fault(str(root / name), message="already exists; init never overwrites.") for name in there))
     converted = _own_labels(terminal, corpus or "", labels, root / _LABELS) if labels else None
+    if corpus is not None:
+        files["experiment.yaml"] = _own_config(root, Path(corpus).expanduser(), converted)
     try:
         for name, text in files.items():
             write_text(root / name, text)
@@ -59,22 +67,37 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
         terminal.say(f"wrote {root / 'documents'}: {sum(name.startswith('documents/') for name in files)} documents")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
     label = 'ragtrial search experiment.yaml "a question" --label'
+    if converted:
+        size = f"{converted['bytes'] / 1e6:,.1f} MB of text"
+        terminal.tell(f"\nThe first run scores BM25 within seconds, then embeds {size} and says how long that takes.")
     terminal.say(f"\nNow: {enter}{label if corpus and not labels else 'ragtrial run'}")
     wrote = [str(root / name) for name in (*files, *([_LABELS] if labels else ()))]
     terminal.say_json({"exit_code": 0, "wrote": wrote, **({"labels": converted} if converted else {})})
     return 0
 
 
-def _with_corpus(config: str, root: Path, corpus: Path) -> str:
-    """The config with the documents at ``corpus``, named as seen from ``root``. Raises CorpusError without any."""
+def _check_corpus(corpus: Path) -> None:
+    """Raise CorpusError if there are no documents at ``corpus``."""
     from ragtrial.dataset.documents import corpus_files
 
     if not corpus.exists():
         raise CorpusError(Fault(str(corpus), message="there is no such folder or file; --corpus names the documents."))
     corpus_files(corpus)
-    seen = Path(os.path.relpath(corpus, root)).as_posix()
-    before, _, after = config.partition("corpus: documents ")
-    return f"{before}corpus: {json.dumps(seen, ensure_ascii=False)} {after.lstrip()}"
+
+
+def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> str:
+    """The config in ``root`` for the documents at ``corpus``: named after the folder, scored by passages if there are.
+
+    BM25 comes first, so that it has a score before anything is embedded.
+    """
+    text = (_START / "own_documents.yaml").read_text("utf-8")
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", root.resolve().name).lstrip("-_")[:100]
+    seen = json.dumps(Path(os.path.relpath(corpus, root)).as_posix(), ensure_ascii=False)
+    text = text.replace("experiment: first", f"experiment: {json.dumps(name or 'first')}")
+    text = text.replace("corpus: documents ".ljust(33), f"corpus: {seen} ".ljust(33))
+    if any("start" in place for label in (labels or {}).get("labels", ()) for place in label["places"]):
+        text = text.replace("unit: document", "unit: span".ljust(14))
+    return text
 
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> dict[str, Any]:
@@ -88,8 +111,9 @@ def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> d
         found = write_converted(terminal, read, library, str(output), skip_lost=True)
         again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.8 --skip-lost"
         say_lost(terminal, read, library, f"To take the most similar passages: {again}")
+        size = int(library.sizes.sum())
     terminal.say()
-    return found
+    return {**found, "bytes": size}
 
 
 def _small() -> dict[str, str]:

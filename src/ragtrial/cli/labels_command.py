@@ -166,10 +166,11 @@ def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[
 )
 @click.option("--from", "form", type=click.Choice(_FORMATS), help="The format of FILE, if it is not detected.")
 @click.option("--fuzzy", type=click.FloatRange(0, 1, min_open=True), metavar="SCORE",
-              help="Take the place most like a lost passage, from this likeness on (up to 1; try 0.9).")  # fmt: skip
-@click.option("--skip-lost", is_flag=True, help="Leave out labels that are nowhere; otherwise nothing is written.")
-@click.option("--strict", is_flag=True, help="Write only if every label stands exactly where and as FILE says.")
-@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+              help="For a passage that is not found, take the most similar text, from this similarity on "
+                   "(up to 1; try 0.9).")  # fmt: skip
+@click.option("--skip-lost", is_flag=True, help="Leave out labels that are not found; otherwise nothing is written.")
+@click.option("--strict", is_flag=True, help="Write only if every label is found exactly where and as FILE says.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @common_options
 def convert_labels(
     terminal: Terminal,
@@ -359,9 +360,7 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
         terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")
     terminal.say()
     if converted.repeated:
-        terminal.say(
-            f"{counted(converted.repeated, 'label')} left out: an equal one of the same query stands before it"
-        )
+        terminal.say(f"{counted(converted.repeated, 'label')} left out: they repeat an earlier label of the same query")
     missing = _without_answers(converted)
     without = f"; {counted(missing, 'query has', 'queries have')} no label and will not be scored" if missing else ""
     place = "standard output" if output == _STANDARD_OUTPUT else output

@@ -20,7 +20,7 @@ _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
 _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "collections", "metrics", "warnings", "runs")
 
 
-@click.command("list", short_help="List runs, retrievers, metrics, or what else there is.")
+@click.command("list", short_help="List runs, retrievers, metrics and more.")
 @click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
 @results_option
 @common_options

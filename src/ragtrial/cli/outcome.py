@@ -19,7 +19,8 @@ import click
 
 from ragtrial import __version__
 from ragtrial.cli.group import group
-from ragtrial.cli.terminal import Stopped, write, write_json
+from ragtrial.cli.output import write, write_json
+from ragtrial.cli.terminal import Stopped
 from ragtrial.errors import Fault, RagtrialError
 from ragtrial.report.environment import without_secrets
 

@@ -35,7 +35,7 @@ _USUAL = click.core.ParameterSource.DEFAULT
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
 @click.option("-o", "--output", type=click.Path(), default="worklist.json", show_default=True,
               help="The file to write.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @common_options
 def command(
     terminal: Terminal,

@@ -12,7 +12,8 @@ import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
+from ragtrial.cli.output import write
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 
 if TYPE_CHECKING:
@@ -32,17 +33,17 @@ _OPEN_FILES = 65_536
 @override_option
 @completion.settings_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
-@click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
+@click.option("--audit", is_flag=True, help="Also compare large indexes (100,000 vectors or more) with exact search.")
 @click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Make up to N stages side by side.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Run up to N stages in parallel.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first setting that fails.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
 @click.option(
-    "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
+    "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier run."
 )
 @click.option("--extrapolate", type=click.IntRange(min=1), metavar="N",
-              help="Run on parts of the documents, too, and estimate the scores with N documents.")  # fmt: skip
-@click.option("--report", "with_page", is_flag=True, help="Write the HTML page, too: report.html, beside report.json.")
+              help="Also run on parts of the documents, and estimate the scores with N documents.")  # fmt: skip
+@click.option("--report", "with_page", is_flag=True, help="Also write the HTML page: report.html, next to report.json.")
 @gate_options
 @common_options
 def command(
@@ -64,7 +65,7 @@ def command(
 ) -> int:
     """Run the experiment of CONFIG and write its report.
 
-    What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
+    Finished work is kept: run the same command again to resume.
     """
     from ragtrial.cli.run_gates import prepared
     from ragtrial.config import load_config
@@ -222,7 +223,8 @@ def _say(
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
         terminal.warn(compared.warnings)
     if comparison:
-        terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}")
+        axes = " --axes" if report.config.get("sweep") else ""
+        terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}{axes}")
     terminal.warn(report.warnings)
     _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")

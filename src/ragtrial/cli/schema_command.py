@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, write
+from ragtrial.cli.output import write
+from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import Fault, InputError
 
 

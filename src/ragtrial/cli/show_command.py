@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--tag", metavar="NAME", help="Only the queries with this tag: means over them.")
 @click.option("--costs", is_flag=True, help="Show latency, embedding and indexing time, index size and context.")
 @click.option("--query", metavar="ID", help="Show the hits of one query: ranks, scores, grades, texts.")
-@click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
+@click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with the hits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the scores as CSV, one row per setting.")
 @click.option("--per-query", is_flag=True, help="With --csv: one row per setting and query.")
 @click.option(

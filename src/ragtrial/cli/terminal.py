@@ -4,51 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import logging
 import os
 import shutil
 import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from ragtrial.errors import Fault, RunError, counted
+from ragtrial.cli.output import write, write_json
+from ragtrial.errors import counted
 from ragtrial.views.plain_text import plain, visible, wrapped
 from ragtrial.views.table import Table, best_cells, cell_kind
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-
     from ragtrial.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def write(text: str, stream: TextIO) -> None:
-    """Print a line. Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on.
-
-    Raises RunError if standard output cannot be written, to a full disk for example.
-    """
-    try:
-        print(text, file=stream, flush=True)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        if not isinstance(error, BrokenPipeError) and stream is not sys.stderr:
-            message = f"cannot be written: {error.strerror or error}."
-            raise RunError(Fault("standard output", message=message)) from error
-
-
-def write_json(value: Any, stream: TextIO) -> None:
-    """Print one JSON document, in whatever encoding ``stream`` has."""
-    is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    write(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1), stream)
 
 
 class AnyWarning(Protocol):
@@ -174,14 +150,15 @@ class Terminal:
         write(wrapped(f"`ragtrial explain` explains each kind: {codes}", self.prose_width), sys.stderr)
 
     def progress(self) -> Progress:
-        """Bars in a terminal; one line per finished stage elsewhere; nothing when quiet."""
+        """Bars in a terminal; lines elsewhere; nothing when quiet."""
+        from ragtrial.cli.progress_display import BarProgress, LineProgress
         from ragtrial.progress import Silent
 
         if self.quiet:
             return Silent()
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            return _BarProgress(no_color=self.no_color)
-        return _LineProgress()
+            return BarProgress(no_color=self.no_color)
+        return LineProgress()
 
 
 _SHOWN_PER_KIND = 3
@@ -234,74 +211,3 @@ def common_options(function: F) -> F:
             return function(terminal, *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
-
-
-class _Stages(threading.local):
-    """The stages that a thread has begun and not ended, each within the one before it."""
-
-    def __init__(self) -> None:
-        self.begun: list[Any] = []
-
-
-class _LineProgress:
-    """One line per finished stage: for logs. Stages of several threads may be at work at once."""
-
-    def __init__(self) -> None:
-        self._mine = _Stages()
-
-    def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._mine.begun.append((stage, "" if total is None else f"{total:,} {unit}, ", time.monotonic()))
-
-    def advance(self, count: int) -> None:
-        pass
-
-    def abandon(self) -> None:
-        self._mine.begun.pop()
-
-    def finish(self) -> None:
-        stage, amount, start = self._mine.begun.pop()
-        write(f"{stage}: {amount}{time.monotonic() - start:.1f} s", sys.stderr)
-
-
-class _BarProgress:
-    """A bar for each stage at work; a line stays for each finished one."""
-
-    def __init__(self, *, no_color: bool) -> None:
-        self._no_color = no_color
-        self._bars: Bars | None = None
-        self._at_work = 0
-        self._lock = threading.Lock()
-        self._mine = _Stages()
-
-    def begin(self, stage: str, total: int | None, unit: str) -> None:
-        with self._lock:
-            if self._bars is None:
-                self._bars = _new_bars(no_color=self._no_color)
-                self._bars.start()
-            self._at_work += 1
-            self._mine.begun.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
-
-    def advance(self, count: int) -> None:
-        if self._bars:
-            self._bars.advance(self._mine.begun[-1], count)
-
-    def abandon(self) -> None:
-        self.finish()
-
-    def finish(self) -> None:
-        with self._lock:
-            self._at_work -= 1
-            if self._bars:
-                self._bars.stop_task(self._mine.begun.pop())
-                if not self._at_work:
-                    self._bars.stop()
-                    self._bars = None
-
-
-def _new_bars(*, no_color: bool) -> Bars:
-    from rich import progress as bars
-    from rich.console import Console
-
-    text = bars.TextColumn("{task.description}", markup=False)
-    columns = [text, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(), bars.TimeRemainingColumn()]
-    return bars.Progress(*columns, console=Console(stderr=True, no_color=no_color, highlight=False))

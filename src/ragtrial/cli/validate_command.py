@@ -115,7 +115,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
         terminal.tell(f"           {counted(without, 'query has', 'queries have')} no relevant document")
     counts = told["passages"]
     hows = ", ".join(f"{counts[how]:,} {said}" for how, said in _HOWS.items() if counts[how])
-    found = f"{counts['labelled']:,} labelled, none lost: {hows}" if hows else "none; the labels judge whole documents"
+    found = f"{counts['labelled']:,} labelled, all found: {hows}" if hows else "none; the labels judge whole documents"
     terminal.tell(f"passages   {found}\n")
     terminal.table(_table(cuts, [setting.name for setting in settings if not setting.cuts_documents]))
     if any(made is not None and made[1].cut for made in cuts.values()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from ragtrial.comparison.statistics.samples import (
 )
 from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
+from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
 from ragtrial.errors import ComparisonError, counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -169,7 +171,14 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     told = [*contest.warnings, *_of_judge(aim), *skewed, *([] if drafts is None else [drafted_warning(drafts)])]
     decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
-        conclusion=conclusion_of(decisive, procedure, not_worse[contest.primary], contest.names, selection),
+        conclusion=conclusion_of(
+            decisive,
+            procedure,
+            not_worse[contest.primary],
+            contest.names,
+            selection,
+            partial(depend_on_unjudged, contest, margin=None if aim.judge else aim.margin),
+        ),
         selection=selection,
         judge=None
         if aim.judge is None
@@ -321,14 +330,14 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
         skewness, n, pair = float(inference.skewness[row]), int(inference.n[row]), pairs[row]
         needed = queries_for_skewness(skewness)
         if n < needed:
-            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"
+            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} needed)"
             told.append((needed, f"{names[pair.setting]} against {names[pair.baseline]} {counts}"))
     if told:
         named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
         yield ReportWarning(
             WarningCode.SKEWED_DIFFERENCES,
-            f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
-            "Look at these queries (--queries), or ask more.",
+            f"a few queries make most of the difference, so these verdicts are less certain than stated: {named}. "
+            "Look at these queries (--queries), or add questions.",
         )
 
 

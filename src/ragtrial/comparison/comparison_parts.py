@@ -122,7 +122,10 @@ class ConclusionPart(Part):
 
     better: list[str]
     worse: list[str]
-    """Clearly worse: than the baseline, or else than the best or another."""
+    """Worse than the baseline, or else than the best or another."""
+
+    depends_on_unjudged: list[str]
+    """Those of ``better`` and ``worse`` that labels of hits without one could take back: all others are clear."""
 
     not_distinguishable: list[str]
     """From the baseline, or else from the best."""

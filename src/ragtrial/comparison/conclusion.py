@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionPart, ProcedurePart
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
@@ -14,6 +14,7 @@ MOST_NAMED = 20
 LABELLED_AT_ONCE = 100
 """About as many questions as somebody labels in a day or two."""
 
+_CHEAPEST = "pick the cheapest of these settings (ragtrial show --costs)"
 _WORSE = ("worse", "worse within the margin")
 
 
@@ -23,11 +24,13 @@ def conclusion_of(
     undecided: Sequence[str],
     settings: Sequence[str],
     selection: SelectionPart | None,
+    depend_on_unjudged: Callable[[Sequence[ComparisonPart]], Sequence[bool]] = lambda claims: [False] * len(claims),
 ) -> ConclusionPart:
     """The conclusion from ``parts``, the comparisons by the primary metric.
 
     ``undecided`` are the ``settings`` that none is shown to be better than. Against a baseline, better and worse are
     meant compared with it. ``selection`` is None where reports are compared name by name: then no setting is the best.
+    ``depend_on_unjudged`` says of claims whether hits without a label could take them back: these are not clear.
     """
     against, metric = procedure.baseline, parts[0].metric if parts else ""
     best = selection.setting if selection else None
@@ -39,6 +42,8 @@ def conclusion_of(
         better = [one.setting for one in parts if one.verdict == "better"]
         worse = [one.setting for one in parts if one.verdict in _WORSE]
         open_ = [one.setting for one in parts if one.setting not in {*better, *worse}]
+    claims = {name: claim for name in [*better, *worse] if (claim := _deciding(name, parts, against or best))}
+    unclear = depend_on_unjudged(list(claims.values()))
     made = ConclusionPart(
         metric=metric,
         best=best,
@@ -47,6 +52,7 @@ def conclusion_of(
         against=against,
         better=better,
         worse=worse,
+        depends_on_unjudged=[name for name, one in zip(claims, unclear, strict=True) if one],
         not_distinguishable=open_,
         next_step="",
         sentences=[],
@@ -65,10 +71,12 @@ def _sentences(made: ConclusionPart, parts: Sequence[ComparisonPart]) -> Iterato
             yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
     n = max((one.n for one in parts), default=0)
     than, asked = f" than {made.against}" if made.against else "", counted(n, "question")
-    if made.better:
-        yield f"Clearly better{than}: {listed(made.better, MOST_NAMED)}."
-    if made.worse:
-        yield f"Clearly worse{than}: {listed(made.worse, MOST_NAMED)}."
+    for word, names in (("better", made.better), ("worse", made.worse)):
+        unclear = [name for name in names if name in made.depends_on_unjudged]
+        if clear := [name for name in names if name not in unclear]:
+            yield f"Clearly {word}{than}: {listed(clear, MOST_NAMED)}."
+        if unclear:
+            yield f"{word.capitalize()}{than} by the labels so far: {listed(unclear, MOST_NAMED)}."
     if made.not_distinguishable:
         whom = f"from {made.against}" if made.against else "from the best"
         yield f"Not distinguishable {whom} with {asked}: {listed(made.not_distinguishable, MOST_NAMED)}."
@@ -81,32 +89,42 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
     undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
     hardest = max(undecided, key=_questions_missing, default=None)
     if hardest is not None and (missing := _questions_missing(hardest)) > 0:
-        cheapest = "or take the cheapest of them (ragtrial show --costs)"
         if missing > 2 * LABELLED_AT_ONCE and hardest.detectable is not None:
             # What can be found shrinks with the root of the number of questions, as standard errors do.
             reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
             return (
-                f"Next: label {LABELLED_AT_ONCE} more questions to find a difference of {reached:.2g} (one of "
-                f"{procedure.margin:g}, the margin, takes about {missing:,}), {cheapest}."
+                f"Next: label {LABELLED_AT_ONCE} more questions to detect a difference of {reached:.2g} ("
+                f"{procedure.margin:g}, the margin, needs about {missing:,} more), or {_CHEAPEST}."
             )
-        return f"Next: label about {missing:,} more questions to find a difference of {procedure.margin:g}, {cheapest}."
+        said = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
+        return f"{said}, or {_CHEAPEST}."
     if thin := [one for one in undecided or parts if _is_thin(one)]:
         fewest = min(thin, key=_differing)
-        names = f"{fewest.setting} and {fewest.baseline} score differently on"
+        names = f"{fewest.setting} and {fewest.baseline} differ on only"
         more = math.ceil(fewest.n * LEAST_DIFFERENCES / _differing(fewest)) - fewest.n
         return (
-            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}, and it takes "
-            f"{LEAST_DIFFERENCES} to compare them."
+            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}; at "
+            f"least {LEAST_DIFFERENCES} are needed to compare them."
         )
     if parts and made.best is None and all(one.verdict == "identical" for one in parts):
-        return "Next: change something; nothing that is compared scores differently on any question."
+        return "Next: change something; all settings score the same on every question."
     if undecided and all(one.verdict == "identical" for one in undecided):
         if (n := max(one.n for one in undecided)) < LEAST_DIFFERENCES:
-            return f"Next: label more questions: settings can be compared by {LEAST_DIFFERENCES} or more, not by {n}."
-        return "Next: take the cheapest of them (ragtrial show --costs); they score the same on every question."
+            return (
+                f"Next: label more questions: comparing settings takes at least {LEAST_DIFFERENCES}, and there are {n}."
+            )
+        return f"Next: {_CHEAPEST}; they score the same on every question."
     if undecided:
-        return "Next: take the cheapest of them (ragtrial show --costs); no difference that matters was found."
-    return "Next: look at the questions that the best setting loses or that all fail: ragtrial compare --queries."
+        return f"Next: {_CHEAPEST}; no difference that matters was found."
+    if made.depends_on_unjudged:
+        return "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label."
+    return "Next: look at the questions that the best setting loses or every setting fails: ragtrial compare --queries."
+
+
+def _deciding(name: str, parts: Sequence[ComparisonPart], reference: str | None) -> ComparisonPart | None:
+    """The claim by which a setting is better or worse: against ``reference``, or else the largest."""
+    claims = [one for one in parts if name in (one.setting, one.baseline) and one.verdict in ("better", *_WORSE)]
+    return max(claims, key=lambda one: (_meets(one, reference, [name]), abs(one.difference or 0.0)), default=None)
 
 
 def _differing(part: ComparisonPart) -> int:

@@ -21,6 +21,9 @@ from ragtrial.errors import DamagedReportError, ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import Part
 
+MOST_QUERIES = 10_000
+"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
+
 
 class UnjudgedPart(Part):
     """The difference of two settings by two extreme gradings of their unjudged hits, which are no bounds.
@@ -65,6 +68,21 @@ def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     """
     rankings = JudgedRankings(contest)
     return [_part(contest, rankings, part, margin) for part in comparisons]
+
+
+def depend_on_unjudged(
+    contest: ComparisonSet, claims: Sequence[ComparisonPart], margin: float | None
+) -> Sequence[bool]:
+    """Whether unjudged hits could take back each of the ``claims``; False where that is not known, or with a judge.
+
+    A judge (no ``margin``) has an interval for that. Up to MOST_QUERIES queries are weighed; claims beyond them depend
+    on unjudged hits if there are any.
+    """
+    if margin is None:
+        return [False] * len(claims)
+    weighed = claims[: max(1, MOST_QUERIES // max(1, len(contest.queries)))]
+    known = [part.hangs_on_unjudged is True for part in unjudged_parts(contest, weighed, margin)]
+    return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
 
 
 def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:

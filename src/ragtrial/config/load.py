@@ -132,7 +132,7 @@ def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
             if part not in config.retrievers:
                 others = [one for one in config.retrievers if one != name]
                 near = did_you_mean(part, others)
-                yield where, f"{dotted(where)} names {part!r}, which is no retriever.{near} Known: {listed(others)}."
+                yield where, f"{dotted(where)} names {part!r}, which is not a retriever.{near} Known: {listed(others)}."
     try:
         TopologicalSorter({name: ranker.parts for name, ranker in config.retrievers.items()}).prepare()
     except CycleError as error:

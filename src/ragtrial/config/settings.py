@@ -286,8 +286,8 @@ def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Itera
         if 0 < looked_at * len(setting.parts) * wordings < top_k:
             yield ReportWarning(
                 WarningCode.FEW_CANDIDATES,
-                f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
-                f"that are scored (top_k); raise candidates to {top_k} or more.",
+                f"{setting.name}: only {looked_at} hits of each part are considered, so no query can have the {top_k} "
+                f"that are scored; raise candidates to {top_k} or more.",
             )
 
 

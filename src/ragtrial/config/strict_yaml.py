@@ -105,7 +105,7 @@ def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str
 
 
 _ADVICE = {
-    "expected <block end>": "this fits nothing above: do the keys of the mapping begin in one column? Is a text "
+    "expected <block end>": "this line does not continue the lines above. Are the keys indented alike? Is a text "
     "with quotes in it quoted as a whole?",
     "mapping values are not": "a second ':' cannot be here: put a text that holds ': ' in quotes, or indent the line "
     "less.",

@@ -40,7 +40,7 @@ def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
         return "is empty."
     before, rest = text[: failure.pos].rstrip(), text[failure.pos :].lstrip()
     if rest.startswith(("//", "/*", "#")):
-        return "is not JSON: it has a comment, which JSON does not know; remove it."
+        return "is not JSON: JSON has no comments; remove this one."
     if before.endswith(",") and rest[:1] in ("]", "}"):
         return f"is not JSON: there is a comma before {rest[0]!r}; remove it."
     return f"is not JSON: {failure.msg}."

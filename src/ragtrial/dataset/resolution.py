@@ -279,7 +279,7 @@ class _ByContent(_Resolver):
             return self._refuse(f"{named} has {given}, which belongs to `match: id`; {step}.")
         located = self._located[sought]
         if located.how == "lost":
-            return self._refuse(f"{named} is in none of {len(self._library):,} documents.", sought)
+            return self._refuse(f"{named} is not in any of the {len(self._library):,} documents.", sought)
         found: dict[str, list[Span]] = {}
         for place in located.places:
             found.setdefault(self._library.ids[place.document], []).append(place.span)

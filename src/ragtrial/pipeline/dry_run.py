@@ -194,7 +194,7 @@ class _Walk:
         known = [(name, seal) for name, seal in self._workspace.seals(stage.kind) if seal.made_of]
         known.sort(key=lambda one: one[1].made, reverse=True)
         if not known:
-            return "nothing like it was made yet"
+            return "not made before"
         alike = [one for one in self._settings if one.kind == stage.kind and not self._own_missing(one)]
         used = {one.kept_key(self._workspace) for one in alike}
 
@@ -206,7 +206,7 @@ class _Walk:
         nearest = min(known, key=distance)
         before = nearest[1].made_of
         if nearest[0] in used and before.get("retriever.kind") != now.get("retriever.kind"):
-            return "nothing like it was made yet"  # a setting was added, and none was changed into it
+            return "not made before"  # a setting was added, and none was changed into it
         differing = changes(before, now)
         if not differing:
             return "another version of ragtrial made the last one"

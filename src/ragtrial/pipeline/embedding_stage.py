@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import Embedded
 from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
-from ragtrial.config.settings import Setting
+from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.resources import Resources
@@ -29,6 +30,7 @@ from ragtrial.rankings import Counts, Floats
 if TYPE_CHECKING:  # few embedders read whole documents
     from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
     from ragtrial.components.token_vectors.late_chunks import DocumentWindows, PooledChunks
+logger = logging.getLogger(__name__)
 
 _BLOCK = 2**20  # numbers that are cut at a time
 
@@ -122,6 +124,9 @@ class EmbeddingStage(VectorStage):
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
         windows = None if self._late is None else self._windows(texts, self._late)
         total, unit = (len(texts), "chunks") if windows is None else (len(windows), "windows")
+        if windows is None:  # said before the work, which may be for nothing
+            for one in too_long_warnings(self.setting, {"chunks": self._embedder.count_too_long(lengths)}):
+                logger.warning(one.message)
         with stage(self.resources.progress, "embeddings", total, unit) as progress:
             made = self._embedded(texts, windows, lengths, progress.advance)
             near = self._nearness(texts)

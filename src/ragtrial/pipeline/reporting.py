@@ -120,7 +120,7 @@ def tie_warnings(
         advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
         yield ReportWarning(
             WarningCode.TIES,
-            f"documents with equal scores: {primary} of {name} is from {low:.4f} to {high:.4f} by their order"
+            f"documents with equal scores: their order moves {primary} of {name} between {low:.4f} and {high:.4f}"
             f"{'' if len(ranges) == 1 else f', and {len(ranges) - 1} more settings move'}; {order}{advice}.",
         )
 
@@ -177,7 +177,7 @@ def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
     if skipped.any():
         yield ReportWarning(
             WarningCode.SKIPPED,
-            f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are in none of its "
+            f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are left out of its "
             "means; they may be the harder ones. The same command asks them again.",
         )
 

@@ -33,6 +33,11 @@ class Runner:
         self._built: dict[Stage[Any], Any] = {}
         """What was built here; the artefact only until it is handed on, and if building gave it."""
 
+    @property
+    def built(self) -> int:
+        """How many stages were built here, and not found finished."""
+        return len(self._built)
+
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
         """The artefact of ``stage``, whose files are as they were written; see ``Artefacts.artefact``.
 

@@ -79,11 +79,13 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
     verdicts, notes = {part.verdict for part in rows}, []
     if verdicts & {"no worse", "worse within the margin"}:
-        notes.append(f"no worse, or within the margin: that is {margin:g}.")
+        notes.append(f"no worse, or within the margin: the margin is {margin:g}.")
     if "too few differences" in verdicts:
-        notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
+        notes.append(
+            f"too few differences: the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
+        )
     if any_skewed:
-        notes.append("~ skewed differences: their 95% interval holds in 90 to 94% of cases.")
+        notes.append("~ skewed differences: this 95% interval really covers 90 to 94%.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
     fitted = whole if width is None else whole.fitted(width, "--json has all")
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
@@ -121,8 +123,8 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
-    said = "smallest: the smallest difference that these questions detect 80% of the time."
-    return [f"{said} needed: how many questions would detect the margin, {margin:g}." if margin else said]
+    said = "smallest: the smallest difference these questions would detect 80% of the time."
+    return [f"{said} needed: questions needed to detect a difference of {margin:g} (the margin)." if margin else said]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:

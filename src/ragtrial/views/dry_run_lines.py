@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage
+from ragtrial.views.plain_text import duration
 from ragtrial.views.table import money
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
@@ -35,7 +36,7 @@ def total_lines(plan: DryRun) -> list[str]:
     if not to_do:
         return [f"Nothing to do: all {cached:,} stages are cached."]
     least = "at least" if plan.unknown else "about"
-    time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {_time(plan.seconds)}"
+    time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {duration(plan.seconds)}"
     cost = "" if plan.cost is None else f" Cost: about {money(plan.cost)}, at the prices of the config."
     said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}.{cost}"]
     if any(stage.amount.is_estimate for stage in plan.stages):
@@ -79,16 +80,7 @@ def _row(stage: PlannedStage) -> tuple[str, str, str, str, str]:
     if not stage.is_cached and amount.to_do < amount.count:
         count = f"{about}{amount.to_do:,} of {count}"
     what = stage.what if len(stage.what) <= _WHAT else stage.what[: _WHAT - 2] + ".."
-    time = "" if stage.is_cached else "?" if amount.seconds is None else _time(amount.seconds)
+    time = "" if stage.is_cached else "?" if amount.seconds is None else duration(amount.seconds)
     if amount.cost is not None:
         time += f", cost {money(amount.cost)}"
     return "cached" if stage.is_cached else "to do", stage.kind, what, count, time
-
-
-def _time(seconds: float) -> str:
-    if seconds < 1:
-        return "<1 s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"

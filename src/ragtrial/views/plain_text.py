@@ -34,3 +34,13 @@ def wrapped(text: str, width: int) -> str:
 def visible(text: str) -> str:
     """``text`` on one line, without characters that would steer the terminal."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``2.5 h``"""
+    if seconds < 1:
+        return "<1 s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 COLUMNS = {
     "setting": "The setting that is compared.",
     "against": "The baseline: what the setting is compared with.",
-    "verdict": "The conclusion for the setting, compared with the baseline.",
+    "verdict": "The conclusion for the setting, compared with the baseline: better, worse, worse within the margin, no "
+    "worse, cannot tell, too few differences, or identical. Each has an explanation of its own.",
     "baseline": "Mean of the baseline.",
     "mean": "Mean of the setting.",
     "difference": "Mean of the setting less mean of the baseline, over the same queries.",
@@ -14,9 +17,10 @@ COLUMNS = {
     "won": "Queries for which the setting scores higher.",
     "tied": "Queries for which both score the same.",
     "lost": "Queries for which the baseline scores higher.",
-    "n": "Queries that count for both.",
+    "n": "Queries scored for both settings; in a table of means, queries that the mean is over.",
     "smallest": "Smallest detectable difference: the smallest that these queries show with 80% power.",
-    "needed": "Questions needed to detect a difference as large as the margin with 80% power; enough: these are.",
+    "needed": "Questions needed to detect a difference as large as the margin with 80% power; `enough`: you already "
+    "have that many.",
 }
 """By their titles, or by these without a number at one end."""
 
@@ -24,9 +28,9 @@ VERDICTS = {
     "better": "The whole interval of the difference is above 0.",
     "worse": "The whole interval of the difference is below 0.",
     "worse within the margin": "Worse, but by no more than the margin: the interval lies between -margin and 0.",
-    "no worse": "The interval has 0 in it and lies above -margin: the setting is not worse by more than that.",
-    "cannot tell": "The interval has 0 in it and reaches below -margin: more questions are needed to know.",
-    "too few differences": "The two score differently on fewer than 10 questions: too few for an interval.",
+    "no worse": "The interval includes 0 and lies above minus the margin: the setting is not worse by more than that.",
+    "cannot tell": "The interval includes 0 and extends below minus the margin: more questions are needed to know.",
+    "too few differences": "The two settings differ on fewer than 10 questions: too few for an interval.",
     "identical": "Both score the same on every question.",
 }
 
@@ -39,24 +43,122 @@ RUN_COLUMNS = {
     "embed s": "Seconds that embedding the chunks took, in the run that did it.",
     "index s": "Seconds that building the index took, in the run that did it.",
     "index mb": "Megabytes of the index on the disk.",
-    "tokens": "Tokens of all hits of a ranking, mean over queries.",
-    "characters": "Characters of all hits of a ranking, mean over queries.",
+    "tokens": "Average number of tokens in the hits of one query.",
+    "characters": "Average number of characters in the hits of one query.",
     "hits": "Hits that fit into the token budget, mean over queries.",
     "overlap": "The share of the hits of exact search that the index found, mean over queries.",
     "lowest": "The overlap of the query where it is lowest.",
-    "unreachable": "Vectors that no search of the index returns.",
-    "95% interval": "The mean is compatible with every value in it; for one setting alone, not for comparisons.",
-    "judged@10": "The share of the first 10 hits that have a label; the others count as not relevant.",
+    "unreachable": "Vectors in the index that a search can never return.",
+    "95% interval": "In `compare`: the differences that are compatible with the data, for all comparisons together. In "
+    "`show`: the same for the mean of one setting alone.",
+    "costs": "A row per setting: time, size and, where endpoints are paid, money.",
+    "b/vector": "Bytes of one vector in the store.",
+    "embed cost": "Price of embedding all chunks, at the prices of the config.",
+    "1,000 q": "Price of a thousand queries, at the prices of the config.",
+    "index against exact search": "A row per setting whose index is not exact: what it loses against comparing every "
+    "vector.",
+    "short": "Queries with fewer hits than there should be.",
+    "metric": "A row per metric; `ragtrial explain METRIC` has its formula.",
+    "passages cut": "Labelled passages that no single chunk holds whole.",
+    "share": "The passages that are cut, of all that are labelled.",
+    "chunks": "Chunks that the setting searches.",
+    "best possible": "The mean of the best order of all judged documents.",
+    "highest": "The highest value of a query.",
+    "min": "The smallest value.",
+    "median": "Half of the values are at most this.",
+    "max": "The largest value.",
 }
 """Those of the tables of a run."""
 
+VIEW_COLUMNS = {
+    "interval": COLUMNS["interval"],
+    "differences, descriptive": "Differences by other metrics: shown, not tested.",
+    "from": "The value of a parameter that the other is compared with.",
+    "to": "The value of a parameter that is compared.",
+    "pairs": "Pairs of settings that differ in this parameter alone.",
+    "note": "Why there is no interval.",
+    "effect of": "An interaction: the effect of this parameter depends on the one under `is greater with`.",
+    "is greater with": "The parameter that the effect depends on.",
+    "at": "The value of the other parameter with which the effect is greater.",
+    "than at": "The value of the other parameter with which the effect is smaller.",
+    "fours": "Groups of four settings that differ in these two parameters alone.",
+    "by": "By how much; in `cache list`, the experiments that use it.",
+    "queries by": "How the queries are divided: by tag, number of relevant documents, length, or word overlap.",
+    "slice": "One part of the queries.",
+    "queries": "The number of queries.",
+    "quality and costs": "The primary metric beside each cost. * marks settings that no other beats in both.",
+    "all": "A * marks settings that no other beats in quality and all costs together.",
+    "all judged": "The difference if every hit had a label, in two extreme cases.",
+    "worst case": "The difference if the unlabelled hits that favour the baseline were relevant.",
+    "best case": "The difference if the unlabelled hits that favour the setting were relevant.",
+    "unjudged": "Hits without a label; they count as not relevant.",
+    "query": "The id of a labelled question.",
+    "text": "The text of the question, or of the label.",
+    "judgments": "Labels of the question.",
+    "relevant": "Labels of a grade that counts as relevant.",
+    "tags": "Tags of the question, by which `compare --slices` divides.",
+    "how": "How the text of a label was found in the documents.",
+    "labels": "The number of labels.",
+    "where": "The document and the characters where the text of a label was found.",
+    "date (utc)": "When the run ended.",
+    "scored again from": "The run whose rankings were scored again, with other labels.",
+    "unjudged hits": "How far the metric moves if the hits without a label were all relevant, or none.",
+    "finalist": "A setting that the search tried on the held-out questions.",
+    "axis": "A parameter of the search.",
+    "not beaten": "Settings that no other beats in the metric and all costs together.",
+    "people": "The grade that people gave.",
+    "bias": "How much higher the judge scores the setting than people do.",
+    "equal scores": "How far the metric moves if documents with equal scores are in another order.",
+    "settings": "The number of settings of a run.",
+    "what": "A kind of cached work.",
+    "size": "Its size on the disk.",
+    "last use": "When a run last used it.",
+}
+"""Those of the parts of a comparison, and of lists."""
 OTHERS = {
+    "judged@10": "The share of the first 10 hits that have a label; the others count as not relevant.",
+    "span": "`evaluators: {unit: span}` scores the passages that labels quote, so chunk sizes can be compared.",
+    "document": "`evaluators: {unit: document}` scores documents: the best chunk of a document counts for it.",
+    "ci": "Confidence interval: the differences that are compatible with the data.",
+    "confidence interval": "The differences that are compatible with the data.",
+    "mde": "Minimum detectable effect: the column `smallest` of a comparison.",
+    "power": "The chance of finding a difference that is there; ragtrial plans with 80%.",
+    "holm": "Holm's correction of p for the number of comparisons: `ragtrial compare --procedure t-holm`.",
+    "t holm": "Paired t tests with Holm's correction: `ragtrial compare --procedure t-holm`.",
+    "max t": "The default test: a paired sign-flip permutation test over all comparisons at once.",
+    "bootstrap": "Resampling the questions: how sure the best setting is, and `compare --procedure bootstrap`.",
+    "best": "The setting with the highest mean of the primary metric.",
+    "optimism": "The part of the best setting's score that it owes to having been chosen by it.",
+    "corrected": "The score to expect of the best setting on new questions: its mean less the optimism.",
+    "chosen": "The share of bootstrap resamples in which the setting is the best.",
+    "judged": "The share of the first hits that have a label; the others count as not relevant.",
     "margin": "The difference that would not matter to you (0.02 by default): `ragtrial compare --margin`.",
     "hybrid": "Hybrid search: a retriever of kind fusion that combines dense search and BM25. See "
     "`ragtrial explain fusion`.",
 }
 
+OPENINGS = {
+    "@": "Over the first so many hits.",
+    "effect on": "The effect of a parameter of a sweep, over all pairs of settings that differ in nothing else.",
+    "context in": "How much text the first k hits are, mean over queries.",
+    "within": "Scores over the first hits that fit into so many tokens together (`evaluators.budget`).",
+    "searched": "The score on the questions that the search looked at; the others decide.",
+    "tokens@": "Average number of tokens in the first hits of one query.",
+    "characters@": "Average number of characters in the first hits of one query.",
+}
+"""By the words that a title begins with."""
+
+_ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | OTHERS
+
 
 def meaning_of(word: str) -> str | None:
     """What a column, a verdict, or another word of a table says, however it is written; None for others."""
-    return (COLUMNS | RUN_COLUMNS | VERDICTS | OTHERS).get(" ".join(word.casefold().replace("-", " ").split()))
+    plain = " ".join(word.casefold().replace("-", " ").split())
+    without_number = re.sub(r"^[\d.,]+%? |[ @][\d.,]+%?$", "", plain)
+    opening = next((start for start in OPENINGS if plain.startswith(start)), "")
+    return _ALL.get(plain) or _ALL.get(without_number) or OPENINGS.get(opening)
+
+
+def words() -> list[str]:
+    """All words that have a meaning here."""
+    return list(_ALL)

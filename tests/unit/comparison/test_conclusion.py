@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def test_a_best_setting_that_differs_from_the_others_on_too_few_questions_is_bes
     )
     # 26 * 10 / 4 questions: as many as have ten on which the two differ.
     assert next_step == (
-        "Next: label about 39 more questions: two and base score differently on 4 of 26, and it takes 10 to compare "
+        "Next: label about 39 more questions: two and base differ on only 4 of 26; at least 10 are needed to compare "
         "them."
     )
 
@@ -46,13 +47,13 @@ def test_two_others_that_can_be_compared_say_nothing_of_the_best() -> None:
     *_, next_step = sentences(
         pair("one", "base", 8), pair("two", "base", 9), pair("two", "one", 12, (-0.1, 0.1), queries_needed=20)
     )
-    assert next_step.startswith("Next: label about 7 more questions: one and base score differently on 8 of 26")
+    assert next_step.startswith("Next: label about 7 more questions: one and base differ on only 8 of 26")
 
 
 @pytest.mark.parametrize(
     ("differing", "ci", "needed", "said"),
     [
-        (12, (-0.1, 0.1), 500, "Next: label about 474 more questions to find a difference of 0.02"),
+        (12, (-0.1, 0.1), 500, "Next: label about 474 more questions to detect a difference of 0.02"),
         (12, (-0.01, 0.01), 20, "no difference that matters was found"),
         (0, None, None, "they score the same on every question"),
     ],
@@ -63,3 +64,27 @@ def test_the_next_step_is_what_would_settle_it(
     first, *_, next_step = sentences(pair("one", "base", differing, ci, queries_needed=needed))
     assert first.startswith("Best: base ")
     assert said in next_step
+
+
+def test_a_claim_that_labels_could_take_back_is_not_clear() -> None:
+    """The claim that counts is the one against the best setting, if there is one."""
+    worse = {"verdict": "worse"}
+    parts = [
+        pair("one", "base", 12, (-0.2, -0.1), **worse), pair("two", "base", 12, (-0.3, -0.1), **worse),
+        pair("two", "one", 12, (-0.3, -0.1), **worse),
+    ]  # fmt: skip
+    procedure = ProcedurePart(name="max-t", confidence=0.95, margin=0.02, flips=100, seed=0, baseline=None,
+                              comparisons=3, sentence="")  # fmt: skip
+    asked: list[tuple[str, str]] = []
+
+    def depend(claims: Sequence[ComparisonPart]) -> list[bool]:
+        asked.extend((one.setting, one.baseline) for one in claims)
+        return [one.setting == "two" for one in claims]
+
+    made = conclusion_of(parts, procedure, ["base"], ["base", "one", "two"], BEST, depend)
+    assert asked == [("one", "base"), ("two", "base")]
+    assert (made.worse, made.depends_on_unjudged) == (["one", "two"], ["two"])
+    assert made.sentences[1:] == [
+        "Clearly worse: one.", "Worse by the labels so far: two.",
+        "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label.",
+    ]  # fmt: skip

@@ -78,7 +78,7 @@ def test_a_query_that_does_not_count_for_both_is_counted_as_left_out(tmp_path: P
     report = scored_report(tmp_path, labels, {"one": {"q": "a"}, "two": {"q": "n a"}}, "--metrics", "rr@2")
     found = query_differences(contest(report), Pair(0, 1))
     assert ([one.id for one in found.queries], found.not_counted) == (["q"], 1)
-    assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 do not count")
+    assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 not counted")
 
 
 def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report) -> None:
@@ -89,7 +89,7 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
     assert shared_lines(found) == [
         "Queries that fail with all settings (ndcg@3): 1 of 5",
         "  lost",
-        "Queries with one value for all settings, which separate none: 1 more",
+        "Queries on which all settings score the same: 1 more",
         "  1.0000  same",
     ]
 

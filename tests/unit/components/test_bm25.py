@@ -162,7 +162,7 @@ def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: She
     (warning,) = retriever.warnings("words", found.facts)
     assert warning.code == "bm25-unknown-words"
     assert warning.message == (
-        "words: nothing was found for 3 of the questions: no chunk has any of their words, stop words aside. "
+        "words: nothing was found for 3 questions: no chunk contains any of their words (ignoring stop words). "
         "They score 0."
     )
     assert list(retriever.warnings("words", asked(retriever.open(bread), "rye").facts)) == []
@@ -294,7 +294,7 @@ def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Pa
         with pytest.raises(RunError) as failed:
             asked(opened(held), "rye")
         assert str(failed.value) == (
-            "words: none of the 2 chunks has a word to look up, stop words aside; BM25 needs words. "
+            "words: none of the 2 chunks has a word to look up (ignoring stop words); BM25 needs words. "
             "Look at the chunks with `ragtrial chunks`."
         )
 
@@ -397,7 +397,7 @@ def test_a_run_finds_what_a_code_names_and_says_what_it_did_not_find(tmp_path: P
     (setting,) = report.settings
     assert setting.scores["rr@2"].mean == pytest.approx(2 / 3)
     assert experiment.embedded() == []
-    assert any("nothing was found for 1 of the questions" in warning.message for warning in report.warnings)
+    assert any("nothing was found for 1 question: " in warning.message for warning in report.warnings)
 
 
 SCIFACT: dict[str, tuple[dict[str, Any], float]] = {

@@ -299,8 +299,8 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
         (
             {**ENTRIES, "hybrid": {"kind": "fusion", "inputs": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
             '"inputs"',
-            "retrievers.hybrid.inputs names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
-            "own.",
+            "retrievers.hybrid.inputs names 'wordz', which is not a retriever. Did you mean 'words'? Known: dense, "
+            "words, own.",
         ),
         (
             {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
@@ -472,8 +472,8 @@ def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_ru
     settings, _ = settings_of(config)
     messages = [one.message for one in shallow(settings, [Question("one"), Question("two")])]
     expected = (
-        f"hybrid: of each part only {hybrid['candidates']} hits are looked at, so no query can have the "
-        f"{hybrid['top_k']} that are scored (top_k); raise candidates to {hybrid['top_k']} or more."
+        f"hybrid: only {hybrid['candidates']} hits of each part are considered, so no query can have the "
+        f"{hybrid['top_k']} that are scored; raise candidates to {hybrid['top_k']} or more."
     )
     assert messages == ([expected] if told else [])
 

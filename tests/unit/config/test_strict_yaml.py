@@ -183,7 +183,7 @@ def test_a_control_character_is_refused_with_its_place(text: str, fault: str) ->
 
 
 FITS = (
-    "this fits nothing above: do the keys of the mapping begin in one column? Is a text with quotes in it quoted as a "
+    "this line does not continue the lines above. Are the keys indented alike? Is a text with quotes in it quoted as a "
     "whole?"
 )
 

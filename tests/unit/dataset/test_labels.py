@@ -174,7 +174,7 @@ def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
     [
         ('{"queries": [\n  {"id": 1 "text": "x"}\n]}', ":2:12: is not JSON: Expecting ',' delimiter."),
         (' {"queries": [],}', ":1:17: is not JSON: there is a comma before '}'; remove it."),
-        ('{\n  // mine\n  "queries": []}', ":2:3: is not JSON: it has a comment, which JSON does not know; remove it."),
+        ('{\n  // mine\n  "queries": []}', ":2:3: is not JSON: JSON has no comments; remove this one."),
         ('{"queries": []} x', ":1:17: is not JSON: Extra data."),
         ('{"queries": [\n {"id": 1, "text":\n', ":3:1: is not JSON: Expecting value."),
         ('{"prompt": "NaN",\n "queries": NaN}', ":2:13: is not JSON: NaN is not JSON."),

@@ -158,16 +158,16 @@ def test_passages_that_are_nowhere_are_all_refused_with_the_nearest_of_each(libr
         )
     )
     assert faults_of(wanted, library, "content") == [
-        "the passage 'Hold the reset button for ten seconds.' of query '1' is in none of 3 documents. "
+        "the passage 'Hold the reset button for ten seconds.' of query '1' is not in any of the 3 documents. "
         "The nearest is in 'hub/reset.md': 'Hold the reset button for twelve seconds.'.",
-        "the passage 'nothing of the kind' of query '2' is in none of 3 documents.",
+        "the passage 'nothing of the kind' of query '2' is not in any of the 3 documents.",
     ]
 
 
 def test_a_long_passage_is_shortened_in_a_message(library: Library) -> None:
     (fault,) = faults_of(labels(Judgment("quite absent " * 40)), library, "content")
     shown = ("quite absent " * 40)[:157] + "..."
-    assert fault == f"the passage {shown!r} of query 'q1' is in none of 3 documents."
+    assert fault == f"the passage {shown!r} of query 'q1' is not in any of the 3 documents."
 
 
 def test_two_grades_for_one_document_are_refused(library: Library) -> None:

@@ -245,7 +245,7 @@ def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_
     convert.target.unlink()
     outside = squad({"id": "s", "question": "?", "answers": [{"text": "six months", "answer_start": 0}]})
     assert convert.faults(outside)[0] == (
-        ":1:218: 'six months' of query 's' is in none of 4 documents "
+        ":1:218: 'six months' of query 's' is not in any of the 4 documents "
         "(its context is in the documents, the answer is not in it)."
     )
 

@@ -115,7 +115,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
         (nothing, ("chunker.size=120",), {"chunks", "embeddings", "index", "rankings", "latency", "audit"},
          "chunker.size changed from 90 to 120"),
         (nothing, ("context.headings=true",), {"context", "embeddings", "index", "rankings", "latency", "audit"},
-         "nothing like it was made yet"),
+         "not made before"),
         (nothing, ("embedder.normalize=false",), {"embeddings", "index", "rankings", "latency", "audit"},
          "embedder.normalize changed from true to false"),
         (nothing, ('embedder.query_prefix="q: "',), {"rankings", "latency", "audit"},

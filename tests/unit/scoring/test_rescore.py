@@ -217,7 +217,7 @@ def test_queries_without_a_ranking_or_labels_and_those_asked_otherwise_are_left_
     assert [query.id for query in again.queries] == ["keep"]
     told = [warning.message for warning in again.warnings if warning.code in _LEFT_OUT]
     assert told == [
-        f"1 queries have labels and no ranking in run {parent.run_id}; run the experiment to have them: new. They were "
+        f"1 queries have labels, but no ranking in run {parent.run_id}; run the experiment again: new. They were "
         "left out.",
         f"1 queries have another text than in run {parent.run_id}, so their rankings are of something else; run the "
         "experiment again: smooth. They were left out.",

@@ -103,7 +103,7 @@ def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() 
     assert (case.findtext("system-out") or "").splitlines() == [
         "Clearly better than base: other.",
         "Clearly worse than base: new.",
-        "Next: look at the questions that the best setting loses or that all fail: ragtrial compare --queries.",
+        "Next: look at the questions that the best setting loses or every setting fails: ragtrial compare --queries.",
         "new against base: -0.0500, interval -0.0900 to -0.0100: worse",
         "other against base: +0.1000, interval +0.0500 to +0.1500: better",
     ]

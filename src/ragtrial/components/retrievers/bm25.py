@@ -28,7 +28,7 @@ from ragtrial.components.terms.index import TermIndex, Weighting
 from ragtrial.components.terms.lists import TermLists
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, read_stop_words, stop_words_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, CorpusError, RunError, did_you_mean
+from ragtrial.errors import ConfigError, CorpusError, RunError, counted, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
 from ragtrial.records import Question, ReportWarning, WarningCode
@@ -148,8 +148,8 @@ class Bm25Retriever(ChunkRetriever):
         if missed:
             yield ReportWarning(
                 WarningCode.BM25_UNKNOWN_WORDS,
-                f"{setting}: nothing was found for {missed:,} of the questions: no chunk has any of their words, "
-                "stop words aside. They score 0.",
+                f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their "
+                "words (ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
         if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
@@ -219,7 +219,7 @@ class _OpenBm25:
         context, lists = self.context, self._lists
         if not lists.total:
             raise RunError(
-                f"{context.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
+                f"{context.setting}: none of the {len(lists):,} chunks has a word to look up (ignoring stop words); "
                 "BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
         order = place_order(self._chunks)

@@ -164,9 +164,11 @@ def _lost(placed: PlacedLabel, documents: int) -> str:
     named = f"{short(answer.passage or answer.doc)!r} of query {placed.query!r}"
     if answer.end is not None and answer.start is not None and why:
         return f"characters {answer.start:,} to {answer.end:,} of {named}: {why}."
-    what = "is in none of"
+    what = "is not in any of the"
     if not answer.passage:
-        what = "is neither a document's id nor a passage of" if answer.may_be_passage else "is the id of none of"
+        what = (
+            "is neither the id nor a passage of any of the" if answer.may_be_passage else "is not the id of any of the"
+        )
     return f"{named} {what} {documents:,} documents{f' ({why})' if why else ''}."
 
 

@@ -35,6 +35,9 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
         chosen = _recognised(one_row)
         content = one_row if chosen else content
     if chosen is None:
+        if content.is_csv:
+            message = f"is {content.seen()}; it needs question and answer. Rename them in the first line."
+            raise LabelsError(Fault(str(path), 1, 0, message))
         tried = "; ".join(f"{one.name} ({one.recognised_by})" for one in _by_specificity())
         message = f"has labels of no known form: it is {content.seen()}. Tried: {tried}."
         raise LabelsError(Fault(str(path), message=message))

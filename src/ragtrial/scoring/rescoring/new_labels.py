@@ -88,7 +88,7 @@ def _left_out(
     names = {query.id: query.id in known for query in queries}
     for code, left, why in (
         (WarningCode.NOT_RANKED, [name for name, is_known in names.items() if not is_known],
-         f"have labels and no ranking in run {run_id}; run the experiment to have them"),
+         f"have labels, but no ranking in run {run_id}; run the experiment again"),
         (WarningCode.TEXT_OF_QUERY, [name for name, is_known in names.items() if is_known and name not in same],
          f"have another text than in run {run_id}, so their rankings are of something else; run the experiment again"),
         (WarningCode.NO_LABELS_LEFT, sorted(known.keys() - names.keys()),

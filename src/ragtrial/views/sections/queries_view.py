@@ -59,7 +59,7 @@ class QueriesView(View[QueriesPart]):
 def differences_line(found: QueryDifferences) -> str:
     """One line: how many queries a setting wins and loses."""
     counts = f"{found.won:,} won, {found.lost:,} lost, {found.tied:,} tied"
-    left_out = f"; {found.not_counted:,} do not count" if found.not_counted else ""
+    left_out = f"; {found.not_counted:,} not counted" if found.not_counted else ""
     return f"{found.setting} against {found.baseline} by {found.metric}: {counts}{left_out}"
 
 
@@ -85,7 +85,7 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     lines = [f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"]
     lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
-        lines.append(f"Queries with one value for all settings, which separate none: {shared.equal_count:,} more")
+        lines.append(f"Queries on which all settings score the same: {shared.equal_count:,} more")
         lines += [
             f"  {number(query.value)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
         ]

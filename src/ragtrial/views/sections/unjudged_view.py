@@ -12,10 +12,6 @@ from ragtrial.views.table import Table
 if TYPE_CHECKING:
     from ragtrial.comparison.unjudged import UnjudgedPart
 
-
-MOST_QUERIES = 10_000
-"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
-
 MOST_LINES = 3
 
 
@@ -31,7 +27,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
-        from ragtrial.comparison.unjudged import unjudged_parts
+        from ragtrial.comparison.unjudged import MOST_QUERIES, unjudged_parts
 
         unclaimed = ("cannot tell", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
@@ -46,7 +42,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
         """Which verdicts might be others, had somebody judged more hits; of many the first and how many more."""
         lines = _dependent(part)
         if len(lines) > MOST_LINES:
-            more = f"More verdicts that depend on hits nobody judged: {len(lines) - MOST_LINES:,} (--json shows all)."
+            more = f"More verdicts that depend on unlabelled hits: {len(lines) - MOST_LINES:,} (--json shows all)."
             lines[MOST_LINES:] = [more]
         return lines
 
@@ -57,7 +53,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     def page(self, given: ViewInput) -> PageSection:
         lines = _dependent(self.of(given.analysis) or ())
         more = lines[MOST_LINES:]
-        about = f"{len(more):,} more that depend on hits nobody judged"
+        about = f"{len(more):,} more that depend on unlabelled hits"
         return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
 
 

@@ -1,0 +1,84 @@
+"""`ragtrial explain` knows every column of every table that a command prints, and the words in its cells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from ragtrial.cli.terminal import Terminal
+from ragtrial.comparison.comparison_parts import Verdict
+from ragtrial.views.table import Table
+from small_experiment import HASHING, ragtrial
+
+ROOT = Path(__file__).parents[2]
+
+CONFIG = f"""\
+experiment: every-table
+dataset: {{corpus: {ROOT}/data/support, queries: {ROOT}/prompt_queries.json}}
+chunker: {{kind: recursive, size: 500, overlap: 100, unit: characters}}
+embedder: {{kind: custom, function: "hashing:embed"}}
+store: {{kind: chroma}}
+retrievers:
+  words: {{kind: bm25}}
+  dense: {{kind: dense}}
+  hybrid: {{kind: fusion, inputs: [words, dense]}}
+sweep: {{matrix: {{chunker.size: [300, 500]}}}}
+evaluators: {{unit: span}}
+"""
+
+COMMANDS = [
+    ("run", "--set", "evaluators.budget=300", "--set", "embedder={kind: sentence-transformer}", "--setting",
+     "words-size300"), ("run",), ("validate",), ("chunks",), ("show", "--costs"), ("show", "--metrics", "all"),
+    ("show", "--query", "hub-13"), ("compare", "--full", "--costs", "--axes", "--unjudged", "--margin", "0.02"),
+    ("compare", "--baseline", "words-size500", "--slices", "--queries"),
+    ("compare", "--query", "hub-13", "--baseline", "words-size500"), ("cache", "list"), ("list", "runs"),
+    ("labels", "list"), ("search", "return the hub"),
+    ("score", "qrels.txt", "run.txt"), ("init", "mine", "--corpus", f"{ROOT}/data/support", "--labels", "q.csv"),
+]  # fmt: skip
+
+
+def test_every_column_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables of the commands above, as the terminal gets them; names of settings and of runs explain themselves."""
+    (tmp_path / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "hashing.py").write_text(HASHING, encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n", encoding="utf-8")
+    (tmp_path / "run.txt").write_text("q1 Q0 d1 1 2.0 run\nq2 Q0 d1 1 2.0 run\n", encoding="utf-8")
+    (tmp_path / "q.csv").write_text("question,answer\nwhich?,nowhere at all\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    titles: dict[str, str] = {}
+    shown = Terminal.table
+
+    def table(self: Terminal, table: Table, *, before: str = "") -> None:
+        titles.update({column.title.removeprefix("run: "): command for column in table.columns})
+        shown(self, table, before=before)
+
+    monkeypatch.setattr(Terminal, "table", table)
+    for arguments in COMMANDS:
+        command = " ".join(arguments)
+        made = ragtrial(capsys, *arguments)
+        assert made.code == 0, (command, made.err)
+        if command == "run":
+            assert re.search(r"^By how much: ragtrial compare \S+ --axes$", made.out, re.MULTILINE)
+    assert len(titles) > 60
+    own = {title for title in titles if any(name in title for name in ("words-size", "dense-size", "hybrid-size"))}
+    names = titles.keys() - own - {"", "run"}
+    unknown = {name: titles[name] for name in sorted(names) if ragtrial(capsys, "explain", "--", name).code != 0}
+    assert sorted(unknown.items()) == []
+
+
+@pytest.mark.parametrize("verdict", [*get_args(Verdict), "span", "document", "p", "ci", "holm", "judged", "mde", "n"])
+def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, "explain", verdict)
+    assert made.code == 0, made.err
+
+
+def test_a_word_that_is_a_column_and_a_metric_is_explained_as_both(capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, "explain", "p")
+    assert "by chance" in made.out
+    assert "precision" in made.out
+    assert ragtrial(capsys, "explain", "p", "--json").json["meaning"].startswith("How likely")

@@ -1,0 +1,102 @@
+"""Progress in a file or a pipe: a line for each finished stage, for a long one how far it is, and scores at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ragtrial.cli.progress_display import LineProgress
+from small_experiment import CONFIG, HASHING, ragtrial, small_experiment
+
+SLOW = (
+    HASHING
+    + """
+
+import pathlib
+import time
+
+_GO = pathlib.Path("go")
+
+
+def slow(texts):
+    while not _GO.exists():
+        time.sleep(0.01)
+    return embed(texts)
+"""
+)
+
+
+def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first step is what the cache has: it counts for how much is done, not for the speed."""
+    progress = LineProgress(first=0.001, every=0.001)
+    seen, said = "", threading.Event()
+    progress.begin("embeddings", 5_738, "chunks")
+    progress.advance(700)
+    progress.advance(500)
+    while "left" not in seen and not said.wait(0.001):
+        seen += capsys.readouterr().err
+    progress.finish()
+    lines = (seen + capsys.readouterr().err).splitlines()
+    assert "embeddings: 1,200 of 5,738 chunks, about <1 s left" in lines
+    assert re.fullmatch(r"embeddings: 5,738 chunks, [0-9.]+ s", lines[-1])
+
+
+def test_a_run_into_a_pipe_says_what_it_works_at(tmp_path: Path) -> None:
+    """While the embedder waits for a file that this test writes once it has read the line."""
+    small_experiment(tmp_path, config=CONFIG.replace("hashing:embed", "hashing:slow"), functions=SLOW)
+    with subprocess.Popen(
+        [sys.executable, "-c", _QUICK, "run"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line.rstrip())
+            if line.startswith("embeddings: 0 of 3 chunks, at work for "):
+                (tmp_path / "go").touch()
+        assert process.wait() == 0, lines
+    assert (tmp_path / "go").exists(), lines
+
+
+_QUICK = """
+import sys
+from ragtrial.cli import progress_display
+from ragtrial.cli.outcome import run
+
+progress_display.LineProgress.__init__.__defaults__ = 0.05, 0.05
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_each_setting_that_took_work_is_scored_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a first verdict is there before the embeddings are; a cached run says nothing of it."""
+    monkeypatch.chdir(tmp_path)
+    first = CONFIG.replace("retrievers:\n", "retrievers:\n  words: {kind: bm25, top_k: 3}\n")
+    small_experiment(tmp_path, config=first)
+    lines = ragtrial(capsys, "run").err.splitlines()
+    scores = [line for line in lines if "ndcg@3" in line]
+    assert scores == ["words: ndcg@3 1.0000 (1 of 2 settings)", "dense: ndcg@3 1.0000 (2 of 2 settings)"]
+    embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
+    assert lines.index(scores[0]) < embedded
+    assert "of 2 settings" not in ragtrial(capsys, "run").err
+
+
+def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they_are_embedded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")
+    small_experiment(tmp_path, config=config)
+    lines = ragtrial(capsys, "run").err.splitlines()
+    said = [place for place, line in enumerate(lines) if "are longer than the 8 tokens that the model reads" in line]
+    embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
+    assert said[0] < embedded < said[1]  # and among the warnings at the end
+    assert lines[said[0]].startswith("dense: 3 chunks are longer")
