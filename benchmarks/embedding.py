@@ -21,8 +21,9 @@ import numpy as np
 from ragtrial.components.chunkers import cutting
 from ragtrial.components.chunkers.recursive import RecursiveChunker
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import Floats

@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
-from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.retrievers.base import Texts
 from ragtrial.config.settings import failing_as
 from ragtrial.dataset.chunks import Chunks

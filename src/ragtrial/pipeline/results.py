@@ -17,7 +17,8 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.retrievers.base import QueryMatches

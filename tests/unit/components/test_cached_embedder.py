@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Floats
@@ -118,7 +119,9 @@ def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Ex
     texts = [f"loaf {number}" for number in range(100)]
     done: list[int] = []
     experiment.trouble("raise", after=80)
-    with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota$"):
+    with pytest.raises(
+        EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota\. The text was 'loaf"
+    ):
         cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(100), done.append)
     tried = experiment.embedded()
     assert 50 <= sum(done) <= 80

@@ -20,8 +20,9 @@ from endpoint_double import EndpointDouble, Fault, vector_of
 from experiments import write_experiment
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.errors import EmbedderError, EndpointError
 from ragtrial.rankings import Floats
 

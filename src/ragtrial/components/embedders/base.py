@@ -52,6 +52,9 @@ class Embedder(Options):
     may_change: ClassVar[bool] = False
     """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
 
+    is_local: ClassVar[bool] = True
+    """Whether the model runs on this machine, where workers can load it, too."""
+
     @property
     def cut_to(self) -> int | None:
         """How many numbers are used of every vector of the cache; None for all."""

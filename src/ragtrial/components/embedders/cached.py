@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
@@ -21,45 +22,29 @@ from ragtrial.components.embedders.base import (
     Encode,
     MeteredEncode,
     checked,
-    normalized,
     too_many,
     truncated,
+)
+from ragtrial.components.embedders.encoding import Workers, model_vectors
+from ragtrial.components.embedders.text_sources import (
+    MOST_TEXT,
+    Batch,
+    TextList,
+    TextSource,
+    in_lists,
+    keys_of,
+    naming_the_text,
 )
 from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
 _MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
-_MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
-_MOST_TEXTS = 1_024
 _READ_BYTES = 4_000_000
+_WORTH_WORKERS = 4  # batches; fewer are embedded here while workers would still load the model
+_SHARDS = 64  # of a corpus, at least, if it has so many batches: so that the last ones keep all workers busy
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
-
-
-Batch = tuple[Counts, list[str]]
-"""Positions of texts in their source, and the texts."""
-
-
-class TextSource(Protocol):
-    """Texts by position, of which not all need fit in memory."""
-
-    def __len__(self) -> int: ...
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
-
-
-@dataclass(frozen=True)
-class TextList:
-    """Texts in memory, as a source."""
-
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +75,18 @@ class Embedded:
         return len(_first_of_each(self.keys))
 
 
-class _Model:
-    """The model of an embedder, loaded when it is first needed."""
+Start = Callable[[Embedder], Workers | None]
+"""Gives the workers that embed texts of documents; None where this process does."""
 
-    def __init__(self, embedder: Embedder) -> None:
+
+class _Model:
+    """The model of an embedder, loaded when it is first needed; and the workers that have it, too."""
+
+    def __init__(self, embedder: Embedder, start: Start) -> None:
         self._embedder = embedder
+        self.workers = start(embedder) if embedder.is_local else None
+        if self.workers is not None:
+            weakref.finalize(self, self.workers.release)
         self.encode: Encode | None = None
         self.lock = Lock()
         self.is_known = False
@@ -113,6 +105,8 @@ class _Model:
     def release(self) -> None:
         self.encode = None
         self.is_known = False
+        if self.workers is not None:
+            self.workers.release()
 
 
 class CachedEmbedder:
@@ -121,10 +115,12 @@ class CachedEmbedder:
     The vectors that it gives are cut to ``embedder.dimensions``; those that it keeps, and all of ``embed``, are whole.
 
     ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
-    hashes the model's files. Raises ModelNotFoundError.
+    hashes the model's files; ``start`` gives workers for long lists of texts. Raises ModelNotFoundError.
     """
 
-    def __init__(self, embedder: Embedder, folder: Path, digest: Digest = file_digest) -> None:
+    def __init__(
+        self, embedder: Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
+    ) -> None:
         self.embedder = embedder
         self.parts = embedder.fingerprint_parts(digest)
         self.fingerprint = fingerprint(self.parts)
@@ -132,7 +128,7 @@ class CachedEmbedder:
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._filling = Lock()
-        self._model = _Model(embedder)
+        self._model = _Model(embedder, start)
         self._dimension: int | None = None
 
     def cut(self, embedder: Embedder) -> CachedEmbedder:
@@ -156,9 +152,13 @@ class CachedEmbedder:
         encode = self._model.loaded()
         at_once = self.embedder.calls_at_once > 1
         with nullcontext() if at_once else self._model.lock:  # of threads: a model in memory works on one batch
-            vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
+            return self._of_one_dimension(model_vectors(self.embedder, encode, texts), texts)
+
+    def _of_one_dimension(self, vectors: Floats, texts: Sequence[str]) -> Floats:
+        """``vectors``, if they have the dimension that all had before. Raises EmbedderError."""
+        checked(vectors, texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
-        return normalized(vectors) if self.embedder.normalize else vectors
+        return vectors
 
     def _cut(self, vectors: Floats) -> Floats:
         dimensions = self.embedder.cut_to
@@ -212,7 +212,7 @@ class CachedEmbedder:
         Equal texts are embedded once, texts that the cache has not at all; each finished batch is kept before the
         next begins. ``advance`` is called for every text that is done. Raises EmbedderError and WorkspaceError.
         """
-        keys = _keys(source, prefix)
+        keys = keys_of(source, prefix)
         # Of threads that want the same text the second finds it in the cache.
         with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
             first = _absent(cache, keys)
@@ -223,9 +223,8 @@ class CachedEmbedder:
             seconds, billed = 0.0, self._billed()
             if len(order):
                 self._refuse_another_model(cache)
-                self._model.loaded()
             start = time.perf_counter()
-            for (positions, texts), vectors in self._in_batches(self._batches_of(source, order, lengths), prefix):
+            for (positions, texts), vectors in self._embedded(source, order, lengths, prefix):
                 seconds += time.perf_counter() - start
                 cache.write(keys[positions], vectors)
                 if positions[0] == order[0]:
@@ -237,15 +236,36 @@ class CachedEmbedder:
         tokens = None if now is None else now - (billed or 0)
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
-    def _in_batches(self, batches: Iterator[Batch], prefix: str) -> Iterator[tuple[Batch, Floats]]:
-        """Each batch with its vectors, in the order in which they are done."""
+    def _embedded(
+        self, source: TextSource, order: Counts, lengths: Counts, prefix: str
+    ) -> Iterator[tuple[Batch, Floats]]:
+        """The texts of ``order`` in batches with their vectors, in the order in which they are done."""
+        workers, batches = self._model.workers, -(-len(order) // self.embedder.batch_size)
+        if workers is not None and batches > _WORTH_WORKERS:
+            shards = self._shards_of(source, order, lengths, min(max(batches // _SHARDS, 1), _MOST_BATCHES))
 
-        def embed(batch: Batch) -> Floats:
-            return self._made([prefix + text for text in batch[1]])
+            def embed(shard: Sequence[Batch]) -> list[Floats]:
+                return self._by_workers(workers, shard, source, prefix)
+
+            for shard, made in as_they_come(embed, shards, workers.count):
+                yield from zip(shard, made, strict=True)
+            return
+        self._model.loaded()
+        one_by_one = chain.from_iterable(self._shards_of(source, order, lengths, _MOST_BATCHES))
+
+        def embed_batch(batch: Batch) -> Floats:
+            with naming_the_text(source, batch[0]):
+                return self._made([prefix + text for text in batch[1]])
 
         if self.embedder.calls_at_once == 1:
-            return ((batch, embed(batch)) for batch in batches)
-        return as_they_come(embed, batches, self.embedder.calls_at_once)
+            yield from ((batch, embed_batch(batch)) for batch in one_by_one)
+        else:
+            yield from as_they_come(embed_batch, one_by_one, self.embedder.calls_at_once)
+
+    def _by_workers(self, workers: Workers, shard: Sequence[Batch], source: TextSource, prefix: str) -> list[Floats]:
+        with naming_the_text(source, np.concatenate([positions for positions, _ in shard])):
+            made = workers.embed([[prefix + text for text in texts] for _, texts in shard])
+        return [self._of_one_dimension(vectors, texts) for vectors, (_, texts) in zip(made, shard, strict=True)]
 
     def _billed(self) -> int | None:
         encode = self._model.encode
@@ -253,7 +273,7 @@ class CachedEmbedder:
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
-        keys = _keys(source, prefix)
+        keys = keys_of(source, prefix)
         if not self.path.exists():
             first = _first_of_each(keys)
         else:
@@ -274,7 +294,7 @@ class CachedEmbedder:
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
         lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
-        for texts in _batches(source.indexed_texts()):
+        for texts in in_lists(source.indexed_texts()):
             if self.tokenizer is not None:
                 lengths.append(self.tokenizer.counts([prefix + text for text in texts]))
             else:
@@ -291,20 +311,24 @@ class CachedEmbedder:
         """Whether it is known which texts are longer than the model reads."""
         return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
-    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[Batch]:
-        """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
+    def _shards_of(self, source: TextSource, order: Counts, lengths: Counts, most: int) -> Iterator[list[Batch]]:
+        """The positions of ``order``, longest first, and their texts, in batches as the model is given them.
+
+        At most so many batches come at once. Which texts are in a batch does not depend on that.
+        """
         size, start = self.embedder.batch_size, 0
         while start < len(order):
-            fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
-            wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
+            fitting = MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
+            wanted = order[start : start + size * min(max(fitting, 1), most)]
             start += len(wanted)
             ascending = np.argsort(wanted)
             texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
-            first = 0
+            shard, first = list[Batch](), 0
             while first < len(wanted):
                 positions = wanted[first : first + self._fitting(lengths[wanted[first : first + size]])]
-                yield positions, [texts[place] for place in range(first, first + len(positions))]
+                shard.append((positions, [texts[place] for place in range(first, first + len(positions))]))
                 first += len(positions)
+            yield shard
 
     def _fitting(self, lengths: Counts) -> int:
         """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
@@ -332,12 +356,6 @@ class CachedEmbedder:
         self._model.is_known = True
 
 
-def _keys(source: TextSource, prefix: str) -> Keys:
-    """The key of every text, shape (texts, 16)."""
-    batches = _batches(source.indexed_texts())
-    return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
-
-
 def _absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
     """The positions of the keys that the cache has not, of equal ones the first, ascending; see ``missing``."""
     absent = np.flatnonzero(cache.missing(keys, unread=unread))
@@ -351,17 +369,3 @@ def _first_of_each(keys: Keys) -> Counts:
     differs = np.ones(len(keys), dtype=np.bool_)
     differs[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
     return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
-
-
-def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
-    """``texts`` in lists that are neither long nor large."""
-    batch: list[str] = []
-    held = 0
-    for text in texts:
-        batch.append(text)
-        held += len(text)
-        if len(batch) == _MOST_TEXTS or held > _MOST_TEXT:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch

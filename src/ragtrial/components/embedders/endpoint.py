@@ -32,6 +32,7 @@ class EndpointEmbedder(EndpointOptions, Embedder):
     """An embedding model behind an endpoint."""
 
     may_change: ClassVar[bool] = True
+    is_local: ClassVar[bool] = False
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""

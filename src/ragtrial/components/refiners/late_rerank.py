@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.components.token_vectors.cache import TokenEncoder

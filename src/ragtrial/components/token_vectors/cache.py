@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.cached import TextList, TextSource
+from ragtrial.components.embedders.text_sources import TextList, TextSource
 from ragtrial.rankings import Codes, Counts, Floats
 
 Task = Literal["query", "document"]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.embedders.cached import TextList
+from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.retrievers.base import (
     Candidates,
     ChunkRetriever,
