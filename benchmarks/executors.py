@@ -202,7 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     modes = parser.add_subparsers(dest="mode", required=True)
     fast = modes.add_parser("throughput")
-    fast.add_argument("--texts", type=int, default=256)
+    fast.add_argument("--texts", type=int, default=256, help="more than 128: so few are embedded without workers")
     fast.add_argument("--rounds", type=int, default=5)
     fast.add_argument("--workers", type=int, default=WORKERS)
     fast.add_argument("--corpus", type=Path, default=Path(__file__).parents[1] / "data" / "support")
