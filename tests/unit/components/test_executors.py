@@ -159,6 +159,20 @@ def test_a_text_that_ends_every_process_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_worker_is_missed_although_what_it_has_forked_lives_on(tmp_path: Path) -> None:
+    forking = """
+    if not (HERE / "child").exists():
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        (HERE / "child").write_text(str(child))
+        os.kill(os.getpid(), signal.SIGKILL)
+    """.strip()
+    made = embedded(with_function(tmp_path, forking), tmp_path / "vectors", ProcessExecutor(workers=1))
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+    assert len(made) == len(TEXTS)
+
+
 def test_no_text_is_blamed_where_every_text_fails(tmp_path: Path) -> None:
     embedder = with_function(tmp_path, 'raise ConnectionError("out of quota")')
     with pytest.raises(EmbedderError, match=r"^beside:embed raised ConnectionError for 4 texts: out of quota$"):

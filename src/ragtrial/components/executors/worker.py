@@ -21,6 +21,7 @@ def serve() -> None:
     questions, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    _close_in_forks(questions.fileno(), answers)
     with suppress(OSError, EOFError):  # the run is over
         embedder, gpus = pickle.load(questions)  # noqa: S301 - of the process that began this one
         encode: Encode | None = None
@@ -34,6 +35,17 @@ def serve() -> None:
                 return
             except Exception as error:  # noqa: BLE001 - raised in the process that asked
                 _say(answers, as_sent(error))
+
+
+def _close_in_forks(*descriptors: int) -> None:
+    """What the model forks must not keep the pipes open: the run would never learn that the worker has died."""
+
+    def close() -> None:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+        os.register_at_fork(after_in_child=close)
 
 
 def loaded(embedder: Embedder, gpus: int) -> Encode:
