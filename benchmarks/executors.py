@@ -30,10 +30,8 @@ from threading import Event, Thread
 import numpy as np
 from embedding import chunk_texts
 
-from ragtrial.components.embedders.base import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
-from ragtrial.components.embedders.encoding import Workers
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.embedders.text_sources import TextList
 from ragtrial.components.executors.processes import ProcessExecutor
@@ -59,9 +57,8 @@ def embed(texts):
 """
 
 
-def embedded(embedder: Embedder, texts: Sequence[str], folder: Path, workers: Workers | None) -> Floats:
-    """The vectors of ``texts``, from an empty cache in ``folder`` or from what is there."""
-    cached, source = CachedEmbedder(embedder, folder, start=lambda _: workers), TextList(texts)
+def embedded(cached: CachedEmbedder, texts: Sequence[str]) -> Floats:
+    source = TextList(texts)
     return np.concatenate(list(cached.embed(source, "", cached.lengths(source, "")).blocks()))
 
 
@@ -107,7 +104,8 @@ def throughput(options: argparse.Namespace) -> None:
     texts, embedder = chunk_texts(options.corpus, options.texts), SentenceTransformerEmbedder(device="cpu")
     executor = ProcessExecutor(workers=options.workers)
     threads = int(executor.environment(0)["OMP_NUM_THREADS"])
-    processes, workers = BareProcesses(embedder, texts, options.workers, threads), executor.start(embedder)
+    processes = BareProcesses(embedder, texts, options.workers, threads)
+    ours = CachedEmbedder(embedder, Path(), start=executor.start)
 
     def run_bare() -> None:
         processes.say("go")
@@ -115,7 +113,8 @@ def throughput(options: argparse.Namespace) -> None:
 
     def run_ours() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            embedded(embedder, texts, Path(folder), workers)
+            ours.path = Path(folder, ours.path.name)  # an empty cache, and the same workers
+            embedded(ours, texts)
 
     run_ours()  # which loads the models
     ratios = []
@@ -128,8 +127,7 @@ def throughput(options: argparse.Namespace) -> None:
         ratios.append(times[run_bare] / times[run_ours])
         print(f"round {number + 1}: bare {times[run_bare]:.2f} s, ragtrial {times[run_ours]:.2f} s", flush=True)
     processes.say("end")
-    if workers is not None:
-        workers.release()
+    ours.release()
     print(f"{len(texts)} texts, {options.workers} workers of {threads} threads, load {os.getloadavg()[0]:.0f}")
     print(f"median of {options.rounds}: {statistics.median(ratios):.3f} times the throughput of bare processes")
 
@@ -138,10 +136,9 @@ def embed_in(folder: Path, texts: int) -> Floats:
     """What a run embeds in ``folder``, with workers, beside what is in the cache there."""
     (folder / "hashing.py").write_text(FUNCTION)
     embedder = CustomEmbedder(function=FunctionReference("hashing:embed", folder), batch_size=BATCH, version="1")
-    workers = ProcessExecutor(workers=WORKERS).start(embedder)
-    made = embedded(embedder, [f"text {number}" for number in range(texts)], folder / "vectors", workers)
-    if workers is not None:
-        workers.release()
+    cached = CachedEmbedder(embedder, folder / "vectors", start=ProcessExecutor(workers=WORKERS).start)
+    made = embedded(cached, [f"text {number}" for number in range(texts)])
+    cached.release()
     return made
 
 
