@@ -33,7 +33,7 @@ import traceback
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,7 +138,20 @@ class ChunkerError(RunError):
 
 
 class EmbedderError(RunError):
-    """The embedder failed, or returned something that cannot be an embedding."""
+    """The embedder failed, or returned something that cannot be an embedding.
+
+    ``position`` is that of the text at fault among those that it was given, None if it is not one text.
+    """
+
+    def __init__(self, *faults: Fault | str, position: int | None = None) -> None:
+        super().__init__(*faults)
+        self.position = position
+
+    def moved(self, count: int) -> Self:
+        """The same error, for texts that come after ``count`` others; one without a position has none."""
+        moved = copy(self)
+        moved.position = None if self.position is None else self.position + count
+        return moved
 
 
 class EndpointError(RunError):

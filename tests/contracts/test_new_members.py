@@ -1,4 +1,4 @@
-"""A file in the folder of its family is all that a new store, chunker, retriever or refiner takes."""
+"""A file in the folder of its family is all that a new store, chunker, retriever, refiner or executor takes."""
 
 from __future__ import annotations
 
@@ -126,9 +126,44 @@ class Same(SingleInputRefiner):
         return parts[0]
 '''
 
-FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER}
-FAMILIES = ("chunkers", "embedders", "stores", "retrievers", "refiners")
-MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same"}
+EXECUTOR = '''
+"""An executor of a test."""
+
+from pathlib import Path
+from typing import Literal
+
+from ragtrial.components.embedders.encoding import shard_vectors
+from ragtrial.components.executors.base import EXECUTORS, Executor
+
+
+@EXECUTORS.register("desk")
+class Desk(Executor):
+    """One worker at a desk."""
+
+    kind: Literal["desk"] = "desk"
+    """One worker at a desk."""
+
+    def start(self, embedder):
+        return _Worker(embedder)
+
+
+class _Worker:
+    count = 1
+
+    def __init__(self, embedder):
+        self.embedder = embedder
+
+    def embed(self, shard):
+        Path("desk.txt").write_text("was asked")
+        return list(shard_vectors(self.embedder, self.embedder.load(), shard))
+
+    def release(self):
+        pass
+'''
+
+FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER, "executors": EXECUTOR}
+FAMILIES = ("chunkers", "embedders", "executors", "stores", "retrievers", "refiners")
+MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same", "executors": "desk"}
 
 PROGRAM = """
 import contextlib, importlib.util, io, json, sys
@@ -155,7 +190,8 @@ CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
 chunker: {kind: halves}
-embedder: {kind: custom, function: "hashing:embed"}
+embedder: {kind: custom, function: "hashing:embed", batch_size: 1}
+executor: {kind: desk}
 store: {kind: shelf, boards: 5}
 retrievers:
   dense: {kind: dense, top_k: 3}
@@ -197,7 +233,7 @@ def test_it_is_listed_with_the_first_line_of_its_docstring(said: Mapping[str, An
 
 def test_the_schema_of_configs_has_it_with_its_options(said: Mapping[str, Any]) -> None:
     parts = json.loads(said["schema config"]["out"])["$defs"]
-    assert set(parts) >= {"Shelf", "Halves", "First", "Same"}
+    assert set(parts) >= {"Shelf", "Halves", "First", "Same", "Desk"}
     assert parts["Shelf"]["properties"]["boards"]["description"] == "How many boards it has."
     assert "inputs" in parts["Same"]["required"]
 
@@ -227,6 +263,10 @@ def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, An
     messages = {one["code"]: one["message"] for one in report["warnings"]}
     assert messages["heedless"] == "first: nobody looked at the questions."
     assert messages["unreachable"].endswith("Dust the shelf.")
+
+
+def test_a_run_has_an_executor_embed_the_chunks(said: Mapping[str, Any]) -> None:
+    assert (said["folder"] / "desk.txt").read_text() == "was asked"
 
 
 def test_a_comparison_explains_how_it_ranks(said: Mapping[str, Any]) -> None:

@@ -17,7 +17,18 @@ from ragtrial.errors import ReportError
 from ragtrial.records import WarningCode
 
 _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
-_KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "collections", "metrics", "warnings", "runs")
+_KINDS = (
+    "retrievers",
+    "refiners",
+    "chunkers",
+    "embedders",
+    "executors",
+    "stores",
+    "collections",
+    "metrics",
+    "warnings",
+    "runs",
+)
 
 
 @click.command("list", short_help="List runs, retrievers, metrics and more.")
@@ -27,7 +38,8 @@ _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "collecti
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs there are, or what a config may name.
 
-    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, stores, collections, metrics or warnings.
+    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections, metrics or
+    warnings.
     """
     if what == "runs":
         return _say_runs(terminal, Path(results))
@@ -44,6 +56,7 @@ def _members(what: str) -> list[tuple[str, str]]:
     from ragtrial.components.chunkers import CHUNKERS
     from ragtrial.components.collections import COLLECTIONS
     from ragtrial.components.embedders import EMBEDDERS
+    from ragtrial.components.executors import EXECUTORS
     from ragtrial.components.refiners import REFINERS
     from ragtrial.components.retrievers import RETRIEVERS
     from ragtrial.components.stores import STORES
@@ -53,6 +66,7 @@ def _members(what: str) -> list[tuple[str, str]]:
         "refiners": REFINERS.members(),
         "chunkers": CHUNKERS.members(),
         "embedders": EMBEDDERS.members(),
+        "executors": EXECUTORS.members(),
         "stores": STORES.members(),
         "collections": COLLECTIONS.members(),
     }

@@ -1,1 +1,1 @@
-"""What a config names: chunkers, embedders, stores, retrievers, refiners, and what they share."""
+"""What a config names: chunkers, embedders, stores, retrievers, refiners, executors, and what they share."""

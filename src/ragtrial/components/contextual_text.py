@@ -182,6 +182,11 @@ class IndexedTexts:
         for title, rest in self.titled_texts(positions):
             yield f"{title} {rest}" if title and rest else title or rest
 
+    def text_id(self, position: int) -> str:
+        """The chunk, and where it is in its document."""
+        chunks, span = self.chunks, self.chunks.span(position)
+        return f"chunk {chunks.id(position)} ({chunks.document_id(position)}, characters {span.start}-{span.end})"
+
     def titled_texts(self, positions: Sequence[int] | None = None) -> Iterator[tuple[str, str]]:
         """The title that is indexed for each chunk, and all else: for those who weigh the two otherwise."""
         last, text, title = -1, "", ""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Counts
 
-_MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
+MOST_BATCHES = 16
+"""Batches whose texts are read at once, so that a document is not opened for each chunk of it."""
+
 _MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
 _MOST_TEXTS = 1_024
 
@@ -27,6 +32,10 @@ class TextSource(Protocol):
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
 
+    def text_id(self, position: int) -> str:
+        """What a message calls a text."""
+        ...
+
 
 @dataclass(frozen=True)
 class TextList:
@@ -39,6 +48,21 @@ class TextList:
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
+
+    def text_id(self, position: int) -> str:
+        return repr(self.texts[position][:60])
+
+
+@contextmanager
+def naming_the_text(source: TextSource, positions: Counts) -> Iterator[None]:
+    """An EmbedderError about one text says which of those at ``positions`` it is."""
+    try:
+        yield
+    except EmbedderError as error:
+        if error.position is None:
+            raise
+        text = source.text_id(int(positions[error.position]))
+        raise EmbedderError(f"{str(error).rstrip('.')}. The text was {text}.") from error
 
 
 def keys_of(source: TextSource, prefix: str) -> Keys:
@@ -88,18 +112,26 @@ def batches(
 
     Together they have at most ``most_length`` of the given ``lengths``; a text that is longer goes alone.
     """
+    return chain.from_iterable(shards(source, order, lengths, size, most_length, MOST_BATCHES))
+
+
+def shards(
+    source: TextSource, order: Counts, lengths: Counts, size: int, most_length: int | None, most_batches: int
+) -> Iterator[list[Batch]]:
+    """The same batches, up to ``most_batches`` at once. Which texts are in a batch does not depend on that."""
     start = 0
     while start < len(order):
         fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
-        wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
+        wanted = order[start : start + size * min(max(fitting, 1), most_batches)]
         start += len(wanted)
         ascending = np.argsort(wanted)
         texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
-        first = 0
+        shard, first = list[Batch](), 0
         while first < len(wanted):
             count = _fitting(lengths[wanted[first : first + size]], most_length)
-            yield wanted[first : first + count], [texts[place] for place in range(first, first + count)]
+            shard.append((wanted[first : first + count], [texts[place] for place in range(first, first + count)]))
             first += count
+        yield shard
 
 
 def _fitting(lengths: Counts, most: int | None) -> int:

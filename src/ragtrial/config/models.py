@@ -10,6 +10,8 @@ from pydantic import AfterValidator, Field, PrivateAttr
 from ragtrial.components.chunkers import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.executors import AnyExecutor
+from ragtrial.components.executors.serial import SerialExecutor
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.retrievers.base import Retriever
@@ -142,6 +144,9 @@ class ExperimentConfig(Options):
 
     workspace: PathText | None = None
     """The cache of finished stages (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
+
+    executor: AnyExecutor = SerialExecutor()
+    """Who embeds the texts of documents. It changes how long that takes, and no result."""
 
     latency: bool | None = None
     """Measure how long single queries take, on at most 50 of them (default: in runs of at most ten settings)."""

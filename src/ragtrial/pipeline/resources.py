@@ -31,6 +31,7 @@ class Resources:
         self.workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
         self.progress = progress
         self.digest = self.workspace.digests.digest
+        self._executor = config.executor
         self.rates = self.workspace.rates
         self.counted: dict[tuple[str, str], TokenCounts] = {}
         """The tokens of what settings find, by the names of the chunks and of the tokenizer."""
@@ -43,7 +44,8 @@ class Resources:
         with self._lock:
             whole = embedder.whole
             if whole not in self._embedders:
-                self._embedders[whole] = CachedEmbedder(whole, self.workspace.root / "vectors", self.digest)
+                folder = self.workspace.root / "vectors"
+                self._embedders[whole] = CachedEmbedder(whole, folder, self.digest, self._executor.start)
             if embedder not in self._embedders:
                 self._embedders[embedder] = self._embedders[whole].cut(embedder)
             return self._embedders[embedder]

@@ -119,7 +119,9 @@ def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Ex
     texts = [f"loaf {number}" for number in range(100)]
     done: list[int] = []
     experiment.trouble("raise", after=80)
-    with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota$"):
+    with pytest.raises(
+        EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota\. The text was 'loaf"
+    ):
         cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(100), done.append)
     tried = experiment.embedded()
     assert 50 <= sum(done) <= 80

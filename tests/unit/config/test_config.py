@@ -78,7 +78,7 @@ def with_(old: str, new: str) -> str:
 KINDS = ", ".join
 TOP_LEVEL = (
     "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, search, evaluators, output, workspace, "
-    "latency, seed"
+    "executor, latency, seed"
 )
 EVALUATORS = (
     "unit, span_coverage, budget, relevance_threshold, no_relevant, ties, primary_metric, order_unaware, order_aware, "

@@ -54,6 +54,9 @@ class Embedder(Options):
     may_change: ClassVar[bool] = False
     """Whether the model may change without its ``fingerprint_parts`` showing it."""
 
+    is_local: ClassVar[bool] = True
+    """Whether the model runs on this machine, where workers can load it, too."""
+
     @property
     def cut_to(self) -> int | None:
         """How many numbers of every cached vector are used; None for all."""

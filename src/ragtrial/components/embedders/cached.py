@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ from ragtrial.components.embedders.base import (
     Encode,
     MeteredEncode,
     checked,
-    normalized,
     too_many,
     truncated,
 )
+from ragtrial.components.embedders.encoding import Workers, model_vectors
 from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.text_batches import (
+    MOST_BATCHES,
     Batch,
     TextList,
     TextSource,
@@ -35,11 +37,15 @@ from ragtrial.components.text_batches import (
     keys_of,
     lengths_of,
     longest_first,
+    naming_the_text,
+    shards,
 )
 from ragtrial.errors import EmbedderError, InputError
 from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
+_WORTH_WORKERS = 4  # batches; fewer are embedded here while workers would still load the model
+_SHARDS = 64  # of a corpus, at least, if it has so many batches: so that the last ones keep all workers busy
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a new vector may be from the cached one: hosted models vary in the fourth digit."""
 
@@ -72,11 +78,18 @@ class Embedded:
         return len(first_of_each(self.keys))
 
 
-class _Model:
-    """The model of an embedder, loaded when it is first needed."""
+Start = Callable[[Embedder], Workers | None]
+"""Gives the workers that embed texts of documents; None where this process does."""
 
-    def __init__(self, embedder: Embedder) -> None:
+
+class _Model:
+    """The model of an embedder, loaded when it is first needed, and the workers that load it, too."""
+
+    def __init__(self, embedder: Embedder, start: Start) -> None:
         self._embedder = embedder
+        self.workers = start(embedder) if embedder.is_local else None
+        if self.workers is not None:
+            weakref.finalize(self, self.workers.release)
         self.encode: Encode | None = None
         self.lock = Lock()
         self.is_known = False
@@ -95,6 +108,8 @@ class _Model:
     def release(self) -> None:
         self.encode = None
         self.is_known = False
+        if self.workers is not None:
+            self.workers.release()
 
 
 class CachedEmbedder:
@@ -103,10 +118,12 @@ class CachedEmbedder:
     Vectors are returned cut to ``embedder.dimensions``; those in the cache, and all of ``embed``, are whole.
 
     ``fingerprint`` is the hash of ``parts``: everything but the text and its prefix that changes a vector. ``digest``
-    hashes the model's files. Raises ModelNotFoundError.
+    hashes the model's files; ``start`` gives workers for long lists of texts. Raises ModelNotFoundError.
     """
 
-    def __init__(self, embedder: Embedder, folder: Path, digest: Digest = file_digest) -> None:
+    def __init__(
+        self, embedder: Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
+    ) -> None:
         self.embedder = embedder
         self.parts = embedder.fingerprint_parts(digest)
         self.fingerprint = fingerprint(self.parts)
@@ -114,7 +131,7 @@ class CachedEmbedder:
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._filling = Lock()
-        self._model = _Model(embedder)
+        self._model = _Model(embedder, start)
         self._dimension: int | None = None
 
     def cut(self, embedder: Embedder) -> CachedEmbedder:
@@ -140,9 +157,13 @@ class CachedEmbedder:
         encode = self._model.loaded()
         at_once = self.embedder.calls_at_once > 1
         with nullcontext() if at_once else self._model.lock:  # of threads: a model in memory works on one batch
-            vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
+            return self._of_one_dimension(model_vectors(self.embedder, encode, texts), texts)
+
+    def _of_one_dimension(self, vectors: Floats, texts: Sequence[str]) -> Floats:
+        """``vectors``, if they have the dimension that all had before. Raises EmbedderError."""
+        checked(vectors, texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
-        return normalized(vectors) if self.embedder.normalize else vectors
+        return vectors
 
     def _cut(self, vectors: Floats) -> Floats:
         dimensions = self.embedder.cut_to
@@ -206,33 +227,56 @@ class CachedEmbedder:
             billed = self._billed()
             if len(order):
                 self._refuse_another_model(cache)
-                self._model.loaded()
             start = time.perf_counter()
 
-            def embed(batch: Batch) -> None:
+            def keep(batch: Batch, vectors: Floats) -> None:
                 positions, texts = batch
-                vectors = self._made([prefix + text for text in texts])
                 shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
                 cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
                 cache.write(keys[positions], vectors)
 
-            size, most_length = self.embedder.batch_size, self.embedder.batch_length
-            for positions, _ in self._each_done(embed, batches(source, order, lengths, size, most_length)):
-                advance(len(positions))
+            for count in self._each_done(source, order, lengths, prefix, keep):
+                advance(count)
             seconds = time.perf_counter() - start
         amount, now = int(lengths[order].sum()), self._billed()
         tokens = None if now is None else now - (billed or 0)
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
-    def _each_done(self, embed: Callable[[Batch], None], todo: Iterable[Batch]) -> Iterator[Batch]:
-        """Each batch of ``todo`` when it is embedded, in the order in which they are done."""
-        at_once = self.embedder.calls_at_once
-        if at_once > 1:
-            yield from (batch for batch, _ in as_they_come(embed, todo, at_once))
+    def _each_done(
+        self, source: TextSource, order: Counts, lengths: Counts, prefix: str, keep: Callable[[Batch, Floats], None]
+    ) -> Iterator[int]:
+        """Embed the texts of ``order`` in batches, which ``keep`` gets at once; how many texts are done, each time."""
+        size, most_length = self.embedder.batch_size, self.embedder.batch_length
+        workers, count = self._model.workers, -(-len(order) // size)
+        if workers is not None and count > _WORTH_WORKERS:
+
+            def embed_shard(shard: Sequence[Batch]) -> int:
+                positions = np.concatenate([positions for positions, _ in shard])
+                with naming_the_text(source, positions):
+                    made = workers.embed([[prefix + text for text in texts] for _, texts in shard])
+                for batch, vectors in zip(shard, made, strict=True):
+                    keep(batch, self._of_one_dimension(vectors, batch[1]))
+                return len(positions)
+
+            most_batches = min(max(count // _SHARDS, 1), MOST_BATCHES)
+            work = shards(source, order, lengths, size, most_length, most_batches)
+            yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
             return
-        for batch in todo:
-            embed(batch)
-            yield batch
+
+        def embed(batch: Batch) -> int:
+            positions, texts = batch
+            with naming_the_text(source, positions):
+                vectors = self._made([prefix + text for text in texts])
+            keep(batch, vectors)
+            return len(positions)
+
+        todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
+        if len(order):
+            self._model.loaded()
+        if at_once > 1:
+            yield from (done for _, done in as_they_come(embed, todo, at_once))
+        else:
+            yield from map(embed, todo)
 
     def _billed(self) -> int | None:
         encode = self._model.encode

@@ -30,6 +30,7 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     """An embedding model behind an endpoint."""
 
     unhashed: ClassVar[frozenset[str]] = EndpointOptions.unhashed | DeclaredEmbedder.unhashed | {"batch_tokens"}
+    is_local: ClassVar[bool] = False
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """The number of dimensions to request from the endpoint (default: the model's full size)."""

@@ -77,6 +77,10 @@ class DocumentWindows:
                 last, text = window.document, library.text(window.document)
             yield self.head(window.document) + text[window.start : window.end]
 
+    def text_id(self, position: int) -> str:
+        """The document."""
+        return f"document {self.chunks.library.ids[self.windows[position].document]}"
+
     def head(self, document: int) -> str:
         """What is put before the text in every window: the prefix, and the title if that is indexed."""
         title = self._texts.title_of(document)
