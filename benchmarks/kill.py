@@ -204,7 +204,7 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
     if report["failures"] or report["dataset"] != control["dataset"]:
         yield f"failures: {report['failures']}, dataset: {report['dataset']}"
     made, wanted = ({one["name"]: one for one in each["settings"]} for each in (report, control))
-    parts = ("scores", "queries", "counts", "health", "index")
+    parts = ("scores", "per_query", "counts", "health", "index")
     names = sorted(wanted.keys() - {"approximate"} - ({"reranked"} - made.keys()))
     differing = [(name, part) for name in names for part in parts if made[name][part] != wanted[name][part]]
     yield from (f"the setting {name} has other {part}" for name, part in differing)

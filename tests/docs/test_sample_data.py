@@ -26,9 +26,12 @@ CONFIGS = (
     "hybrid",
     "langchain",
     "milvus",
+    "pgvector",
+    "qdrant",
     "quickstart",
     "static-embedder",
     "stores",
+    "stores-beir",
     "top-k",
     "vector-size",
 )
@@ -100,6 +103,7 @@ def test_titles_are_unique_and_no_document_is_empty(library: Library) -> None:
 def test_every_shipped_config_loads(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("BEIR", "CHUNKING_EVALUATION"):
         monkeypatch.setenv(variable, "data")
+    monkeypatch.setenv("PGVECTOR_URL", "postgresql://localhost/database")
     assert isinstance(load_config(root / "configs" / f"{name}.yaml"), ExperimentConfig)
 
 

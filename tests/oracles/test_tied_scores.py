@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,8 @@ def test_the_same_is_found_and_only_equal_scores_change_places(first: Report, tr
 def test_the_warning_tells_the_range_in_which_both_orders_lie(first: Report, trec: Report) -> None:
     for report in (first, trec):
         (told,) = [one.message for one in report.warnings if one.code == WarningCode.TIES]
-        name = told.split(" of ")[1].split(" is ")[0]
-        low, high = (float(told.split(word)[1].split()[0]) for word in (" from ", " to "))
+        name = told.split(" of ")[1].split(" between ")[0]
+        low, high = map(float, re.findall(r"\d\.\d{4}", told)[:2])
         means = [one.setting(name).scores["ndcg@3"].mean or 0 for one in (first, trec)]
         assert low - 5e-5 <= min(means) < max(means) <= high + 5e-5
     assert "(evaluators.ties: trec)" in str(first.warnings)

@@ -44,10 +44,12 @@ def command(terminal: Terminal, name: str) -> int:
             texts.append(_shown(name, sections, terminal.width))
             details = [asdict(section) for section in sections]
         elif not texts:
-            near = did_you_mean(name, config_names())
-            if near or (near := "" if "Did you mean" in str(error) else did_you_mean(name, words())):
-                raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
-            raise
+            near = "" if "@" in name else did_you_mean(name, config_names())
+            if not near and "@" not in name and "Did you mean" not in str(error):
+                near = did_you_mean(name, words())
+            if not near:
+                raise
+            raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
     else:
         texts.append(card_text(made, terminal.width))
         details = asdict(made)

@@ -154,7 +154,7 @@ _ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | OTHERS
 def meaning_of(word: str) -> str | None:
     """What a column, a verdict, or another word of a table says, however it is written; None for others."""
     plain = " ".join(word.casefold().replace("-", " ").split())
-    without_number = re.sub(r"^[\d.,]+%? |[ @][\d.,]+%?$", "", plain)
+    without_number = re.sub(r"^[\d.,]+%? | [\d.,]+%?$", "", plain)
     opening = next((start for start in OPENINGS if plain.startswith(start)), "")
     return _ALL.get(plain) or _ALL.get(without_number) or OPENINGS.get(opening)
 

@@ -39,7 +39,8 @@ def model_vectors(embedder: Embedder, encode: Encode, texts: Sequence[str]) -> F
         vectors = checked(encode(some), some, None, f"the embedder ({embedder.kind})")
         return normalized(vectors) if embedder.normalize else vectors
 
-    return blaming_a_text(made, texts) if embedder.is_local else made(texts)  # a request may be paid for
+    # A request to an endpoint is paid for: it is not repeated to find the text.
+    return blaming_a_text(made, texts) if embedder.is_local else made(texts)
 
 
 def shard_vectors(embedder: Embedder, encode: Encode, shard: Shard) -> Iterator[Floats]:
