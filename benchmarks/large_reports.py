@@ -36,6 +36,8 @@ from ragtrial.report.schema import (
 METRICS = ("ndcg@10", "precision@10", "recall@10", "rr@10", "ap@10", "judged@10")
 RUN = "20260101T000000Z-00000a"
 DOCUMENTS = 5000
+LENGTH = 800
+"""Characters of a document, which is a chunk."""
 
 
 def large_report(settings: int, queries: int) -> Report:
@@ -94,16 +96,22 @@ def _rows(report: Report, hits: int, seed: int) -> Iterator[dict[str, Any]]:
     for query in report.queries:
         found = chance.sample(range(DOCUMENTS), hits)
         docs = [name_of(document) for document in found]
-        starts = [chance.randrange(9000) for _ in found]
         yield {
             "query": query.id,
             "docs": docs,
-            "chunks": [f"{doc}#{start}-{start + 800}" for doc, start in zip(docs, starts, strict=True)],
-            "starts": starts,
-            "ends": [start + 800 for start in starts],
+            "chunks": [f"{doc}#0-{LENGTH}" for doc in docs],
+            "starts": [0] * hits,
+            "ends": [LENGTH] * hits,
             "scores": sorted((chance.random() for _ in found), reverse=True),
             "grades": [None] * hits,
         }
+
+
+def _texts() -> Iterator[dict[str, Any]]:
+    for document in range(DOCUMENTS):
+        doc = name_of(document)
+        text = (f"Page {document} says what part {document} does. " * 40)[:LENGTH]
+        yield {"chunk": f"{doc}#0-{LENGTH}", "doc": doc, "title": "", "start": 0, "end": LENGTH, "text": text}
 
 
 def _written(folder: Path, options: argparse.Namespace) -> Path:
@@ -111,7 +119,7 @@ def _written(folder: Path, options: argparse.Namespace) -> Path:
     if not path.exists():
         report = large_report(options.settings, options.queries)
         rankings = {one.name: _rows(report, options.hits, seed) for seed, one in enumerate(report.settings)}
-        write_report(report, folder, rankings, [], "experiment: large\n")
+        write_report(report, folder, rankings, _texts(), "experiment: large\n")
     return path
 
 
