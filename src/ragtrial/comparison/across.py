@@ -38,11 +38,11 @@ class DataSetPart(Part):
 
 
 class AcrossPart(Part):
-    """A setting less the baseline, over data sets."""
+    """The differences between a setting and the baseline, over data sets."""
 
     setting: str
     mean: float
-    """Of its means on the data sets, each counting the same."""
+    """The mean of its means on the data sets, each counting the same."""
 
     difference: float | None
     """Expected on data sets like these: the mean of random effects."""

@@ -26,7 +26,7 @@ SHARES = (0.01, 0.1)
 _ROUNDING = 1e-9
 
 LEAST_OTHERS = 1_000
-"""With fewer documents without labels a hundredth of them is none to speak of."""
+"""With fewer documents without labels, a hundredth of them is too few."""
 
 
 class ExtrapolatedPart(Part):
@@ -59,7 +59,7 @@ class ExtrapolationPart(Part):
 
 
 def document_parts(evaluator: RetrievalEvaluator, full: int) -> list[RetrievalEvaluator]:
-    """``evaluator`` over the smaller parts of its documents. Raises InputError where there is no sense in that."""
+    """``evaluator`` over the smaller parts of its documents. Raises InputError if that makes no sense."""
     config, library, metric = evaluator.config, evaluator.corpus.library, evaluator.metrics.primary
     samples = document_samples(library, evaluator.resolved.labels.queries, config.seed)
     faults = [
