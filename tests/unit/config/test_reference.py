@@ -95,5 +95,5 @@ def test_explain_suggests_the_nearest_key(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "chunker.siz")
     assert (made.code, made.out) == (2, "")
     assert made.err == (
-        "error: 'chunker.siz' is neither a metric nor a key or kind of the config. Did you mean 'chunker.size'?\n"
+        "error: 'chunker.siz' is not a metric, a key or kind of the config, or a column. Did you mean 'chunker.size'?\n"
     )
