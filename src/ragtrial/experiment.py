@@ -53,8 +53,8 @@ def run_experiment(
     ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
     ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
     made side by side. With ``extrapolate`` settings also run on parts of the documents, and extrapolation.json says
-    what that suggests for so many documents. ``notice`` gets what is to be known before a search begins, and the score
-    of each setting that took work.
+    what that suggests for this many documents. ``notice`` gets a line before a search begins, and the score of each
+    setting that took work.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError

@@ -53,10 +53,12 @@ class Registry(Generic[T]):
 
     def find(self, name: object) -> T | None:
         """The member called ``name``; None if there is none. Imports its module, and others only if it has none."""
-        module = name.replace("-", "_") if isinstance(name, str) else ""
+        if not isinstance(name, str):
+            return None
+        module = name.replace("-", "_")
         if self._package and name not in self._members and module in self._modules:
             importlib.import_module(f"{self._package}.{module}")
-        return self._members.get(name) or self._all().get(name) if isinstance(name, str) else None
+        return self._members.get(name) or self._all().get(name)
 
     def __contains__(self, name: object) -> bool:
         return self.find(name) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,18 @@ TEXT = CONFIG.replace("  dense: {kind: dense, top_k: 3}", "  bm25: {kind: bm25}\
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Data sets ``one`` and ``two``: 30 questions each, for which length normalisation finds the short document."""
+    """Data sets ``one`` and ``two``: 30 questions each, for which length normalisation finds the short document.
+
+    In ``two`` everything that is found has a label.
+    """
     for name, last in (("one", ""), ("two", "dense: {kind: dense}")):
         documents = {f"{name}{at}.txt": f"word{at}" for at in range(30)}
         documents |= {f"{name}-long{at}.txt": f"word{at} word{at} " + "filler " * 80 for at in range(0, 30, 2)}
-        queries = [
+        queries: list[dict[str, Any]] = [
             {"id": f"q{at}", "text": f"word{at}", "relevant_docs": [{"doc": f"{name}{at}.txt"}]} for at in range(30)
         ]
+        for at in range(0, 30 if name == "two" else 0, 2):
+            queries[at]["relevant_docs"].append({"doc": f"{name}-long{at}.txt", "relevance": 0})
         small_experiment(
             tmp_path / name,
             config=TEXT.replace("LAST", last).replace("experiment: small", f"experiment: {name}"),
@@ -46,14 +52,16 @@ def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, re
     assert [one["name"] for one in made.json["data_sets"]] == ["one", "two"]
     (bm25,) = made.json["settings"]
     assert bm25["better_on"] == ["one", "two"]
+    assert bm25["unclear_on"] == ["one"]
     alone = ragtrial(capsys, "compare", reports[0], "--setting", "bm25", "--baseline", "long", "--json").json
+    assert alone["conclusion"]["depends_on_unjudged"] == ["bm25"]
     (part,) = (one for one in alone["comparisons"] if one["metric"] == "ndcg@10")
     assert made.json["data_sets"][0]["comparisons"][0]["ci"] == part["ci"]
     assert bm25["difference"] == pytest.approx(part["difference"])  # both data sets are alike
     assert bm25["ci"][1] - bm25["ci"][0] > part["ci"][1] - part["ci"][0]
     assert made.json["left_out"] == ["dense"]
     shown = ragtrial(capsys, "compare", *reports, "--across", "--baseline", "long")
-    assert "It is clearly better than long on every data set." in shown.out
+    assert "It is clearly better than long on two; better than long by the labels so far on one." in shown.out
     assert "2 data sets are few" in shown.out
     assert shown.out.count("Next: ") == 1
 

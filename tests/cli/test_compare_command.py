@@ -295,7 +295,7 @@ def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> 
     unjudged = UNJUDGED.of(analyse(contest_between({"b": HALF, "s": [0.9] * 12}), ComparisonOptions("b")))
     assert unjudged is not None
     (one,) = unjudged
-    changes = {"sentence": "it depends", "hangs_on_unjudged": True}
+    changes = {"sentence": "it depends", "depends_on_unjudged": True}
     parts = [one.model_copy(update={**changes, "setting": f"s{place}"}) for place in range(9)]
     assert UNJUDGED.summary_lines(parts[:3]) == [f"s{place} against b: it depends." for place in range(3)]
     assert UNJUDGED.summary_lines(parts)[2:] == [

@@ -58,7 +58,7 @@ def test_a_run_into_a_pipe_says_what_it_works_at(tmp_path: Path) -> None:
         lines = []
         for line in process.stderr:
             lines.append(line.rstrip())
-            if line.startswith("embeddings: 0 of 3 chunks, at work for "):
+            if line.startswith("embeddings: 0 of 3 chunks, running for "):
                 (tmp_path / "go").touch()
         assert process.wait() == 0, lines
     assert (tmp_path / "go").exists(), lines

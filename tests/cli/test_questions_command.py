@@ -88,7 +88,7 @@ def test_drafts_go_into_a_file_of_their_own_and_labels_stay(capsys: Capture) -> 
 def test_a_budget_ends_drafting_and_the_same_command_goes_on(capsys: Capture) -> None:
     with EndpointDouble(default=DRAFTING) as double:
         part = questions(capsys, double.url, "--calls", "4")
-        assert "6 not asked yet; the same command with a larger budget goes on" in part.out
+        assert "6 not asked yet; the same command with a larger budget continues" in part.out
         first = [item.question for item in read_worklist("drafts.json").items]
         assert len(double.asked) == 4
         assert questions(capsys, double.url).code == 0

@@ -30,11 +30,12 @@ from ragtrial.cache.seals import DamagedError, check_bytes
 from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
 from ragtrial.cache.vectors import Keys, VectorCache
 from ragtrial.cache.workspace import Workspace
-from ragtrial.errors import InputError, RunError, WorkspaceError
+from ragtrial.errors import InputError, RagtrialError, WorkspaceError, did_you_mean, listed
 
 _STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
 _STAGE = re.compile(r"stages/([a-z0-9_-]+)/([0-9a-f]{32}(?:-[0-9]+)*)\.json")
 _ROWS = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.(?:sqlite|jsonl)")
+_PASSWORD = re.compile(r"(://[^/:]*):[^/]*@")
 _ROWS_AT_ONCE = 10_000
 
 
@@ -54,18 +55,22 @@ class Transfer:
 
 
 class SharedCache:
-    """The finished work under ``url``. Raises InputError if no package can reach such a URL."""
+    """The finished work under ``url``; ``name`` is the URL without a password.
+
+    Raises InputError if no package can reach such a URL, and RunError if the other side fails.
+    """
 
     def __init__(self, url: str) -> None:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
             raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
-        try:
-            self._files, self._root = url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise InputError(f"{url} cannot be used: {' '.join(str(error).split())}") from error
-        self._url = url
+        self._url, self.name = url, _PASSWORD.sub(r"\1:***@", url)
+        with self._failing("reach"):  # some clients connect at once
+            try:
+                self._files, self._root = url_to_fs(url)
+            except (ImportError, ValueError) as error:
+                raise InputError(f"{self.name} cannot be used: {self._said(error)}") from error
 
     def push(
         self, entries: Collection[Entry], *, verify: bool = False, advance: Callable[[int], None] = lambda _: None
@@ -99,18 +104,21 @@ class SharedCache:
     ) -> Transfer:
         """Fetch what ``workspace`` lacks, or what ``experiment`` used of it; every file is checked by its checksum.
 
-        Raises RunError if the other side fails; what was fetched stays.
+        Raises InputError for an experiment that nothing was pushed of, and RunError if the other side fails; what was
+        fetched stays.
         """
-        made = Transfer()
+        made, experiments = Transfer(), set[str]()
         there = self._listed()
         for name in sorted(there):
-            if name.endswith(".sqlite") and _keys_of(name) not in there:
-                continue  # of a push that was stopped
+            is_whole = not name.endswith(".sqlite") or _keys_of(name) in there  # else a push was stopped
             if found := _STAGE.fullmatch(name):
-                self._pull_stage(workspace, found[1], found[2], experiment, made)
-            elif (found := _ROWS.fullmatch(name)) and experiment is None:
+                experiments.update(self._pull_stage(workspace, found[1], found[2], experiment, made))
+            elif (found := _ROWS.fullmatch(name)) and experiment is None and is_whole:
                 self._pull_rows(workspace, name, found[1], found[2], found[3], made)
             advance(1)
+        if experiment is not None and experiment not in experiments and not made.damaged:
+            near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
+            raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
         return made
 
     def count(self) -> int:
@@ -142,14 +150,22 @@ class SharedCache:
         made.bytes += moved
         (made.moved if moved or known is None else made.present).append(entry.what)
 
-    def _pull_stage(self, workspace: Workspace, kind: str, name: str, experiment: str | None, made: Transfer) -> None:
+    def _pull_stage(
+        self, workspace: Workspace, kind: str, name: str, experiment: str | None, made: Transfer
+    ) -> Collection[str]:
+        """Fetch a stage, unless it is of other experiments than ``experiment``; the experiments that used it."""
         manifest = self._manifest(f"stages/{kind}/{name}.json")
         if manifest is None:
             made.damaged.append((f"{kind} {name}", "its list of files is damaged; push it again"))
-            return
-        what = str(manifest["what"])
-        if experiment is not None and experiment not in manifest["experiments"]:
-            return
+            return ()
+        what, experiments = str(manifest["what"]), manifest["experiments"]
+        if experiment is None or experiment in experiments:
+            self._fetch(workspace, kind, name, manifest["files"], what, made)
+        return list(map(str, experiments))
+
+    def _fetch(
+        self, workspace: Workspace, kind: str, name: str, files: Mapping[str, Any], what: str, made: Transfer
+    ) -> None:
         with workspace.lock(f"{kind}-{name}", what):
             if workspace.has(kind, name):
                 made.present.append(what)
@@ -158,7 +174,7 @@ class SharedCache:
                 workspace.drop(kind, name)
             try:
                 with new_folder(workspace.path(kind, name)) as folder:
-                    for path, (size, digest) in manifest["files"].items():
+                    for path, (size, digest) in files.items():
                         self._get(f"objects/{digest}", folder / _inside(path), size, digest)
                     made.bytes += check_bytes(folder).size
             except DamagedError as error:
@@ -211,7 +227,7 @@ class SharedCache:
         if not new:
             made.present.append(entry.what)
             return
-        content = "".join(json.dumps(row) + "\n" for row in new).encode()
+        content = b"".join(map(_line, new))
         self._write(f"{folder}/{checksum(content)}.jsonl", content)
         made.bytes += len(content)
         made.moved.append(entry.what)
@@ -222,10 +238,10 @@ class SharedCache:
             if kind == ANSWERS:
                 target = workspace.root / kind / f"{cache}.jsonl"
                 known = {fingerprint(row) for row in read_rows(target)}
-                lines = self._lines(name)
-                new = [row for row in lines if fingerprint(row) not in known]
+                new = [row for row in self._lines(name) if fingerprint(row) not in known]
                 for row in new:
                     append_row(target, row)
+                    made.bytes += len(_line(row))
             else:
                 new = self._pulled_rows(workspace.root / kind / f"{cache}.sqlite", name, digest, made)
         except DamagedError as error:
@@ -315,11 +331,14 @@ class SharedCache:
         """Whatever a client raises becomes a RunError that names the URL."""
         try:
             yield
-        except (RunError, DamagedError):
+        except (RagtrialError, DamagedError):
             raise
         except Exception as error:
-            said = " ".join(str(error).split()) or type(error).__name__
-            raise WorkspaceError(f"cannot {what} {self._url}: {said}") from error
+            raise WorkspaceError(f"cannot {what} {self.name}: {self._said(error)}") from error
+
+    def _said(self, error: Exception) -> str:
+        """The message of a client, on one line and without a password."""
+        return " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
 
 
 def _inside(path: str) -> PurePosixPath:
@@ -327,6 +346,10 @@ def _inside(path: str) -> PurePosixPath:
     if found.is_absolute() or ".." in found.parts or "\\" in path:
         raise DamagedError(f"{path!r} is outside of the stage")
     return found
+
+
+def _line(row: Any) -> bytes:
+    return json.dumps(row).encode() + b"\n"
 
 
 def _keys_of(pack: str) -> str:

@@ -142,7 +142,7 @@ def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> in
     entries = upkeep.entries()
     with stage(terminal.progress(), "push", sum(entry.size for entry in entries), "bytes") as progress:
         made = shared.push(entries, verify=verify, advance=progress.advance)
-    return _transferred(terminal, made, "sent", url, upkeep.root)
+    return _transferred(terminal, made, "sent", shared.name, upkeep.root)
 
 
 @command.command("pull")
@@ -157,9 +157,14 @@ def pull(terminal: Terminal, url: str, where: str | None, experiment: str | None
     from ragtrial.progress import stage
 
     shared, workspace = SharedCache(url), Workspace(_folder(where).absolute())
-    with stage(terminal.progress(), "pull", shared.count(), "files") as progress:
-        made = shared.pull(workspace, experiment, progress.advance)
-    return _transferred(terminal, made, "fetched", url, workspace.root)
+    count = shared.count()
+    if not count:
+        terminal.note(
+            f"warning: there is nothing at {shared.name}; `ragtrial cache push URL` copies finished work there"
+        )
+    with stage(terminal.progress(), "pull", count, "files") as progress:
+        made = shared.pull(workspace, experiment if count else None, progress.advance)
+    return _transferred(terminal, made, "fetched", shared.name, workspace.root)
 
 
 def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: Path) -> int:

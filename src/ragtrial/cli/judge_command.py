@@ -101,7 +101,7 @@ def _end(terminal: Terminal, rows: list[ModelJudgment], output: str, queries: in
     terminal.tell(f"{output}: {counted(len(rows), 'judgment')} of {counted(judged, 'query', 'queries')}{without}{paid}")
     if judged < queries:
         left = counted(queries - judged, "query is", "queries are")
-        terminal.tell(f"{left} not judged yet; the same command with a larger budget goes on")
+        terminal.tell(f"{left} not judged yet; the same command with a larger budget continues")
     terminal.tell(f"next: ragtrial compare --judge {output}")
     terminal.say_json({"exit_code": 0, "wrote": [output], "judgments": len(rows), "queries": judged,
                        "unparsable": unparsable, "cost": cost})  # fmt: skip

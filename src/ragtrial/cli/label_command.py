@@ -46,8 +46,8 @@ def command(
 ) -> int:
     """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
 
-    Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
-    whether it is judged already: those that are measure how alike you and the labels judge.
+    Every answer is saved at once, so the same command resumes after an interruption. Texts are shown without the
+    settings that found them. Some are already judged: they measure how far you agree with the labels.
     """
     from ragtrial.labelling.session.session import PassagePlaces, Session
     from ragtrial.options import expand_user

@@ -85,7 +85,7 @@ def replies_file(output: Path) -> Path:
 
 
 def plan_line(what: str, plan: CallPlan) -> str:
-    """What a plan says: of ``what`` so many requests, tokens, and money."""
+    """The requests, tokens and money that ``what`` takes, according to a plan."""
     if not plan.calls:
         return f"{what}, all answered: no request is needed"
     kept = f", {plan.kept:,} already answered" if plan.kept else ""
@@ -101,7 +101,7 @@ def plan_json(plan: CallPlan) -> dict[str, Any]:
 
 
 def model_options(places: tuple[str, ...]) -> Callable[[F], F]:
-    """The options; the command is given them as ``asked``. A prompt of one's own has ``places``."""
+    """The options, which the command gets as ``asked``. A user's own prompt has ``places``."""
 
     def decorated(function: F) -> F:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Where lines and JSON documents are printed, whatever becomes of the stream."""
+"""Prints lines and JSON documents, and copes with streams that are closed or full."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class _Work:
         """``embeddings: 1,200 of 5,738 chunks, about 9 min left``"""
         now = time.monotonic()
         if not self.total:
-            return f"{self.stage}: at work for {duration(now - self._start)}"
+            return f"{self.stage}: running for {duration(now - self._start)}"
         amount = f"{self.stage}: {self.done:,} of {self.total:,} {self.unit}"
         start, before = self._first or (now, self.done)
         if self.done == before:
-            return f"{amount}, at work for {duration(now - self._start)}"
+            return f"{amount}, running for {duration(now - self._start)}"
         left = (now - start) / (self.done - before) * (self.total - self.done)
         return f"{amount}, about {duration(left)} left"
 
@@ -56,8 +56,8 @@ class _Work:
 class LineProgress:
     """One line per finished stage, and for a long one how far it is: for files and pipes.
 
-    The first such line comes ``first`` seconds after the stage began, another ``every`` so many. Stages of several
-    threads may be at work at once.
+    The first such line comes ``first`` seconds after the stage began, others ``every`` seconds after it. Several
+    threads may each have a stage.
     """
 
     def __init__(self, first: float = 10, every: float = 30) -> None:

@@ -113,7 +113,7 @@ def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost:
     if left_out:
         terminal.tell(f"left out: {left_out}")
     if counts.replies < total:
-        terminal.tell(f"{total - counts.replies:,} not asked yet; the same command with a larger budget goes on")
+        terminal.tell(f"{total - counts.replies:,} not asked yet; the same command with a larger budget continues")
     if counts.drafts:
         terminal.tell(f"next: ragtrial label {output} --page")
     wrote = [output] if counts.drafts else []

@@ -33,13 +33,16 @@ class DataSetPart(Part):
     comparisons: list[ComparisonPart]
     """With the baseline, simultaneous for this data set."""
 
+    depends_on_unjudged: list[str]
+    """Settings that are better or worse here, unless labels of hits without one take that back."""
+
 
 class AcrossPart(Part):
-    """A setting less the baseline, over data sets."""
+    """The differences between a setting and the baseline, over data sets."""
 
     setting: str
     mean: float
-    """Of its means on the data sets, each counting the same."""
+    """The mean of its means on the data sets, each counting the same."""
 
     difference: float | None
     """Expected on data sets like these: the mean of random effects."""
@@ -54,6 +57,8 @@ class AcrossPart(Part):
     better_on: list[str]
     worse_on: list[str]
     undecided_on: list[str]
+    unclear_on: list[str]
+    """Those of ``better_on`` and ``worse_on`` that labels of hits without one could take back."""
 
 
 class AcrossComparison(Part):
@@ -151,13 +156,15 @@ def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOpti
         name: float(np.nanmean(row)) if not np.isnan(row).all() else None
         for name, row in zip(contest.names, values, strict=True)
     }
+    compared = compare_settings(contest, aim)
     return DataSetPart(
         name=entry.name,
         run_id=entry.report.run_id,
         queries=len(contest.queries),
         means=means,
         best=max(means, key=lambda name: -1.0 if means[name] is None else means[name] or 0.0),
-        comparisons=[part for part in compare_settings(contest, aim).comparisons if part.metric == contest.primary],
+        comparisons=[part for part in compared.comparisons if part.metric == contest.primary],
+        depends_on_unjudged=compared.conclusion.depends_on_unjudged,
     )
 
 
@@ -197,6 +204,7 @@ def _over(
         better_on=[data for data, one in of.items() if one == "better"],
         worse_on=[data for data, one in of.items() if one in _WORSE],
         undecided_on=[data for data, one in of.items() if one != "better" and one not in _WORSE],
+        unclear_on=[one.name for one in data_sets if name in one.depends_on_unjudged],
     )
 
 
@@ -204,9 +212,9 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
     count, best = len(found.data_sets), found.best
     mean = _mean_over(best, found.data_sets)
     yield f"Best on average: {best} (mean {found.metric} of {counted(count, 'data set')} {mean:.3f})."
-    elsewhere = [f"{one.best} on {one.name}" for one in found.data_sets if one.best != best]
-    if elsewhere:
-        yield f"It does not score highest everywhere: {listed(elsewhere)}."
+    lost = [one for one in found.data_sets if (one.means[one.best] or 0.0) > (one.means[best] or 0.0)]
+    if lost:
+        yield f"It does not score highest everywhere: {listed([f'{one.best} on {one.name}' for one in lost])}."
     else:
         yield "It scores highest on every data set."
     of_best = next((one for one in found.settings if one.setting == best), None)
@@ -216,10 +224,9 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
         yield _against(of_best, found, "It", found.baseline)
         yield from _over_data_sets(of_best, found)
     if count < FEW:
-        yield f"{count} data sets are few: how the settings compare on others is hardly known."
-    lost = next((one.name for one in found.data_sets if one.best != best), None)
-    if lost is not None:
-        yield f"Next: look at the questions where {best} loses: ragtrial compare {lost} --queries."
+        yield f"{count} data sets are few: they say little about how the settings compare on others."
+    if lost:
+        yield f"Next: look at the questions where {best} loses: ragtrial compare {lost[0].name} --queries."
     elif count < FEW:
         yield f"Next: take {best}, and add data sets if it is to serve others."
     else:
@@ -227,12 +234,13 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
 
 
 def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str) -> str:
-    """``It is clearly better than bm25 on one and two, and not distinguishable from it on three.``"""
-    groups = [
-        (f"clearly better than {rival}", part.better_on),
-        (f"clearly worse than {rival}", part.worse_on),
-        (f"not distinguishable from {rival}", part.undecided_on),
-    ]
+    """``It is clearly better than bm25 on one and two; not distinguishable from bm25 on three.``"""
+    groups: list[tuple[str, list[str]]] = []
+    for word, names in (("better", part.better_on), ("worse", part.worse_on)):
+        unclear = [name for name in names if name in part.unclear_on]
+        groups.append((f"clearly {word} than {rival}", [name for name in names if name not in unclear]))
+        groups.append((f"{word} than {rival} by the labels so far", unclear))
+    groups.append((f"not distinguishable from {rival}", part.undecided_on))
     where = [
         f"{what} on {'every data set' if len(names) == len(found.data_sets) else listed(names)}"
         for what, names in groups
@@ -243,8 +251,10 @@ def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str
 
 def _over_data_sets(best: AcrossPart, found: AcrossComparison) -> Iterator[str]:
     if best.ci is None or best.difference is None:
-        yield f"{best.setting} and {found.baseline} are identical on a data set: no interval over data sets is given."
+        yield f"{best.setting} and {found.baseline} are identical on a data set: no interval over data sets."
         return
     interval = f"{percent(found.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
     claim = {"better": "clearly better", "worse": "clearly worse"}.get(best.verdict, "not clearly better")
+    if best.unclear_on and best.verdict in ("better", "worse"):
+        claim = f"{best.verdict} by the labels so far"
     yield f"Over data sets like these it is {claim}: {best.difference:+.3f} ({interval}, random effects)."

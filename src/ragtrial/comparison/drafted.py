@@ -33,14 +33,14 @@ class DraftedPart(Part):
     """The settings that compare vectors."""
 
     on_drafted: float | None
-    """The mean score of the former less that of the latter, by the primary metric, over drafted questions; null over
+    """The mean score of the former minus that of the latter, by the primary metric, over drafted questions; null over
     none, and without settings of both kinds."""
 
     on_people: float | None
     """The same over questions of people."""
 
     gap: float | None
-    """``on_drafted`` less ``on_people``: above 0, drafted questions favour settings that match words."""
+    """``on_drafted`` minus ``on_people``: above 0, drafted questions favour settings that match words."""
 
     gap_ci: tuple[float, float] | None
     """Its 95% interval (Welch 1947); null with fewer than two questions of a kind."""
@@ -108,11 +108,11 @@ def _counted(part: DraftedPart) -> str:
 
 def _measured(part: DraftedPart) -> str:
     if not (part.words and part.vectors):
-        return "How much cannot be measured here, without a BM25 and a dense setting."
+        return "The effect cannot be measured here without a BM25 and a dense setting."
     if part.gap is None:
-        lacking = "drafted questions that count" if part.on_drafted is None else "questions of people"
-        return f"How much cannot be measured here, without {lacking}."
-    names = f"{_named(part.words)} less {_named(part.vectors)}"
+        lacking = "drafted questions that count" if part.on_drafted is None else "people's questions"
+        return f"The effect cannot be measured here without {lacking}."
+    names = f"{_named(part.words)} minus {_named(part.vectors)}"
     interval = f" (95% interval of the change {signed_interval(part.gap_ci, ' to ')})" if part.gap_ci else ""
     return (
         f"Measured here: {names} is {signed(part.on_drafted)} on drafted questions and {signed(part.on_people)} on "

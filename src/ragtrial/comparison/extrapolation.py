@@ -26,7 +26,7 @@ SHARES = (0.01, 0.1)
 _ROUNDING = 1e-9
 
 LEAST_OTHERS = 1_000
-"""With fewer documents without labels a hundredth of them is none to speak of."""
+"""With fewer documents without labels, a hundredth of them is too few."""
 
 
 class ExtrapolatedPart(Part):
@@ -59,7 +59,7 @@ class ExtrapolationPart(Part):
 
 
 def document_parts(evaluator: RetrievalEvaluator, full: int) -> list[RetrievalEvaluator]:
-    """``evaluator`` over the smaller parts of its documents. Raises InputError where there is no sense in that."""
+    """``evaluator`` over the smaller parts of its documents. Raises InputError if that makes no sense."""
     config, library, metric = evaluator.config, evaluator.corpus.library, evaluator.metrics.primary
     samples = document_samples(library, evaluator.resolved.labels.queries, config.seed)
     faults = [
@@ -89,11 +89,11 @@ def _fault(message: str) -> Fault:
 def extrapolated(metric: str, scored: Sequence[Mapping[str, Scored]], full: int) -> ExtrapolationPart:
     """The extrapolation of the settings that were ``scored`` on each part and on all documents, by their names.
 
-    Raises RunError if there are none.
+    Raises RunError if there are none, or no query counts for any.
     """
     names = [name for name in scored[-1] if all(name in one for one in scored)]
     if not names:
-        raise RunError("no setting ran on all parts of the documents, so that nothing can be extrapolated.")
+        raise RunError("no setting ran on all parts of the documents, so nothing can be extrapolated.")
     sizes = [len(one[names[0]].result.chunks.library) for one in scored]
     values = {}
     for name in names:
@@ -101,7 +101,11 @@ def extrapolated(metric: str, scored: Sequence[Mapping[str, Scored]], full: int)
             [math.nan if one is None else one for one in part[name].evaluations[metric].as_list()] for part in scored
         ]
         made = np.array(rows, dtype=np.float64)
-        values[name] = made[:, ~np.isnan(made).any(axis=0)]
+        counts = ~np.isnan(made).any(axis=0)
+        if counts.any():
+            values[name] = made[:, counts]
+    if not values:
+        raise RunError(f"no query counts for {metric}, so nothing can be extrapolated. Label relevant documents.")
     return extrapolation(metric, sizes, values, full)
 
 

@@ -50,7 +50,7 @@ class UnjudgedPart(Part):
 
     queries_with_unjudged: int | None
     highest_grade: int
-    hangs_on_unjudged: bool | None
+    depends_on_unjudged: bool | None
     """Whether one of the two takes back what the verdict claims; null where it claims nothing or they are not known."""
 
     why_not_known: str | None
@@ -81,7 +81,7 @@ def depend_on_unjudged(
     if margin is None:
         return [False] * len(claims)
     weighed = claims[: max(1, MOST_QUERIES // max(1, len(contest.queries)))]
-    known = [part.hangs_on_unjudged is True for part in unjudged_parts(contest, weighed, margin)]
+    known = [part.depends_on_unjudged is True for part in unjudged_parts(contest, weighed, margin)]
     return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
 
 
@@ -103,7 +103,7 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
     made = UnjudgedPart(
         metric=part.metric, baseline=part.baseline, setting=part.setting, difference=part.difference, n=part.n,
         low=None, high=None, unjudged=None, queries_with_unjudged=None, highest_grade=rankings.highest_grade,
-        hangs_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
+        depends_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
     )  # fmt: skip
     try:
         found = _extremes(contest, rankings, part)
@@ -120,7 +120,7 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
             f"{found['unjudged']:,} hits have no label; with labels the difference could be anywhere from "
             f"{signed(found['low'])} to {signed(found['high'])}{verdict[depends]}"
         )
-    return made.model_copy(update={**found, "hangs_on_unjudged": depends})
+    return made.model_copy(update={**found, "depends_on_unjudged": depends})
 
 
 def _extremes(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:

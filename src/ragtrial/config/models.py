@@ -146,7 +146,7 @@ class ExperimentConfig(Options):
     """The cache of finished stages (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
 
     executor: AnyExecutor = SerialExecutor()
-    """Who embeds the texts of documents. It changes how long that takes, and no result."""
+    """The processes that embed document texts. They change the time of a run, not its results."""
 
     latency: bool | None = None
     """Measure how long single queries take, on at most 50 of them (default: in runs of at most ten settings)."""

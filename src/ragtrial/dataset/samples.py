@@ -18,7 +18,7 @@ class DocumentSamples:
     others: Sequence[int]
 
     def of(self, others: int) -> list[int]:
-        """All that are judged and so many of the others, ascending; a larger sample has all of a smaller one."""
+        """All that are judged and ``others`` of the rest, ascending; a larger sample has all of a smaller one."""
         return sorted([*self.judged, *self.others[:others]])
 
 

@@ -39,7 +39,7 @@ from ragtrial.records import Question
 from ragtrial.report.schema import CostsPart
 
 _HITS_EXPLAINED = 20
-"""For so many hits of a query the report says which terms or tokens matched."""
+"""The hits of a query for which the report says which terms or tokens matched."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -295,7 +295,7 @@ class SettingPart(Part):
     per_query: QueryColumns
 
     def cost(self, name: str) -> float | None:
-        """One of COSTS, or ``tokens@10``, ``characters@10``: the text of so many hits; None where it is not known.
+        """One of COSTS, or ``tokens@10``, ``characters@10``: the text of the first 10 hits; None where it is not known.
 
         Without an endpoint nothing is paid; what an endpoint without a price is paid is not known.
         """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragtrial.comparison.across import AcrossComparison, DataSetPart
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import counted
 from ragtrial.views.plain_text import visible
 from ragtrial.views.table import Column, Table, number
 
-_SHOWN = {"better": "*", "worse": "*", "worse within the margin": "*"}
+_MARKS = {"better": "*", "worse": "*", "worse within the margin": "*"}
 
 
 def across_blocks(found: AcrossComparison, width: int) -> Iterator[str | Table]:
@@ -25,7 +25,7 @@ def across_blocks(found: AcrossComparison, width: int) -> Iterator[str | Table]:
     yield ""
     yield across_table(found).fitted(width, "--json has all")
     yield ""
-    yield "* clearly better or worse on that data set, simultaneous for its settings (max-t)."
+    yield "* better or worse on that data set by its labels, simultaneous for its settings (max-t)."
     yield (
         "Over data sets: random effects (DerSimonian-Laird), Hartung-Knapp intervals, simultaneous for "
         f"{counted(len(found.settings), 'comparison')} (Bonferroni)."
@@ -45,8 +45,8 @@ def across_table(found: AcrossComparison) -> Table:
         [
             one.setting,
             *(_difference(data, one.setting) for data in found.data_sets),
-            "-" if one.difference is None else signed(one.difference),
-            "-" if one.ci is None else f"{signed(one.ci[0])} {signed(one.ci[1])}",
+            signed(one.difference),
+            signed_interval(one.ci),
             one.verdict,
         ]
         for one in found.settings
@@ -57,4 +57,4 @@ def across_table(found: AcrossComparison) -> Table:
 
 def _difference(data: DataSetPart, setting: str) -> str:
     part = next(one for one in data.comparisons if one.setting == setting)
-    return "-" if part.difference is None else f"{signed(part.difference)}{_SHOWN.get(part.verdict or '', ' ')}"
+    return "-" if part.difference is None else f"{signed(part.difference)}{_MARKS.get(part.verdict or '', ' ')}"

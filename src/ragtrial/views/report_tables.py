@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragtrial.comparison.extrapolation import ExtrapolationPart
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.plain_text import plain
 from ragtrial.views.table import Table, cells_if_different, mean_row, mean_table, mean_text, money, number
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.extrapolation import ExtrapolationPart
 
 _FEWEST_FOR_P99 = 100
 """Of fewer queries the 99th percentile is the slowest."""

@@ -126,7 +126,7 @@ OTHERS = {
     "holm": "Holm's correction of p for the number of comparisons: `ragtrial compare --procedure t-holm`.",
     "t holm": "Paired t tests with Holm's correction: `ragtrial compare --procedure t-holm`.",
     "max t": "The default test: a paired sign-flip permutation test over all comparisons at once.",
-    "bootstrap": "Resampling the questions: how sure the best setting is, and `compare --procedure bootstrap`.",
+    "bootstrap": "Resampling the questions: how certain the best setting is, and `compare --procedure bootstrap`.",
     "best": "The setting with the highest mean of the primary metric.",
     "optimism": "The part of the best setting's score that it owes to having been chosen by it.",
     "corrected": "The score to expect of the best setting on new questions: its mean less the optimism.",
@@ -138,10 +138,10 @@ OTHERS = {
 }
 
 OPENINGS = {
-    "@": "Over the first so many hits.",
+    "@": "Over that many of the first hits.",
     "effect on": "The effect of a parameter of a sweep, over all pairs of settings that differ in nothing else.",
     "context in": "How much text the first k hits are, mean over queries.",
-    "within": "Scores over the first hits that fit into so many tokens together (`evaluators.budget`).",
+    "within": "Scores over the first hits that fit into a budget of tokens (`evaluators.budget`).",
     "searched": "The score on the questions that the search looked at; the others decide.",
     "tokens@": "Average number of tokens in the first hits of one query.",
     "characters@": "Average number of characters in the first hits of one query.",

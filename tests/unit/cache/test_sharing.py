@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -203,15 +204,31 @@ def test_only_what_an_experiment_used_is_fetched_on_request(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
     push(capsys, shared, first.workspace)
-    assert pull(capsys, shared, tmp_path / "second", "--experiment", "other")["fetched"] == []
+    other = ragtrial(capsys, "cache", "pull", shared.url, str(tmp_path / "second"), "--experiment", "kitchn")
+    said = f"error: {shared.url} has no stages of the experiment 'kitchn'. Did you mean 'kitchen'? It has: kitchen.\n"
+    assert other.code == 2
+    assert said in other.err
+    assert not list((tmp_path / "second").glob("*/*"))
     assert pull(capsys, shared, tmp_path / "second", "--experiment", "kitchen")["fetched"] != []
 
 
 def test_an_empty_url_has_nothing_and_a_strange_one_is_refused(tmp_path: Path, capsys: Capture) -> None:
     nothing = ragtrial(capsys, "cache", "pull", f"memory://{uuid.uuid4().hex}", str(tmp_path / "workspace"))
     assert nothing.out.startswith("0 entries fetched, 0 B; 0 there already")
+    assert "warning: there is nothing at memory://" in nothing.err
     strange = ragtrial(capsys, "cache", "push", "foo://bucket/x", str(tmp_path / "workspace"))
     assert (strange.code, strange.err) == (2, "error: foo://bucket/x cannot be used: Protocol not known: foo\n")
+
+
+def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -> None:
+    with socket.socket() as closed:  # bound, and not listening: whoever connects is refused
+        closed.bind(("127.0.0.1", 0))
+        url = f"ftp://me:pass@word@127.0.0.1:{closed.getsockname()[1]}/x"
+        away = ragtrial(capsys, "cache", "pull", url, str(tmp_path / "workspace"))
+    assert away.code == 3
+    assert away.err.startswith("error: cannot reach ftp://me:***@127.0.0.1:")
+    strange = ragtrial(capsys, "cache", "pull", "foo://me:pass@word@host/x", str(tmp_path / "workspace"))
+    assert strange.err == "error: foo://me:***@host/x cannot be used: Protocol not known: foo\n"
 
 
 def test_a_place_that_cannot_be_written_is_named(first: Experiment, tmp_path: Path, capsys: Capture) -> None:

@@ -58,7 +58,7 @@ def test_it_is_a_warning_of_the_comparison_and_nothing_is_said_without_drafts() 
     assert warning.message == made.drafted.sentence
     assert warning.message.startswith(
         "10 of 40 questions were drafted by a model; people reviewed 10 of these (100%). Questions made from passages "
-        "share their words, which favours lexical retrievers. Measured here: the mean of bm25, titles less dense is "
+        "share their words, which favours lexical retrievers. Measured here: the mean of bm25, titles minus dense is "
     )
     assert f"a change of {made.drafted.gap:+.4f} (95% interval of the change " in warning.message
     without = compare(world(VALUES, ()))
@@ -69,7 +69,7 @@ def test_it_is_a_warning_of_the_comparison_and_nothing_is_said_without_drafts() 
 @pytest.mark.parametrize(
     ("names", "drafted", "lacking"),
     [
-        (("bm25", "dense"), range(1, 41), "without questions of people"),
+        (("bm25", "dense"), range(1, 41), "without people's questions"),
         (("bm25", "hybrid"), range(1, 9), "without a BM25 and a dense setting"),
         (("dense", "hybrid"), range(1, 9), "without a BM25 and a dense setting"),
     ],
@@ -78,7 +78,7 @@ def test_what_cannot_be_measured_is_said(names: Sequence[str], drafted: range, l
     part = part_of(world({name: VALUES[name] for name in names}, drafted))
     assert part is not None
     assert (part.gap, part.gap_ci) == (None, None)
-    assert part.sentence.endswith(f"How much cannot be measured here, {lacking}.")
+    assert part.sentence.endswith(f"The effect cannot be measured here {lacking}.")
 
 
 def test_drafted_questions_that_do_not_count_measure_nothing() -> None:
@@ -87,7 +87,7 @@ def test_drafted_questions_that_do_not_count_measure_nothing() -> None:
     assert part is not None
     assert (part.on_drafted, part.gap) == (None, None)
     assert part.on_people is not None
-    assert part.sentence.endswith("How much cannot be measured here, without drafted questions that count.")
+    assert part.sentence.endswith("The effect cannot be measured here without drafted questions that count.")
 
 
 def test_one_question_of_a_kind_has_a_gap_and_no_interval() -> None:

@@ -160,7 +160,7 @@ def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_tabl
     runs = {"old": dict.fromkeys(labels, "x y"), "new": dict.fromkeys(labels, "a")}
     made, (part,) = compared(scored_report(tmp_path, labels, runs, "--metrics", "hit_rate@2,recall@1"), "hit_rate@2")
     assert made.comparisons[0].verdict == "better"
-    assert (part.low, part.high, part.hangs_on_unjudged) == (0, 1, True)
+    assert (part.low, part.high, part.depends_on_unjudged) == (0, 1, True)
     assert part.sentence == (
         "24 hits have no label; with labels the difference could be anywhere from +0.0000 to +1.0000, so this verdict "
         "may change"
@@ -198,7 +198,7 @@ def test_rankings_that_do_not_give_the_scores_are_told_and_no_range_is_made_up(t
     report = report.model_copy(update={"files": {}})  # as it was before files had checksums
     changed(report, "two", {"query": "q", "docs": ["a"]})
     _, (part,) = compared(report, "rr@2")
-    assert part.low is part.high is part.hangs_on_unjudged is part.unjudged is None
+    assert part.low is part.high is part.depends_on_unjudged is part.unjudged is None
     assert unjudged_reasons([part]) == [
         "rr@2: what unjudged hits could change is not known: the rankings and labels that the report keeps do not give "
         "its scores (queries that differ: 1); it was changed, or scored in another way. Run it again."

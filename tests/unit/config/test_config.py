@@ -259,6 +259,10 @@ WRONG = [
     ("unknown kind in a retriever", with_("top_k: 3", "chunker: {kind: fxed}"),
      f"7:24: retrievers.dense.chunker.kind is 'fxed'; it must be one of: {KINDS(CHUNKERS.names())}. "
      "Did you mean 'fixed'?"),
+    ("a kind that is a list", with_("{kind: exact}", "{kind: [exact]}"),
+     f"5:1: store.kind is a list; it must be one of: {KINDS(STORES.names())}. Did you mean 'exact'?"),
+    ("a kind that is a mapping", with_("kind: dense", "kind: {a: dense}"),
+     f"7:3: retrievers.dense.kind is a mapping; it must be one of: {KINDS([*RETRIEVERS.names(), *REFINERS.names()])}."),
     ("a kind that is a number", with_("{kind: exact}", "{kind: 7}"),
      f"5:1: store.kind is 7; it must be one of: {KINDS(STORES.names())}."),
     ("unknown word", with_("{kind: exact}", "{kind: exact, space: cosin}"),

@@ -34,6 +34,12 @@ def search(tmp_path: Path) -> PassageSearch:
     return PassageSearch(load_config(small_experiment(tmp_path, documents=documents)), Silent())
 
 
+def test_texts_without_spaces_have_passages_and_headings_too(tmp_path: Path) -> None:
+    documents = {"returns.txt": "您可以在三十天内退货。请保留收据。", "heading.txt": "退货政策"}
+    found = PassageSearch(load_config(small_experiment(tmp_path, documents=documents)), Silent())
+    assert [one.doc for one in found.sampled(5, 0)] == ["returns.txt"]
+
+
 def passage(search: PassageSearch, text: str) -> SourcePassage:
     return next(search[position] for position in range(3) if search[position].text == text)
 

@@ -1,4 +1,4 @@
-"""Documents in, chunks with exact spans out. A file for each kind, of its name, registers it."""
+"""Documents in, chunks with exact spans out. One file per kind, named as the kind, registers it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Texts in, float32 vectors out. A file for each kind, of its name, registers it."""
+"""Texts in, float32 vectors out. One file per kind, named as the kind, registers it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

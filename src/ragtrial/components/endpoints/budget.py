@@ -109,7 +109,7 @@ class _Left:
         self._reserved = 0.0
 
     def can_pay(self, calls: int, costs: Sequence[float]) -> bool:
-        """Whether so many calls more fit; they are reserved then."""
+        """Whether this many more calls fit; if so, they are reserved."""
         reserved = self._reserved + sum(costs)
         if self._budget.calls is not None and self._calls + calls > self._budget.calls:
             return False

@@ -1,4 +1,4 @@
-"""Rankings in, better rankings out. A file for each kind, of its name, registers it."""
+"""Rankings in, better rankings out. One file per kind, named as the kind, registers it."""
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
 

@@ -1,4 +1,4 @@
-"""Questions in, rankings out. A file for each kind, of its name, registers it."""
+"""Questions in, rankings out. One file per kind, named as the kind, registers it."""
 
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,

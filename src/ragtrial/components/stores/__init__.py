@@ -1,4 +1,4 @@
-"""Vectors in, the nearest out. A file for each kind, of its name, registers it."""
+"""Vectors in, the nearest out. One file per kind, named as the kind, registers it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

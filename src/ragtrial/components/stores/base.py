@@ -121,7 +121,7 @@ class Store(Options):
         return None if self.is_exact else depth
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
-        """Estimated bytes on the disk of the index of so many vectors, without the vectors themselves."""
+        """Estimated bytes of the index on the disk, without the vectors themselves."""
         return 0
 
     def check(self) -> None:

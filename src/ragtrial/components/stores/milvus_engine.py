@@ -209,7 +209,7 @@ def segments_of(ask: Callable[[], list[Any]]) -> list[Any] | None:
 
 
 def use_of_loaded(count: int, without_index: int) -> IndexUse:
-    """Whether searches go through the index of ``count`` rows, of which so many were loaded without it."""
+    """Whether searches go through the index of ``count`` rows, of which ``without_index`` were loaded without it."""
     if not without_index:
         return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
     part = "all" if without_index == count else f"{without_index:,} of"

@@ -11,7 +11,7 @@ import numpy as np
 from ragtrial.components.chunkers.recursive import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
-from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import setting_of
 from ragtrial.errors import CorpusError
@@ -23,7 +23,7 @@ PASSAGE_SIZE = 1200
 """Characters of a passage at most: whole paragraphs, a page at most."""
 
 LEAST_WORDS = 5
-"""A passage with fewer is a heading, and answers nothing."""
+"""A passage with fewer is a heading, and answers nothing. Where words have no spaces, pairs of characters count."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class PassageSearch:
         self._chunks = context.chunks()
         self._bm25 = plain.open(context)
         self._analyzer = Analyzer(plain.stemmer, plain.left_out())
+        self._words = Analyzer(NO_STEMMER, ()).terms
 
     def __getitem__(self, position: int) -> SourcePassage:
         chunks = self._chunks
@@ -81,7 +82,7 @@ class PassageSearch:
         rng = random.Random(seed)  # noqa: S311 - not for secrets
         folders: dict[str, dict[int, list[int]]] = {}
         for position, document in enumerate(self._chunks.document.tolist()):
-            if len(self._chunks.text(position).split()) >= LEAST_WORDS:
+            if len(self._words(self._chunks.text(position))) >= LEAST_WORDS:
                 folder = self._chunks.library.ids[document].rpartition("/")[0]
                 folders.setdefault(folder, {}).setdefault(document, []).append(position)
         if not folders:

@@ -20,7 +20,7 @@ from ragtrial.scoring.query_details import Explanation
 from ragtrial.views.page.explanations import explanation_row
 
 HITS_SHOWN = 20
-"""Of a query the page shows so many hits; of those below only ranks."""
+"""The hits of a query that the page shows; of those below it has only ranks."""
 
 UNJUDGED = -1_000_000
 

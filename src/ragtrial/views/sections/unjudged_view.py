@@ -58,7 +58,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
 
 
 def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
-    return [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.hangs_on_unjudged]
+    return [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.depends_on_unjudged]
 
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
@@ -68,7 +68,7 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
         [
             part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)),
             "-" if part.unjudged is None else f"{part.unjudged:,}",
-            verdicts[part.hangs_on_unjudged],
+            verdicts[part.depends_on_unjudged],
         ]
         for part in parts
     ]  # fmt: skip
