@@ -169,7 +169,8 @@ def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOpti
 
 
 def _mean_over(name: str, data_sets: Sequence[DataSetPart]) -> float:
-    return float(np.mean([one.means[name] or 0.0 for one in data_sets]))
+    known = [mean for one in data_sets if (mean := one.means[name]) is not None]
+    return float(np.mean(known)) if known else 0.0
 
 
 def _over(

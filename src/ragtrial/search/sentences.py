@@ -37,17 +37,17 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         change += f", 95% interval {verdict.ci[0]:+.3f} to {verdict.ci[1]:+.3f}{corrected}"
     change += ")" if change else ""
     if verdict.verdict == "better":
-        yield f"It is clearly better than {found.baseline}{change}."
+        yield f"It is better than {found.baseline} by the labels{change}."
         near = [one.setting for one in found.finalists if one.setting != winner and _is_open(found, one.setting)]
         if near:
             yield f"Not distinguishable from it: {listed(near)}; take the cheapest."
         yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
-        yield f"It is clearly worse than {found.baseline}{change}; it came first by chance."
+        yield f"It is worse than {found.baseline} by the labels{change}; it came first by chance."
         yield "Next: keep the config as it is."
         return
-    yield f"It is not clearly better than {found.baseline}{change}."
+    yield f"It is not shown to be better than {found.baseline}{change}."
     if verdict.queries_needed is not None and verdict.queries_needed > verdict.n:
         yield f"Next: label about {verdict.queries_needed - verdict.n:,} more questions, or keep the config as it is."
     else:
