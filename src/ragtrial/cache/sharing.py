@@ -4,8 +4,10 @@
     stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
     rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
     rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
+    partial/                                   files of a folder on their way; what is left there is of a killed push
 
-What is there already is not sent again, so a push or a pull that was stopped continues.
+What is there already is not sent again, so a push or a pull that was stopped continues. Several machines may push at
+once: no file is ever changed, and each appears whole.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -125,6 +128,22 @@ class SharedCache:
         """How many files there are to look at in a pull."""
         return len(self._listed())
 
+    def keys(self, kind: str, name: str) -> Iterator[Keys]:
+        """The keys of all rows that were sent of the cache ``name``, pack by pack. Raises RunError."""
+        return self._sent_keys(self._listed(_folder_of(kind, name)))
+
+    def send_rows(self, kind: str, cache: VectorCache, keys: Keys) -> int:
+        """Send the rows of ``keys``, which ``cache`` has, as one pack; its size in bytes. Raises RunError."""
+        folder = _folder_of(kind, cache.path.stem)
+        with tempfile.TemporaryDirectory(prefix="ragtrial-push-") as scratch:
+            pack = Path(scratch) / "rows.sqlite"
+            with VectorCache(pack, cache.what) as copy:
+                _copy(cache, copy, keys)
+            digest = file_checksum(pack)
+            self._put(pack, f"{folder}/{digest}.sqlite")
+            self._write(f"{folder}/{digest}.keys", keys.tobytes())
+            return pack.stat().st_size
+
     # --- stages
 
     def _push_stage(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
@@ -194,15 +213,9 @@ class SharedCache:
     # --- rows of growing caches
 
     def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
-        folder = f"rows/{entry.kind}/{entry.path.stem}"
-        known = {
-            key.tobytes()
-            for name in there
-            if name.startswith(f"{folder}/")
-            and name.endswith(".keys")
-            and name.removesuffix(".keys") + ".sqlite" in there
-            for key in _keys(self._read(name))
-        }
+        folder = f"{_folder_of(entry.kind, entry.path.stem)}/"
+        sent = self._sent_keys(name for name in there if name.startswith(folder))
+        known = {key.tobytes() for keys in sent for key in keys}
         with VectorCache(entry.path, as_it_is=True) as cache:
             keys = cache.keys()
             new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
@@ -210,15 +223,16 @@ class SharedCache:
             if not len(new):
                 made.present.append(entry.what)
                 return
-            with tempfile.TemporaryDirectory(prefix="ragtrial-push-") as scratch:
-                pack = Path(scratch) / "rows.sqlite"
-                with VectorCache(pack, cache.what) as copy:
-                    _copy(cache, copy, new)
-                digest = file_checksum(pack)
-                self._put(pack, f"{folder}/{digest}.sqlite")
-                self._write(f"{folder}/{digest}.keys", new.tobytes())
-                made.bytes += pack.stat().st_size
+            made.bytes += self.send_rows(entry.kind, cache, new)
         made.moved.append(entry.what)
+
+    def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
+        """The keys of each pack among ``names``; of one whose list of keys is damaged nobody knows what it has."""
+        there = set(names)
+        for name in sorted(there):
+            if name.endswith(".sqlite") and _keys_of(name) in there:
+                with suppress(DamagedError):
+                    yield _keys(self._read(_keys_of(name)))
 
     def _push_answers(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
         folder = f"rows/{ANSWERS}/{entry.path.stem}"
@@ -280,26 +294,40 @@ class SharedCache:
             return "an index on a server"
         return None
 
-    def _listed(self) -> dict[str, int]:
-        """Each file below the URL, and its size."""
+    def _listed(self, folder: str = "") -> dict[str, int]:
+        """Each file below the URL, or below a ``folder`` there, and its size."""
         with self._failing("list"):
             try:
                 self._files.invalidate_cache()
-                found = self._files.find(self._root, detail=True)
+                found = self._files.find(self._path(folder) if folder else self._root, detail=True)
             except FileNotFoundError:
                 return {}
         begin = len(self._root.rstrip("/")) + 1
         return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
 
     def _put(self, path: Path, name: str) -> None:
-        with self._failing(f"write {name} to"):
-            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
-            self._files.put_file(str(path), self._path(name))
+        with self._written(name) as target:
+            self._files.put_file(str(path), target)
 
     def _write(self, name: str, content: bytes) -> None:
+        with self._written(name) as target:
+            self._files.pipe_file(target, content)
+
+    @contextmanager
+    def _written(self, name: str) -> Iterator[str]:
+        """Where to write what is to be ``name``: in a folder the file is put there when it is whole.
+
+        An object store shows whole objects alone.
+        """
         with self._failing(f"write {name} to"):
             self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
-            self._files.pipe_file(self._path(name), content)
+            if not getattr(self._files, "local_file", False):
+                yield self._path(name)
+                return
+            self._files.makedirs(self._path("partial"), exist_ok=True)
+            partial = self._path(f"partial/{uuid.uuid4().hex}")
+            yield partial
+            Path(partial).replace(self._path(name))
 
     def _read(self, name: str) -> bytes:
         with self._failing(f"read {name} of"):
@@ -350,6 +378,10 @@ def _inside(path: str) -> PurePosixPath:
 
 def _line(row: Any) -> bytes:
     return json.dumps(row).encode() + b"\n"
+
+
+def _folder_of(kind: str, name: str) -> str:
+    return f"rows/{kind}/{name}"
 
 
 def _keys_of(pack: str) -> str:
