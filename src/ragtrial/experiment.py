@@ -53,8 +53,8 @@ def run_experiment(
     ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
     ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
     made side by side. With ``extrapolate`` settings also run on parts of the documents, and extrapolation.json says
-    what that suggests for this many documents. ``notice`` gets a line before a search begins, and the score of each
-    setting that took work.
+    what that suggests for this many documents. ``notice`` gets what is to be known before work begins, and the score of
+    each setting that took work.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
@@ -68,6 +68,7 @@ def run_experiment(
         config, progress=progress, settings=settings, limit=limit, strict=strict, audit=audit
     )
     evaluator.prepare()
+    _notice_unlabelled(evaluator, notice)
     parts: Sequence[RetrievalEvaluator] | None = None
     if extrapolate is not None:
         from ragtrial.comparison.extrapolation import document_parts
@@ -155,6 +156,16 @@ def _score_all(
         raise _all_of(failures)
     names = [setting.name for setting in evaluator.settings if setting.name not in scored]
     return list(scored.values()), [failures[name][0] for name in names]
+
+
+def _notice_unlabelled(evaluator: RetrievalEvaluator, notice: Callable[[str], None]) -> None:
+    """Say before any work that no setting will have a score, where that is so."""
+    queries = evaluator.resolved.labels.queries
+    if not any(judgment.relevance > 0 for query in queries for judgment in query.relevant_docs):
+        notice(
+            f"No question in {evaluator.dataset.labels_file} has a relevant document: settings are run, but get no "
+            'scores. `ragtrial search CONFIG "a question" --label` labels one.'
+        )
 
 
 def _score_each(

@@ -101,6 +101,22 @@ def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, cap
     assert ran.json["settings"][0]["scores"]["recall@10"] == {"mean": 1.0, "n": 2}
 
 
+def test_without_any_label_init_and_run_say_that_nothing_will_be_scored(tmp_path: Path, capsys: Capture) -> None:
+    write_files(tmp_path, {"notes/a.md": "Text.\n", "q.csv": "question,answer\nlost?,nowhere at all\nmoon?,\n"})
+    made = ragtrial(capsys, "init", "mine", "--corpus", "notes", "--labels", "q.csv")
+    assert made.code == 0, made.err
+    assert "No question has a label, so no setting can be scored. Correct the answers in q.csv" in made.out
+    assert made.out.splitlines()[-1] == 'Now: cd mine && ragtrial search experiment.yaml "a question" --label'
+    ran = ragtrial(capsys, "run", "mine", "--set", "retrievers={a: {kind: bm25}, b: {kind: bm25, k1: 2}}")
+    first = ran.err.splitlines()
+    asked = next(position for position, line in enumerate(first) if line.startswith("No question in "))
+    assert not any(line.startswith("retrieval") for line in first[:asked])
+    (report,) = tmp_path.glob("mine/results/*/*/report.json")
+    compared = ragtrial(capsys, "compare", str(report.parent))
+    assert compared.code == 2
+    assert "No other metric has one: label answers with `ragtrial search CONFIG" in compared.err
+
+
 def test_init_says_what_the_first_run_takes(tmp_path: Path, capsys: Capture) -> None:
     """By the size of the documents: how long that takes, nobody knows before the model has embedded some."""
     lines = "".join(f"The {number}th line of a document of some size.\n" for number in range(2_000))

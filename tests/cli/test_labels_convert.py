@@ -178,6 +178,38 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
 # wrong files
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"question,answer\nred?,{RED}\nmoon?,\nprice?, \nowner?\n",
+        lines(
+            [
+                {"question": "red?", "answer": RED},
+                *({"question": q, "answer": None} for q in ("moon?", "price?", "owner?")),
+            ]
+        ),
+    ],
+)
+def test_a_row_with_an_empty_answer_is_a_question_without_labels(convert: Conversions, content: str) -> None:
+    rows = convert.rows(content)
+    assert [(row["text"], len(row["relevant_docs"])) for row in rows] == [
+        ("red?", 1), ("moon?", 0), ("price?", 0), ("owner?", 0)
+    ]  # fmt: skip
+
+
+def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: pytest.CaptureFixture[str]) -> None:
+    """``n/a`` is no answer, and is in many documents that have a table."""
+    for number in range(6):
+        (convert.folder / "documents" / f"table{number}.md").write_text(f"Table {number}: n/a\n", encoding="utf-8")
+    written(convert.source, lines([{"question": "moon?", "answer": "n/a"}, {"question": "who?", "answer": BOTH}]))
+    made = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "new.json")
+    assert made.code == 0, made.err
+    assert [line for line in made.err.splitlines() if "many documents" in line] == [
+        "'n/a' of query 'q1' is in many documents; all count as correct. If it is not an answer, leave that cell empty."
+    ]
+
+
+TOO_MANY = "has more cells than the header has columns (2). Quote texts that contain"
 PASSAGES = "quote, passage, context, answer, expected, ground_truth"
 
 
@@ -188,7 +220,8 @@ PASSAGES = "quote, passage, context, answer, expected, ground_truth"
         (" \n", ": is empty."),
         ('{"queries": [', ":1:14: is not JSON: Expecting value."),
         ("some text", ": is not JSON, and as CSV has no row below its first line; it begins 'some text'."),
-        ('question,quote\n?,a,b\n', ":2: has more cells than the header's 2 columns."),
+        ('question,quote\n?,a,b\n', f":2: {TOO_MANY} a comma: \"...\"."),
+        ('question;quote\n?;a;b\n', f":2: {TOO_MANY} a semicolon: \"...\"."),
         ('question,quote\n?,"a\n', ": is neither JSON nor CSV: unexpected end of data."),
         ('{"query": "a"}\n{"query": \n', ":2:11: is not JSON: Expecting value."),
         ({"queries": []}, ":1:1: the file has no question."),
@@ -263,7 +296,6 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
             "question,quote,relevance\n,x,1\n\"a\nb\",,\n?,x,high\n",
             [
                 ":2: the row must have one of question, query, user_input, prompt; it has question, quote, relevance.",
-                f":3: the row must have one of {PASSAGES}; it has question, quote, relevance.",
                 ":5: relevance is 'high'; it must be a whole number.",
             ],
         ),

@@ -66,14 +66,27 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     if len(files) >= _LISTED:
         terminal.say(f"wrote {root / 'documents'}: {sum(name.startswith('documents/') for name in files)} documents")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
-    label = 'ragtrial search experiment.yaml "a question" --label'
-    if converted:
-        size = f"{converted['bytes'] / 1e6:,.1f} MB of text"
-        terminal.tell(f"\nThe first run scores BM25 within seconds, then embeds {size} and says how long that takes.")
-    terminal.say(f"\nNow: {enter}{label if corpus and not labels else 'ragtrial run'}")
+    terminal.say(f"\nNow: {enter}{_next_command(terminal, corpus, labels, converted)}")
     wrote = [str(root / name) for name in (*files, *([_LABELS] if labels else ()))]
     terminal.say_json({"exit_code": 0, "wrote": wrote, **({"labels": converted} if converted else {})})
     return 0
+
+
+def _next_command(
+    terminal: Terminal, corpus: str | None, labels: str | None, converted: Mapping[str, Any] | None
+) -> str:
+    """What to type next; before it, what to expect of own documents."""
+    if corpus is None:
+        return "ragtrial run"
+    if converted and converted["without_answers"] < converted["queries"]:
+        size = f"{converted['bytes'] / 1e6:,.1f} MB of text"
+        terminal.tell(f"\nThe first run scores BM25 within seconds, then embeds {size} and says how long that takes.")
+        return "ragtrial run"
+    if converted:
+        terminal.tell(
+            f"\nNo question has a label, so no setting can be scored. Correct the answers in {labels}, or label:"
+        )
+    return 'ragtrial search experiment.yaml "a question" --label'
 
 
 def _check_corpus(corpus: Path) -> None:
@@ -109,8 +122,8 @@ def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> d
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
         found = write_converted(terminal, read, library, str(output), skip_lost=True)
-        again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.8 --skip-lost"
-        say_lost(terminal, read, library, f"To take the most similar passages: {again}")
+        again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.9 --skip-lost"
+        say_lost(terminal, read, library, f"To accept passages that are at least 90% alike: {again}")
         size = int(library.sizes.sum())
     terminal.say()
     return {**found, "bytes": size}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
+_MOST_DOCUMENTS = 5
 _ACTIONS = (
     ("query", "query", "queries", "added"),
     ("remove query", "query", "queries", "removed"),
@@ -359,6 +360,12 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
     if len(inexact) > most:
         terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")
     terminal.say()
+    for one in inexact:
+        if len({place.document for place in one.places}) > _MOST_DOCUMENTS:
+            found = (
+                f"{short(one.answer.passage, 50)!r} of query {one.query!r} is in many documents; all count as correct"
+            )
+            terminal.note(f"{found}. If it is not an answer, leave that cell empty.")
     if converted.repeated:
         terminal.say(f"{counted(converted.repeated, 'label')} left out: they repeat an earlier label of the same query")
     missing = _without_answers(converted)

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.cli.output import write
+from ragtrial.errors import counted
 from ragtrial.views.plain_text import duration
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class _Work:
         return f"{amount}, about {duration(left)} left"
 
     def at_the_end(self) -> str:
-        amount = "" if self.total is None else f"{self.total:,} {self.unit}, "
+        one = {"queries": "query"}.get(self.unit, self.unit.removesuffix("s"))
+        amount = "" if self.total is None else f"{counted(self.total, one, self.unit)}, "
         return f"{self.stage}: {amount}{time.monotonic() - self._start:.1f} s"
 
 

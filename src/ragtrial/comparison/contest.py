@@ -192,9 +192,12 @@ def contest_of(
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
     if not may_be_unlabelled and not known[contest.primary].any():
         counted = contenders[0].report.metrics[contest.primary].counted
-        raise ComparisonError(
-            f"{contest.primary} has no value for any query: it counts {counted}. Compare by another metric."
+        advice = (
+            "Compare by another metric."
+            if any(one.any() for one in known.values())
+            else 'No other metric has one: label answers with `ragtrial search CONFIG "a question" --label`, run again.'
         )
+        raise ComparisonError(f"{contest.primary} has no value for any query: it counts {counted}. {advice}")
     kept = [name for name in contest.metrics if metrics is not None or name == contest.primary or known[name].any()]
     warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(contest, known[contest.primary])]
     return replace(contest, metrics=tuple(kept), warnings=(*warnings, *_without_partner(contest)))

@@ -118,6 +118,11 @@ class ContentRow:
         """Which of ``names`` has a value here."""
         return next((name for name in names if self.values.get(name) is not None), None)
 
+    def is_blank(self, names: Sequence[str]) -> bool:
+        """Whether one of ``names`` is here, and none of them holds more than white space."""
+        found = [self.values[name] for name in names if name in self.values]
+        return bool(found) and all(value is None or (isinstance(value, str) and not value.strip()) for value in found)
+
     def text(self, *names: str, needed: bool = True) -> str:
         """The text under the first of ``names`` that is there; empty, and a fault if it is needed, without any."""
         name = self.first(names)
@@ -247,6 +252,7 @@ def _json_lines(path: Path) -> Content:
 def _csv(path: Path, text: str) -> Content:
     header = text.lstrip().partition("\n")[0]
     delimiter = max(_DELIMITERS, key=header.count)
+    sign = {",": "a comma", ";": "a semicolon", "\t": "a tab"}[delimiter]
     limit = csv.field_size_limit(_LONGEST_CELL)
     rows: list[object] = []
     lines: list[int] = []
@@ -261,7 +267,9 @@ def _csv(path: Path, text: str) -> Content:
         line = reader.line_num
         for row in reader:
             if None in row:
-                faults.append(Fault(str(path), line + 1, 0, f"has more cells than the header's {len(names)} columns."))
+                columns = f"the header has columns ({len(names)})"
+                message = f'has more cells than {columns}. Quote texts that contain {sign}: "...".'
+                faults.append(Fault(str(path), line + 1, 0, message))
             rows.append({name: cell or None for name, cell in row.items() if name})
             lines.append(line + 1)
             line = reader.line_num

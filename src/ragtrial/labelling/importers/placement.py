@@ -29,7 +29,7 @@ HOWS: dict[How, str] = {
     "spacing": "with other white space",
     "case": "in other case",
     "typography": "with other quotation marks or dashes",
-    "markup": "without the signs of Markdown",
+    "markup": "without Markdown signs",
     "title": "without its first line, which is the document's title",
     "moved": "not where the file says: another character, another document",
     "several": "in several places, each of which counts as the answer",

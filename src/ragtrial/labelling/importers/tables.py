@@ -20,7 +20,10 @@ def can_read(content: Content) -> bool:
 
 
 def read(content: Content) -> ForeignLabels:
-    """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question."""
+    """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question.
+
+    A row whose answer is left empty is a question that the documents do not answer.
+    """
     questions: dict[tuple[str, str], ImportedQuestion] = {}
     for position, value in enumerate(content.rows):
         row = ContentRow(content, (position,), value, "an object: a question and a passage")
@@ -45,6 +48,8 @@ def _answers(row: ContentRow) -> tuple[ImportedAnswer, ...]:
             else:
                 row.content.fault(where, "must be a text that is not empty.")
         return tuple(answers)
+    if not doc and row.is_blank(_PASSAGES):
+        return ()
     passage = row.text(*_PASSAGES, needed=not doc)
     return (ImportedAnswer(row.where, passage, doc, row.grade(), row.whole("start")),)
 
