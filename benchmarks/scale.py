@@ -67,11 +67,13 @@ class Taken:
     most: dict[str, int] = field(default_factory=lambda: {"RssAnon": 0, "VmRSS": 0})
 
     def watch_memory(self, over: Event) -> None:
-        while not over.wait(0.05):
+        is_over = False
+        while not is_over:
             for line in Path("/proc/self/status").read_text().splitlines():
                 key, _, value = line.partition(":")
                 if key in self.most:
                     self.most[key] = max(self.most[key], int(value.split()[0]) // 1024)
+            is_over = over.wait(0.05)
 
 
 @contextmanager
