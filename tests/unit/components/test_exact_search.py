@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragtrial.components.stores import Vectors, exact
 from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.exact import ExactStore
+from ragtrial.components.stores.exact import ExactIndex, ExactStore
 from ragtrial.rankings import Floats, Rankings
 from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
 
@@ -71,6 +71,32 @@ def test_hits_are_those_of_sorting_all_scores_and_no_better_one_is_left_out(
     at_hits = np.take_along_axis(scores, found.codes.astype(np.int64), axis=1)
     np.testing.assert_allclose(found.scores, at_hits, rtol=1e-6, atol=off)
     assert all(len(set(row)) == found.depth for row in found.codes.tolist())
+
+
+@given(crowds(), st.sampled_from(SPACES), st.integers(1, 60), st.sampled_from([1, -1]))
+def test_vectors_that_get_longer_or_shorter_on_the_way_hide_no_hit(
+    crowd: tuple[Vectors, Floats], space: Space, depth: int, direction: int
+) -> None:
+    vectors, queries = crowd
+    by_length = np.argsort(direction * np.linalg.norm(vectors.matrix, axis=1))
+    ordered = Vectors(vectors.matrix[by_length], vectors.order[by_length])
+    usual = exactly(*crowd, depth, space)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_TILE", "_SPARE"):  # one vector at a time, and the floor is raised as early as can be
+            patch.setattr(exact, name, 1)
+        found = exactly(ordered, queries, depth, space)
+    np.testing.assert_array_equal(by_length[found.codes], usual.codes)
+    np.testing.assert_array_equal(found.scores, usual.scores)
+
+
+@given(crowds(), st.sampled_from(SPACES), st.integers(1, 60))
+def test_units_have_the_same_scores_whether_or_not_they_were_searched_before(
+    crowd: tuple[Vectors, Floats], space: Space, depth: int
+) -> None:
+    vectors, queries = crowd
+    found = exactly(vectors, queries, depth, space)
+    scores = ExactIndex(vectors, space).scores_of(queries, found.codes)
+    np.testing.assert_array_equal(scores, found.scores)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from filled_collections import qdrant as filled_qdrant
 from qdrant_double import qdrant_double
 from ragtrial.components.collections.milvus import MilvusCollectionOptions
 from ragtrial.components.stores import STORES, Store
+from ragtrial.components.stores import faiss as faiss_store
 from ragtrial.components.stores.milvus_client import folder_client
 from ragtrial.components.stores.pgvector import Postgres
 from ragtrial.components.stores.server import ServerStore, connected
@@ -60,6 +62,22 @@ def test_ef_construction_is_in_the_graph_that_faiss_wrote(tmp_path: Path) -> Non
     store("faiss", factory="HNSW8", ef_construction=77).build(MANY, tmp_path, nothing)
     index: Any = faiss.downcast_index(faiss.read_index(str(tmp_path / "index.faiss")))
     assert index.hnsw.efConstruction == 77
+
+
+def test_faiss_is_trained_with_no_more_vectors_than_fit_in_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(faiss_store, "_TRAINING", 2_048 * 32)
+    vectors, made = vectors_of(RANDOM.standard_normal((100_000, 32))), store("faiss", factory="IVF16,Flat", probes=16)
+    tracemalloc.start()
+    try:
+        made.build(vectors, tmp_path, nothing)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < vectors.matrix.nbytes / 2
+    index = made.open(vectors, tmp_path)
+    np.testing.assert_array_equal(index.search(QUERIES, 10).codes, exactly(vectors, QUERIES, 10, "cosine").codes)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vect
 from ragtrial.components.stores.quantization import QuantizedIndex, QuantizedStore, Quantizer, read_codes
 from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
 
-_QUERY_BLOCK = 512
+_QUERY_BLOCK = 4_096  # queries for which the vectors are read once
 _TILE = 2**20  # approximate scores at a time: few enough for the processor's cache
 _PAIRS = 2**19  # candidates kept from one tile to the next, about
 _SPARE = 256  # candidates per query that cost less than raising the floor to be rid of them
@@ -73,14 +73,16 @@ class ExactIndex:
     depend neither on block sizes nor on the position of a vector: equal vectors get equal scores. Equal scores (after
     rounding to float32) go by document id, ascending, then by position in the document.
 
-    The matrix may be a memory map larger than the memory: it is read in blocks, once for a few hundred queries.
+    The matrix may be a memory map larger than the memory: it is read in blocks, once for a few thousand queries, and no
+    more than the rows it needs to score given units.
     """
 
     def __init__(self, vectors: Vectors, space: Space) -> None:
         self._matrix = np.asarray(vectors.matrix)
         self._order = vectors.order
         self._space = space
-        self._lengths = _lengths(self._matrix)
+        self._lengths = np.empty(len(self._matrix))
+        self._measured = 0  # vectors from the first on whose lengths are known
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._matrix))
@@ -114,18 +116,26 @@ class ExactIndex:
 
     def _candidates(self, queries: Floats, depth: int) -> _CandidatePairs:
         """Every pair that may be among the nearest ``depth`` of its query, by query."""
-        lengths = _lengths(queries)
-        scaled, slack = queries, self._slack(lengths)
+        asked = _lengths(queries)
+        scaled = queries
         if self._space == "cosine":
-            scaled = np.asarray(queries / _divisors(lengths)[:, np.newaxis], dtype=np.float32)
-        floor = np.full(len(queries), -np.inf, dtype=np.float32)
+            scaled = np.asarray(queries / _divisors(asked)[:, np.newaxis], dtype=np.float32)
+        reached = np.full(len(queries), -np.inf)
+        longest, shortest = 0.0, np.inf  # of the vectors so far, without those of zeros
         pairs = _CandidatePairs(np.empty(0, dtype=np.int16), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
         parts, limit = [pairs], 0
         most = max(_PAIRS, 2 * depth * len(queries))
         widest = max(1, _TILE // len(queries))
         start, width = 0, min(widest, _SPARE)  # of the first few units all are candidates
         while start < len(self._matrix):
-            near = self._near(scaled, slice(start, start + width))
+            block = slice(start, start + width)
+            lengths = self._lengths_of(block)
+            near = self._near(scaled, block)
+            longest = max(longest, float(lengths.max(initial=0)))
+            shortest = min(shortest, float(lengths.min(initial=np.inf, where=lengths > 0)))
+            slack = self._slack(asked, longest, shortest)
+            # Any of the nearest is at most two slacks below a score that ``depth`` units reach.
+            floor = np.asarray(reached - 2 * slack, dtype=np.float32)
             places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # so put, it keeps what is not a number
             rows, columns = np.divmod(places, near.shape[1])
             parts.append(
@@ -134,7 +144,7 @@ class ExactIndex:
             start, width = start + width, min(2 * width, widest)
             if start < len(self._matrix) and sum(len(part.rows) for part in parts) <= limit:
                 continue
-            floor, pairs = _sieved(parts, depth, slack)
+            reached, pairs = _sieved(parts, depth, slack)
             if len(pairs.rows) > most:  # more ties than can be held: only the nearest so far go on
                 pairs = pairs.at(self._nearest(queries, pairs, depth)[0].ravel())
             parts, limit = [pairs], len(pairs.rows) + len(queries) * max(depth, _SPARE)
@@ -151,16 +161,26 @@ class ExactIndex:
             product -= np.square(lengths).astype(np.float32)
         return product
 
-    def _slack(self, lengths: _Doubles) -> _Doubles:
-        """How far approximate scores may be off, for queries of these lengths; infinitely, where they may overflow."""
+    def _lengths_of(self, block: slice) -> _Doubles:
+        """The lengths of the block's vectors, which are computed when a search first comes by."""
+        if block.stop > self._measured:
+            self._lengths[block] = _lengths(self._matrix[block])
+            self._measured = block.stop
+        return self._lengths[block]
+
+    def _slack(self, lengths: _Doubles, longest: float, shortest: float) -> _Doubles:
+        """How far approximate scores may be off, for queries of these lengths; infinitely, where they may overflow.
+
+        ``longest`` and ``shortest`` are lengths of the vectors compared so far.
+        """
         # The error of a float32 product is at most dimension x epsilon, relative to the lengths of the vectors; and
         # what is lost of numbers that are too small for a float32.
-        dimension, longest = self._matrix.shape[1], self._lengths.max()
+        dimension = self._matrix.shape[1]
         lost = 4 * dimension * float(_FLOAT32.tiny)
         size = lengths * longest
         if self._space == "cosine":
             size = np.ones(len(lengths))
-            lost /= self._lengths.min(initial=np.inf, where=self._lengths > 0)
+            lost /= shortest
         elif self._space == "l2":
             size = (lengths + longest) ** 2
         safe = np.maximum(size, longest) < float(_FLOAT32.max) / 8
@@ -183,7 +203,7 @@ class ExactIndex:
     def _scores(self, queries: Floats, codes: Codes, bounds: list[int]) -> Floats:
         """The scores of units, from sums in float64; those of query i are from ``bounds[i]`` to ``bounds[i + 1]``."""
         asked = queries.astype(np.float64)[:, np.newaxis]
-        values = np.empty(len(codes))
+        values, lengths = np.empty(len(codes)), np.empty(len(codes))
         for query, first, last in zip(asked, bounds, bounds[1:], strict=False):
             for start in range(first, last, _ROWS):
                 part = slice(start, min(start + _ROWS, last))
@@ -193,8 +213,10 @@ class ExactIndex:
                     values[part] = -_dots(units, units)
                 else:
                     values[part] = _dots(units, query)
+                if self._space == "cosine":
+                    lengths[part] = np.sqrt(_dots(units, units))
         if self._space == "cosine":
-            values /= _divisors(self._lengths[codes] * _lengths(queries).repeat(np.diff(bounds)))
+            values /= _divisors(lengths * _lengths(queries).repeat(np.diff(bounds)))
         return values.astype(np.float32)
 
 
@@ -222,7 +244,10 @@ class HammingIndex(ExactIndex):
             near[start : start + _HAMMING_ROWS] = -total
         return near
 
-    def _slack(self, lengths: _Doubles) -> _Doubles:
+    def _lengths_of(self, block: slice) -> _Doubles:
+        return np.empty(0)  # scores depend on none
+
+    def _slack(self, lengths: _Doubles, longest: float, shortest: float) -> _Doubles:
         return np.zeros(len(lengths))  # they are counts
 
     def _scores(self, queries: Floats, codes: Codes, bounds: list[int]) -> Floats:
@@ -248,20 +273,20 @@ class _CandidatePairs(NamedTuple):
         return _CandidatePairs(self.rows[places], self.codes[places], self.near[places])
 
 
-def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tuple[Floats, _CandidatePairs]:
-    """Of approximate scores, at most ``slack`` off: from where on a pair may be among the nearest; and those pairs.
+def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tuple[_Doubles, _CandidatePairs]:
+    """Of approximate scores, at most ``slack`` off: the score that ``depth`` units reach, and the pairs that count.
 
-    The floors have the shape (queries,); the pairs are in the order of the queries.
+    The scores have the shape (queries,), -inf where there are fewer; the pairs are in the order of the queries.
     """
     pairs = _CandidatePairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     pairs = pairs.at(np.argsort(pairs.rows, kind="stable"))
-    floor = np.full(len(slack), -np.inf, dtype=np.float32)
+    reached = np.full(len(slack), -np.inf)
     bounds = np.searchsorted(pairs.rows, np.arange(len(slack) + 1, dtype=np.int16)).tolist()
     for query, (first, last) in enumerate(pairwise(bounds)):
         if last - first >= depth:
-            # Any of the nearest is at most two slacks below a score that ``depth`` units reach.
-            floor[query] = np.partition(pairs.near[first:last], -depth)[-depth] - 2 * slack[query]
-    return floor, pairs.at(np.flatnonzero(~(pairs.near < floor[pairs.rows])))
+            reached[query] = np.partition(pairs.near[first:last], -depth)[-depth]
+    floor = np.asarray(reached - 2 * slack, dtype=np.float32)
+    return reached, pairs.at(np.flatnonzero(~(pairs.near < floor[pairs.rows])))
 
 
 def _lengths(rows: Floats) -> _Doubles:

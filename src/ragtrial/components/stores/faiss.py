@@ -26,6 +26,9 @@ _OF_CODES = re.compile(r"Flat|HNSW[0-9]+")
 _TRIED_DIMENSION = 960
 """The dimension with which a factory string is checked: most numbers of sub-quantizers divide it."""
 
+_TRAINING = 2**27
+"""Numbers in the vectors that an index is trained with, about: those of millions would not fit in memory."""
+
 
 @STORES.register("faiss")
 class FaissStore(QuantizedStore):
@@ -121,7 +124,7 @@ class FaissStore(QuantizedStore):
             if self.ef_construction is not None:
                 _graph_of(index).hnsw.efConstruction = self.ef_construction
             if not index.is_trained and len(vectors):
-                index.train(_prepared(vectors.matrix, self.space))
+                index.train(_prepared(_training_rows(vectors.matrix), self.space))
             for start in range(0, len(vectors), ADD_BATCH):
                 batch = _prepared(vectors.matrix[start : start + ADD_BATCH], self.space)
                 index.add(batch)
@@ -183,6 +186,11 @@ class FaissIndex:
 
     def close(self) -> None:
         del self._index
+
+
+def _training_rows(matrix: Floats) -> Floats:
+    """All rows, or so many of them, evenly spread, that they fit in memory."""
+    return matrix[:: -(-matrix.size // _TRAINING)]
 
 
 def _prepared(matrix: Floats, space: str) -> Floats:
