@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,15 +28,15 @@ from ragtrial.cache.fingerprints import DIGEST_BYTES, checksum, file_checksum, f
 from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.cache.remote import files_of
 from ragtrial.cache.seals import DamagedError, check_bytes
+from ragtrial.cache.shared_files import SharedFiles
 from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
 from ragtrial.cache.vectors import Keys, VectorCache
 from ragtrial.cache.workspace import Workspace
-from ragtrial.errors import InputError, RagtrialError, WorkspaceError, did_you_mean, listed
+from ragtrial.errors import InputError, did_you_mean, listed
 
 _STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
 _STAGE = re.compile(r"stages/([a-z0-9_-]+)/([0-9a-f]{32}(?:-[0-9]+)*)\.json")
 _ROWS = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.(?:sqlite|jsonl)")
-_PASSWORD = re.compile(r"(://[^/:]*):[^/]*@")
 _ROWS_AT_ONCE = 10_000
 
 
@@ -64,16 +62,8 @@ class SharedCache:
     """
 
     def __init__(self, url: str) -> None:
-        try:
-            from fsspec.core import url_to_fs
-        except ImportError as error:
-            raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
-        self._url, self.name = url, _PASSWORD.sub(r"\1:***@", url)
-        with self._failing("reach"):  # some clients connect at once
-            try:
-                self._files, self._root = url_to_fs(url)
-            except (ImportError, ValueError) as error:
-                raise InputError(f"{self.name} cannot be used: {self._said(error)}") from error
+        self._files = SharedFiles(url)
+        self.name = self._files.name
 
     def push(
         self, entries: Collection[Entry], *, verify: bool = False, advance: Callable[[int], None] = lambda _: None
@@ -83,7 +73,7 @@ class SharedCache:
         Raises RunError if the other side fails; what was sent stays there.
         """
         made = Transfer()
-        there = self._listed()
+        there = self._files.listed()
         for entry in entries:
             try:
                 if why := self._why_it_stays(entry):
@@ -111,7 +101,7 @@ class SharedCache:
         fetched stays.
         """
         made, experiments = Transfer(), set[str]()
-        there = self._listed()
+        there = self._files.listed()
         for name in sorted(there):
             is_whole = not name.endswith(".sqlite") or _keys_of(name) in there  # else a push was stopped
             if found := _STAGE.fullmatch(name):
@@ -126,11 +116,11 @@ class SharedCache:
 
     def count(self) -> int:
         """How many files there are to look at in a pull."""
-        return len(self._listed())
+        return len(self._files.listed())
 
     def keys(self, kind: str, name: str) -> Iterator[Keys]:
         """The keys of all rows that were sent of the cache ``name``, pack by pack. Raises RunError."""
-        return self._sent_keys(self._listed(_folder_of(kind, name)))
+        return self._sent_keys(self._files.listed(_folder_of(kind, name)))
 
     def send_rows(self, kind: str, cache: VectorCache, keys: Keys) -> int:
         """Send the rows of ``keys``, which ``cache`` has, as one pack; its size in bytes. Raises RunError."""
@@ -140,8 +130,8 @@ class SharedCache:
             with VectorCache(pack, cache.what) as copy:
                 _copy(cache, copy, keys)
             digest = file_checksum(pack)
-            self._put(pack, f"{folder}/{digest}.sqlite")
-            self._write(f"{folder}/{digest}.keys", keys.tobytes())
+            self._files.put(pack, f"{folder}/{digest}.sqlite")
+            self._files.write(f"{folder}/{digest}.keys", keys.tobytes())
             return pack.stat().st_size
 
     # --- stages
@@ -158,14 +148,14 @@ class SharedCache:
         moved = 0
         for path, (size, digest) in files.items():
             target = f"objects/{digest}"
-            if there.get(target) != size or (verify and self._checksum(target) != digest):
-                self._put(entry.path / path, target)
+            if there.get(target) != size or (verify and self._files.checksum(target) != digest):
+                self._files.put(entry.path / path, target)
                 moved += size
         experiments = sorted({*entry.experiments, *(known or {}).get("experiments", ())})
         listed = {path: list(about) for path, about in files.items()}
         manifest = {"what": entry.what, "experiments": experiments, "files": listed}
         if known != manifest:
-            self._write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
+            self._files.write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
         made.bytes += moved
         (made.moved if moved or known is None else made.present).append(entry.what)
 
@@ -194,7 +184,7 @@ class SharedCache:
             try:
                 with new_folder(workspace.path(kind, name)) as folder:
                     for path, (size, digest) in files.items():
-                        self._get(f"objects/{digest}", folder / _inside(path), size, digest)
+                        self._files.get(f"objects/{digest}", folder / _inside(path), size, digest)
                     made.bytes += check_bytes(folder).size
             except DamagedError as error:
                 made.damaged.append((what, f"{error}; `ragtrial cache push --verify` from a machine that has it"))
@@ -204,7 +194,7 @@ class SharedCache:
     def _manifest(self, name: str) -> dict[str, Any] | None:
         """The list of a stage's files; None if it is damaged, or if nobody can read it."""
         try:
-            found = json.loads(self._read(name))
+            found = json.loads(self._files.read(name))
             own = found.pop("checksum")
             return found if own == fingerprint(found) else None
         except (ValueError, KeyError, AttributeError):
@@ -232,7 +222,7 @@ class SharedCache:
         for name in sorted(there):
             if name.endswith(".sqlite") and _keys_of(name) in there:
                 with suppress(DamagedError):
-                    yield _keys(self._read(_keys_of(name)))
+                    yield _keys(self._files.read(_keys_of(name)))
 
     def _push_answers(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
         folder = f"rows/{ANSWERS}/{entry.path.stem}"
@@ -242,7 +232,7 @@ class SharedCache:
             made.present.append(entry.what)
             return
         content = b"".join(map(_line, new))
-        self._write(f"{folder}/{checksum(content)}.jsonl", content)
+        self._files.write(f"{folder}/{checksum(content)}.jsonl", content)
         made.bytes += len(content)
         made.moved.append(entry.what)
 
@@ -265,12 +255,12 @@ class SharedCache:
 
     def _pulled_rows(self, target: Path, name: str, digest: str, made: Transfer) -> list[Any]:
         with VectorCache(target) as cache:
-            keys = _keys(self._read(_keys_of(name)))
+            keys = _keys(self._files.read(_keys_of(name)))
             if not cache.missing(keys, unread=True).any():
                 return []
             with tempfile.TemporaryDirectory(prefix="ragtrial-pull-") as scratch:
                 pack = Path(scratch) / "rows.sqlite"
-                self._get(name, pack, None, digest)
+                self._files.get(name, pack, None, digest)
                 made.bytes += pack.stat().st_size
                 with VectorCache(pack, as_it_is=True) as found:
                     cache.name(found.what)
@@ -280,12 +270,10 @@ class SharedCache:
         return list(new)
 
     def _lines(self, name: str) -> list[Any]:
-        content = self._read(name)
+        content = self._files.read(name)
         if checksum(content) != PurePosixPath(name).stem:
             raise DamagedError(f"{name} has other bytes than were sent")
         return [json.loads(line) for line in content.decode().splitlines()]
-
-    # --- files
 
     def _why_it_stays(self, entry: Entry) -> str | None:
         if entry.kind in _STAY:
@@ -293,80 +281,6 @@ class SharedCache:
         if entry.path.is_dir() and files_of(entry.path):
             return "an index on a server"
         return None
-
-    def _listed(self, folder: str = "") -> dict[str, int]:
-        """Each file below the URL, or below a ``folder`` there, and its size."""
-        with self._failing("list"):
-            try:
-                self._files.invalidate_cache()
-                found = self._files.find(self._path(folder) if folder else self._root, detail=True)
-            except FileNotFoundError:
-                return {}
-        begin = len(self._root.rstrip("/")) + 1
-        return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
-
-    def _put(self, path: Path, name: str) -> None:
-        with self._written(name) as target:
-            self._files.put_file(str(path), target)
-
-    def _write(self, name: str, content: bytes) -> None:
-        with self._written(name) as target:
-            self._files.pipe_file(target, content)
-
-    @contextmanager
-    def _written(self, name: str) -> Iterator[str]:
-        """Where to write what is to be ``name``: in a folder the file is put there when it is whole.
-
-        An object store shows whole objects alone.
-        """
-        with self._failing(f"write {name} to"):
-            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
-            if not getattr(self._files, "local_file", False):
-                yield self._path(name)
-                return
-            self._files.makedirs(self._path("partial"), exist_ok=True)
-            partial = self._path(f"partial/{uuid.uuid4().hex}")
-            yield partial
-            Path(partial).replace(self._path(name))
-
-    def _read(self, name: str) -> bytes:
-        with self._failing(f"read {name} of"):
-            try:
-                return bytes(self._files.cat_file(self._path(name)))
-            except FileNotFoundError:
-                raise DamagedError(f"{name} is missing") from None
-
-    def _get(self, name: str, target: Path, size: int | None, digest: str) -> None:
-        """Fetch a file. Raises DamagedError if it is missing, or has other bytes than were sent."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with self._failing(f"read {name} of"):
-            try:
-                with self._files.open(self._path(name), "rb") as source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-            except FileNotFoundError:
-                raise DamagedError(f"{name} is missing") from None
-        if (size is not None and target.stat().st_size != size) or file_checksum(target) != digest:
-            raise DamagedError(f"{name} has other bytes than were sent")
-
-    def _checksum(self, name: str) -> str:
-        return checksum(self._read(name))
-
-    def _path(self, name: str | PurePosixPath) -> str:
-        return f"{self._root.rstrip('/')}/{name}"
-
-    @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
-        """Whatever a client raises becomes a RunError that names the URL."""
-        try:
-            yield
-        except (RagtrialError, DamagedError):
-            raise
-        except Exception as error:
-            raise WorkspaceError(f"cannot {what} {self.name}: {self._said(error)}") from error
-
-    def _said(self, error: Exception) -> str:
-        """The message of a client, on one line and without a password."""
-        return " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
 
 
 def _inside(path: str) -> PurePosixPath:

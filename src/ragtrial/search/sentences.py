@@ -47,7 +47,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield f"It is worse than {found.baseline} by the labels{change}; it came first by chance."
         yield "Next: keep the config as it is."
         return
-    yield f"It is not shown to be better than {found.baseline}{change}."
+    yield f"No difference from {found.baseline} is shown{change}."
     if verdict.queries_needed is not None and verdict.queries_needed > verdict.n:
         yield f"Next: label about {verdict.queries_needed - verdict.n:,} more questions, or keep the config as it is."
     else:

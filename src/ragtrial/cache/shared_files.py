@@ -1,0 +1,109 @@
+"""Files under a URL that fsspec reaches: whole or absent, and compared with their checksums when they are read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from ragtrial.cache.fingerprints import checksum, file_checksum
+from ragtrial.cache.seals import DamagedError
+from ragtrial.errors import InputError, RagtrialError, WorkspaceError
+
+_PASSWORD = re.compile(r"(://[^/:]*):[^/]*@")
+
+
+class SharedFiles:
+    """The files below ``url``, by their paths there; ``name`` is the URL without a password.
+
+    Raises InputError if no package can reach such a URL, and RunError if the other side fails.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
+        self._url, self.name = url, _PASSWORD.sub(r"\1:***@", url)
+        with self._failing("reach"):  # some clients connect at once
+            try:
+                self._files, self._root = url_to_fs(url)
+            except (ImportError, ValueError) as error:
+                raise InputError(f"{self.name} cannot be used: {self._said(error)}") from error
+
+    def listed(self, folder: str = "") -> dict[str, int]:
+        """Each file below the URL, or below a ``folder`` there, and its size."""
+        with self._failing("list"):
+            try:
+                self._files.invalidate_cache()
+                found = self._files.find(self._path(folder) if folder else self._root, detail=True)
+            except FileNotFoundError:
+                return {}
+        begin = len(self._root.rstrip("/")) + 1
+        return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
+
+    def put(self, path: Path, name: str) -> None:
+        with self._written(name) as target:
+            self._files.put_file(str(path), target)
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._written(name) as target:
+            self._files.pipe_file(target, content)
+
+    @contextmanager
+    def _written(self, name: str) -> Iterator[str]:
+        """Where to write what is to be ``name``: in a folder the file is put there when it is whole.
+
+        An object store shows whole objects alone.
+        """
+        with self._failing(f"write {name} to"):
+            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
+            if not getattr(self._files, "local_file", False):
+                yield self._path(name)
+                return
+            self._files.makedirs(self._path("partial"), exist_ok=True)
+            partial = self._path(f"partial/{uuid.uuid4().hex}")
+            yield partial
+            Path(partial).replace(self._path(name))
+
+    def read(self, name: str) -> bytes:
+        with self._failing(f"read {name} of"):
+            try:
+                return bytes(self._files.cat_file(self._path(name)))
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
+
+    def get(self, name: str, target: Path, size: int | None, digest: str) -> None:
+        """Fetch a file. Raises DamagedError if it is missing, or has other bytes than were sent."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._failing(f"read {name} of"):
+            try:
+                with self._files.open(self._path(name), "rb") as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
+        if (size is not None and target.stat().st_size != size) or file_checksum(target) != digest:
+            raise DamagedError(f"{name} has other bytes than were sent")
+
+    def checksum(self, name: str) -> str:
+        return checksum(self.read(name))
+
+    def _path(self, name: str | PurePosixPath) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Whatever a client raises becomes a RunError that names the URL."""
+        try:
+            yield
+        except (RagtrialError, DamagedError):
+            raise
+        except Exception as error:
+            raise WorkspaceError(f"cannot {what} {self.name}: {self._said(error)}") from error
+
+    def _said(self, error: Exception) -> str:
+        """The message of a client, on one line and without a password."""
+        return " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
