@@ -1,4 +1,4 @@
-"""How long stages tell what they are doing; the command line draws it, the library is silent."""
+"""Progress of stages: the command line shows it, the library is silent."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def stand_still(deaf):
     while True:
         try:
             HOLD.with_name("held").touch()
-            time.sleep(60)
+            for _ in range(1200):
+                time.sleep(0.05)  # a signal that comes just before a sleep does not end it
         except KeyboardInterrupt:
             if not deaf:
                 raise
