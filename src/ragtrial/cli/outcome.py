@@ -66,7 +66,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with an exit code that ``run`` gave."""
+    """End the process with an exit code that ``run`` gave, which a signal no longer changes."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     if code == _INTERRUPTED:
         os._exit(code)  # a Python that shuts down heeds no handlers: another signal would be what it ends by
     if any(thread.name.startswith(_WORKERS) for thread in threading.enumerate()):

@@ -195,7 +195,8 @@ def contest_of(
         advice = (
             "Compare by another metric."
             if any(one.any() for one in known.values())
-            else 'No other metric has one: label answers with `ragtrial search CONFIG "a question" --label`, and run again.'
+            else "No other metric has one: label answers, for example with "
+            '`ragtrial search CONFIG "a question" --label`, and run again.'
         )
         raise ComparisonError(f"{contest.primary} has no value for any query: it counts {counted}. {advice}")
     kept = [name for name in contest.metrics if metrics is not None or name == contest.primary or known[name].any()]

@@ -330,7 +330,7 @@ def test_a_primary_metric_without_any_value_is_refused() -> None:
         contest_of([report_of({"a": [None, None], "b": [None, None]})])
     assert str(caught.value) == (
         "ndcg@3 has no value for any query: it counts queries with at least one document of a grade above 0. No other "
-        'metric has one: label answers with `ragtrial search CONFIG "a question" --label`, and run again.'
+        'metric has one: label answers, for example with `ragtrial search CONFIG "a question" --label`, and run again.'
     )
 
 
