@@ -104,8 +104,10 @@ def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: 
     settings = settings_of(sample / "results" / name)
     audits = {setting: one["audit"] for setting, one in settings.items() if one["audit"]}
     assert {setting: audits[setting]["used"] for setting in page.used} == dict.fromkeys(page.used, True)
-    assert max(audits[setting]["overlap"] for setting in page.lossy) < 0.7
-    assert audits["graph"]["overlap"] > 0.9
+    overlaps = [audits[setting]["overlap"] for setting in (*page.lossy, "graph")]
+    assert overlaps == sorted(set(overlaps)), "each loses less than the one before"
+    assert max(overlaps[:-1]) < 0.7
+    assert overlaps[-1] > 0.95
     if page.scanned:
         assert (audits[page.scanned]["used"], audits[page.scanned]["overlap"]) == (False, 1)
     shown = re.findall(r"^(\S+) +[01]\.\d{4} ", text, re.MULTILINE)

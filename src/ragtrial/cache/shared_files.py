@@ -55,10 +55,7 @@ class SharedFiles:
 
     @contextmanager
     def _written(self, name: str) -> Iterator[str]:
-        """Where to write what is to be ``name``: in a folder the file is put there when it is whole.
-
-        An object store shows whole objects alone.
-        """
+        """The path to write ``name`` to. In a folder, a finished file is renamed; an object store needs no rename."""
         with self._failing(f"write {name} to"):
             self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
             if not getattr(self._files, "local_file", False):

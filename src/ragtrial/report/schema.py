@@ -104,7 +104,7 @@ class QueryColumns(Part):
     """Under unit: span, for each query one for each of its relevant_docs; null where documents are found."""
 
     def __repr__(self) -> str:
-        return f"<{len(self.short):,} queries>"
+        return f"<{len(self.short):,}>"
 
     def at(self, places: Sequence[int]) -> QueryColumns:
         """Those of the queries at these places."""

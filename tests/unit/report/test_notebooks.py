@@ -13,7 +13,7 @@ from ragtrial.errors import ReportError
 from ragtrial.report.notebooks import Row, html_table
 from small_experiment import CONFIG, small_experiment
 
-LINE = 310
+LINE = 300
 """Two lines of a wide terminal."""
 
 

@@ -210,7 +210,7 @@ class PgvectorCollection(Collection):
         return IndexUse(is_used=False, evidence=f"EXPLAIN shows a scan of the whole table, not the index {name}.")
 
     def width(self, depth: int) -> None:
-        """A search considers as many candidates as the session is set to, however many hits are requested."""
+        """The connection sets how many candidates a search considers, whatever the number of requested hits."""
 
     def ask_for(self, conditions: Conditions) -> None:
         try:

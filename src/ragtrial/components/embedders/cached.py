@@ -225,8 +225,11 @@ class CachedEmbedder:
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
             billed = self._billed()
+            workers = self._workers_for(len(order))
             if len(order):
                 self._refuse_another_model(cache)
+                if workers is None:
+                    self._model.loaded()
             start = time.perf_counter()
 
             def keep(batch: Batch, vectors: Floats) -> None:
@@ -235,7 +238,7 @@ class CachedEmbedder:
                 cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
                 cache.write(keys[positions], vectors)
 
-            for count in self._each_done(source, order, lengths, prefix, keep):
+            for count in self._each_done(source, order, lengths, prefix, workers, keep):
                 advance(count)
             seconds = time.perf_counter() - start
         amount, now = int(lengths[order].sum()), self._billed()
@@ -243,12 +246,17 @@ class CachedEmbedder:
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
     def _each_done(
-        self, source: TextSource, order: Counts, lengths: Counts, prefix: str, keep: Callable[[Batch, Floats], None]
+        self,
+        source: TextSource,
+        order: Counts,
+        lengths: Counts,
+        prefix: str,
+        workers: Workers | None,
+        keep: Callable[[Batch, Floats], None],
     ) -> Iterator[int]:
         """Embed the texts of ``order`` in batches, which ``keep`` gets at once; how many texts are done, each time."""
         size, most_length = self.embedder.batch_size, self.embedder.batch_length
-        workers, count = self._model.workers, -(-len(order) // size)
-        if workers is not None and count > _WORTH_WORKERS:
+        if workers is not None:
 
             def embed_shard(shard: Sequence[Batch]) -> int:
                 positions = np.concatenate([positions for positions, _ in shard])
@@ -258,7 +266,7 @@ class CachedEmbedder:
                     keep(batch, self._of_one_dimension(vectors, batch[1]))
                 return len(positions)
 
-            most_batches = min(max(count // _SHARDS, 1), MOST_BATCHES)
+            most_batches = min(max(self._batch_count(len(order)) // _SHARDS, 1), MOST_BATCHES)
             work = shards(source, order, lengths, size, most_length, most_batches)
             yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
             return
@@ -271,12 +279,17 @@ class CachedEmbedder:
             return len(positions)
 
         todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
-        if len(order):
-            self._model.loaded()
         if at_once > 1:
             yield from (done for _, done in as_they_come(embed, todo, at_once))
         else:
             yield from map(embed, todo)
+
+    def _workers_for(self, texts: int) -> Workers | None:
+        """The workers, if there are any and enough texts for them."""
+        return self._model.workers if self._batch_count(texts) > _WORTH_WORKERS else None
+
+    def _batch_count(self, texts: int) -> int:
+        return -(-texts // self.embedder.batch_size)
 
     def _billed(self) -> int | None:
         encode = self._model.encode
