@@ -60,10 +60,7 @@ def run_experiment(
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
     before anything is run, RunError if all settings fail.
     """
-    if config.search and settings is not None:
-        raise InputError("a search chooses its settings; leave out the names, or set search to null.")
-    if config.search and extrapolate is not None:
-        raise InputError("a search runs its settings once; extrapolate with the config of its winner, winner.yaml.")
+    _check_search(config, settings, extrapolate)
     evaluator = RetrievalEvaluator(
         config, progress=progress, settings=settings, limit=limit, strict=strict, audit=audit
     )
@@ -110,9 +107,8 @@ def run_experiment(
         from ragtrial.comparison.extrapolation import EXTRAPOLATION, extrapolated
 
         smaller = [_score_each(one, jobs, on_failure, fail_fast=fail_fast)[0] for one in parts]
-        made = extrapolated(
-            report.primary_metric, [*smaller, {one.result.setting.name: one for one in scored}], extrapolate
-        )
+        whole = {one.result.setting.name: one for one in scored}
+        made = extrapolated(report.primary_metric, [*smaller, whole], extrapolate)
         beside[EXTRAPOLATION] = made.model_dump_json(indent=1) + "\n"
     evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
@@ -156,6 +152,14 @@ def _score_all(
         raise _all_of(failures)
     names = [setting.name for setting in evaluator.settings if setting.name not in scored]
     return list(scored.values()), [failures[name][0] for name in names]
+
+
+def _check_search(config: ExperimentConfig, settings: Sequence[str] | None, extrapolate: int | None) -> None:
+    """Raise InputError for what a search cannot be combined with."""
+    if config.search and settings is not None:
+        raise InputError("a search chooses its settings; leave out the names, or set search to null.")
+    if config.search and extrapolate is not None:
+        raise InputError("a search runs its settings once; extrapolate with the config of its winner, winner.yaml.")
 
 
 def _notice_unlabelled(evaluator: RetrievalEvaluator, notice: Callable[[str], None]) -> None:
