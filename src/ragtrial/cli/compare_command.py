@@ -87,8 +87,9 @@ def command(
     if across:
         switches = {"all-pairs": all_pairs, "common": compared.common, "judge": judge, "metrics": metrics}
         given = [f"--{name}" for name, value in switches.items() if value] + [f"--{view.name}" for view in views]
-        for other in [*given, *(["gates"] if asked != GateOptions() else [])]:
-            raise click.UsageError(f"--across cannot be combined with {other}; remove one of them.")
+        if given or asked != GateOptions():
+            first = given[0] if given else "gates"
+            raise click.UsageError(f"--across cannot be combined with {first}; remove one of them.")
         return _across(terminal, compared, settings)
     alone = [view for view in views if view.alone]
     if alone and len(views) > 1 and not terminal.as_json:

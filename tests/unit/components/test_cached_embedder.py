@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
+from ragtrial.components.embedders import Encode
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -64,6 +65,29 @@ def test_vectors_stand_in_the_order_of_the_texts(experiment: Experiment) -> None
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
     assert done == len(texts)
+
+
+def test_the_time_of_embedding_is_without_that_of_loading_the_model(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans and costs take it for the rate of the model. By a clock that only loading (100 s) and a batch (1 s) move."""
+    now, load = [0.0], CustomEmbedder.load
+
+    def slow_load(self: CustomEmbedder) -> Encode:
+        encode = load(self)
+        now[0] += 100
+
+        def slow(texts: Sequence[str]) -> object:
+            now[0] += 1
+            return encode(texts)
+
+        return slow
+
+    monkeypatch.setattr(CustomEmbedder, "load", slow_load)
+    monkeypatch.setattr("ragtrial.components.embedders.cached.time.perf_counter", lambda: now[0])
+    embedder, source = cached(experiment, batch_size=2), TextList(["soup", "bread", "oven"])
+    embedded = embedder.embed(source, "", embedder.lengths(source, ""))
+    assert (embedded.seconds, now[0]) == (2, 102)
 
 
 def test_equal_texts_are_embedded_once(experiment: Experiment) -> None:
