@@ -70,14 +70,14 @@ def test_vectors_stand_in_the_order_of_the_texts(experiment: Experiment) -> None
 def test_the_time_of_embedding_is_without_that_of_loading_the_model(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plans and costs take it for the rate of the model. By a clock that only loading (100 s) and a batch (1 s) move."""
+    """Plans and costs take it for the model's rate. The clock moves by 100 s for loading, and by 1 s for each batch."""
     now, load = [0.0], CustomEmbedder.load
 
     def slow_load(self: CustomEmbedder) -> Encode:
         encode = load(self)
         now[0] += 100
 
-        def slow(texts: Sequence[str]) -> object:
+        def slow(texts: Sequence[str]) -> Floats:
             now[0] += 1
             return encode(texts)
 
