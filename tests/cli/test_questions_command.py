@@ -156,7 +156,7 @@ def test_what_cannot_be_drafted_is_refused_before_anything_is_sent(
     assert said in made.err
     Path("beir.yaml").write_text(CONFIG_BOTH.replace("{corpus: documents, queries: prompt_queries.json}", "{beir: x}"))
     made = ragtrial(capsys, "questions", "beir.yaml", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m")
-    assert (made.code, "beir.yaml: a BEIR folder stays as it is" in made.err) == (2, True)
+    assert (made.code, "beir.yaml: a BEIR folder is not changed" in made.err) == (2, True)
     assert ragtrial(capsys, "questions", "experiment.yaml").err.startswith(
         "error: name the model: --endpoint URL --model NAME."
     )

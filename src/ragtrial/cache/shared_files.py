@@ -42,6 +42,8 @@ class SharedFiles:
                 found = self._files.find(self._path(folder) if folder else self._root, detail=True)
             except FileNotFoundError:
                 return {}
+        if self._root.rstrip("/") in found:
+            raise InputError(f"{self.name} is a file; name a folder.")
         begin = len(self._root.rstrip("/")) + 1
         return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
 

@@ -231,6 +231,12 @@ def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -
     assert strange.err == "error: foo://me:***@host/x cannot be used: Protocol not known: foo\n"
 
 
+def test_a_file_is_no_place_to_pull_from(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("no folder")
+    made = ragtrial(capsys, "cache", "pull", str(tmp_path / "file"), str(tmp_path / "workspace"))
+    assert (made.code, made.err) == (2, f"error: {tmp_path}/file is a file; name a folder.\n")
+
+
 def test_a_place_that_cannot_be_written_is_named(first: Experiment, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("no folder")
     done = ragtrial(capsys, "cache", "push", str(tmp_path / "file" / "x"), str(first.workspace))

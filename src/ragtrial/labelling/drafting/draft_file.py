@@ -34,9 +34,7 @@ class DraftFile:
             )
             raise InputError(Fault(str(file), message=message))
         if config.dataset.beir is not None:
-            message = (
-                "a BEIR folder stays as it is; questions can be added to labels of your own alone (queries: FILE)."
-            )
+            message = "a BEIR folder is not changed. Set dataset.queries to a labels file of your own, to which questions are added."
             raise LabelsError(Fault(config.file or "dataset", message=message))
         labels = read_labels_text(config.dataset.queries or "")
         self._file, self._config, self._labels_file = file, config, labels.file
