@@ -34,7 +34,7 @@ class DraftFile:
             )
             raise InputError(Fault(str(file), message=message))
         if config.dataset.beir is not None:
-            message = "a BEIR folder is not changed. Set dataset.queries to a labels file of your own, to which questions are added."
+            message = "a BEIR folder is not changed. Name a labels file of your own for the questions: dataset.queries."
             raise LabelsError(Fault(config.file or "dataset", message=message))
         labels = read_labels_text(config.dataset.queries or "")
         self._file, self._config, self._labels_file = file, config, labels.file
