@@ -1,4 +1,4 @@
-"""What chat models write for questions, before these are asked: each reply is paid for once and kept."""
+"""Wordings that chat models write for questions, before retrieval. Each reply is paid for once and kept."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:  # few settings write wordings
 
 _KIND = "answers"
 _TOKENS_WRITTEN = 80
-"""Of a reply, about, before any has been seen."""
+"""The estimated tokens of a reply, before any has been seen."""
 
 
 @dataclass(frozen=True)
 class WrittenWordings:
     """Questions with what was written for them.
 
-    ``failures`` are of the writers that could not be asked, by their key; ``planned`` is what there is to ask.
+    ``failures`` has the errors of writers that could not be asked, by the writer's key; ``planned`` the requests to send.
     """
 
     questions: Sequence[Question]
@@ -41,9 +41,9 @@ class WrittenWordings:
 def write_wordings(
     settings: Sequence[Setting], questions: Sequence[Question], resources: Resources, *, asks: bool = True
 ) -> WrittenWordings:
-    """``questions`` with the replies of all that writes wordings for ``settings``.
+    """``questions`` with the replies of every model that writes wordings for ``settings``.
 
-    Kept replies are taken; the others are asked for, unless ``asks`` is false. What arrived is kept when one fails.
+    Kept replies are reused. The others are requested, unless ``asks`` is false. If a request fails, earlier replies stay.
     """
     users: dict[str, list[str]] = {}
     writers: dict[str, WordingWriter] = {}
@@ -99,7 +99,7 @@ class _Writing:
                 pass  # each is kept
 
     def answered(self) -> list[Question]:
-        """The questions with the replies that are there."""
+        """The questions with the replies so far."""
         found = []
         for question, request in zip(self.questions, self._requests, strict=True):
             reply = self._reply(request)
@@ -108,7 +108,7 @@ class _Writing:
         return found
 
     def planned(self, settings: tuple[str, ...]) -> PlannedStage:
-        """What there is to ask, as a plan has it."""
+        """The requests that are left, as a line of the plan."""
         from ragtrial.pipeline.dry_run import PlannedStage
 
         endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
