@@ -30,7 +30,7 @@ _TOKENS_WRITTEN = 80
 class WrittenWordings:
     """Questions with what was written for them.
 
-    ``failures`` has the errors of writers that could not be asked, by the writer's key; ``planned`` the requests to send.
+    ``failures`` has the errors of writers, by the writer's key; ``planned`` the requests to send.
     """
 
     questions: Sequence[Question]
@@ -43,7 +43,7 @@ def write_wordings(
 ) -> WrittenWordings:
     """``questions`` with the replies of every model that writes wordings for ``settings``.
 
-    Kept replies are reused. The others are requested, unless ``asks`` is false. If a request fails, earlier replies stay.
+    Kept replies are reused. The others are requested, unless ``asks`` is false. If one fails, earlier replies stay.
     """
     users: dict[str, list[str]] = {}
     writers: dict[str, WordingWriter] = {}
