@@ -114,14 +114,14 @@ def check_sizes(folder: Path) -> Seal:
     return found
 
 
-def check_bytes(folder: Path, largest: int | None = None) -> Seal:
+def check_bytes(folder: Path, largest: int | None = None, *, only: str | None = None) -> Seal:
     """As ``check_sizes``, and every byte is what it was. Raises DamagedError.
 
-    Reads all files, or those that are not larger than ``largest`` bytes.
+    Reads all files, or those that are not larger than ``largest`` bytes, or ``only`` one.
     """
     found = check_sizes(folder)
     for name, (size, digest) in found.files.items():
-        if largest is not None and size > largest:
+        if (largest is not None and size > largest) or (only is not None and name != only):
             continue
         if name.endswith(_DATABASE):
             check_database(folder / name)

@@ -3,6 +3,7 @@
     objects/<checksum>                         a file of a stage, under the checksum of its bytes (XXH3, 128 bits)
     stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
     rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
+    rows/<kind>/<name>/<fingerprint>.json      the files of a shard of such a cache, and its probe
     rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
     partial/                                   files of a folder on their way; what is left there is of a killed push
 
@@ -28,6 +29,7 @@ from ragtrial.cache.fingerprints import DIGEST_BYTES, checksum, file_checksum, f
 from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.cache.remote import files_of
 from ragtrial.cache.seals import DamagedError, check_bytes
+from ragtrial.cache.shard_files import SUFFIX
 from ragtrial.cache.shared_files import SharedFiles
 from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
 from ragtrial.cache.vectors import Keys, VectorCache
@@ -37,6 +39,7 @@ from ragtrial.errors import InputError, did_you_mean, listed
 _STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
 _STAGE = re.compile(r"stages/([a-z0-9_-]+)/([0-9a-f]{32}(?:-[0-9]+)*)\.json")
 _ROWS = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.(?:sqlite|jsonl)")
+_SHARD = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.json")
 _ROWS_AT_ONCE = 10_000
 
 
@@ -81,7 +84,7 @@ class SharedCache:
                 elif entry.kind == ANSWERS:
                     self._push_answers(entry, there, made)
                 elif entry.kind in ROW_CACHES:
-                    self._push_rows(entry, there, made)
+                    self._push_rows(entry, there, made, verify=verify)
                 else:
                     self._push_stage(entry, there, made, verify=verify)
             except DamagedError as error:
@@ -108,6 +111,8 @@ class SharedCache:
                 experiments.update(self._pull_stage(workspace, found[1], found[2], experiment, made))
             elif (found := _ROWS.fullmatch(name)) and experiment is None and is_whole:
                 self._pull_rows(workspace, name, found[1], found[2], found[3], made)
+            elif (found := _SHARD.fullmatch(name)) and experiment is None:
+                self._pull_shard(workspace.root / found[1] / f"{found[2]}.sqlite", name, found[3], made)
             advance(1)
         if experiment is not None and experiment not in experiments and not made.damaged:
             near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
@@ -138,26 +143,40 @@ class SharedCache:
 
     def _push_stage(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
         name = f"stages/{entry.kind}/{entry.path.name}.json"
-        check_bytes(entry.path)
-        files: dict[str, tuple[int, str]] = {
-            path.relative_to(entry.path).as_posix(): (path.stat().st_size, file_checksum(path))
-            for path in sorted(entry.path.rglob("*"))
+        known = self._manifest(name) if name in there else None
+        experiments = sorted({*entry.experiments, *(known or {}).get("experiments", ())})
+        about = {"what": entry.what, "experiments": experiments}
+        moved = self._send_folder(entry.path, name, about, known, there, verify=verify)
+        made.bytes += moved
+        (made.moved if moved or known is None else made.present).append(entry.what)
+
+    def _send_folder(
+        self,
+        folder: Path,
+        name: str,
+        about: Mapping[str, Any],
+        known: Mapping[str, Any] | None,
+        there: Mapping[str, int],
+        *,
+        verify: bool,
+    ) -> int:
+        """Send the files of a sealed folder, and then their list with what is said ``about`` it; how many bytes."""
+        check_bytes(folder)
+        files: dict[str, list[int | str]] = {
+            path.relative_to(folder).as_posix(): [path.stat().st_size, file_checksum(path)]
+            for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
-        known = self._manifest(name) if name in there else None
         moved = 0
         for path, (size, digest) in files.items():
             target = f"objects/{digest}"
             if there.get(target) != size or (verify and self._files.checksum(target) != digest):
-                self._files.put(entry.path / path, target)
-                moved += size
-        experiments = sorted({*entry.experiments, *(known or {}).get("experiments", ())})
-        listed = {path: list(about) for path, about in files.items()}
-        manifest = {"what": entry.what, "experiments": experiments, "files": listed}
+                self._files.put(folder / path, target)
+                moved += int(size)
+        manifest = {**about, "files": files}
         if known != manifest:
             self._files.write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
-        made.bytes += moved
-        (made.moved if moved or known is None else made.present).append(entry.what)
+        return moved
 
     def _pull_stage(
         self, workspace: Workspace, kind: str, name: str, experiment: str | None, made: Transfer
@@ -181,15 +200,18 @@ class SharedCache:
                 return
             if workspace.damage(kind, name):
                 workspace.drop(kind, name)
-            try:
-                with new_folder(workspace.path(kind, name)) as folder:
-                    for path, (size, digest) in files.items():
-                        self._files.get(f"objects/{digest}", folder / _inside(path), size, digest)
-                    made.bytes += check_bytes(folder).size
-            except DamagedError as error:
-                made.damaged.append((what, f"{error}; `ragtrial cache push --verify` from a machine that has it"))
-                return
-        made.moved.append(what)
+            self._fetch_folder(workspace.path(kind, name), files, what, made)
+
+    def _fetch_folder(self, target: Path, files: Mapping[str, Any], what: str, made: Transfer) -> None:
+        try:
+            with new_folder(target) as folder:
+                for path, (size, digest) in files.items():
+                    self._files.get(f"objects/{digest}", folder / _inside(path), size, digest)
+                made.bytes += check_bytes(folder).size
+        except DamagedError as error:
+            made.damaged.append((what, f"{error}; `ragtrial cache push --verify` from a machine that has it"))
+        else:
+            made.moved.append(what)
 
     def _manifest(self, name: str) -> dict[str, Any] | None:
         """The list of a stage's files; None if it is damaged, or if nobody can read it."""
@@ -202,19 +224,45 @@ class SharedCache:
 
     # --- rows of growing caches
 
-    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
+    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
         folder = f"{_folder_of(entry.kind, entry.path.stem)}/"
         sent = self._sent_keys(name for name in there if name.startswith(folder))
         known = {key.tobytes() for keys in sent for key in keys}
         with VectorCache(entry.path, as_it_is=True) as cache:
-            keys = cache.keys()
+            moved = sum(
+                self._push_shard(cache, one, f"{folder}{one.name}.json", there, verify=verify)
+                for one in cache.shards.folders()
+            )
+            keys = cache.keys_in_database()
             new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
             new = new[~cache.missing(new)]  # without rows that are damaged
-            if not len(new):
-                made.present.append(entry.what)
-                return
-            made.bytes += self.send_rows(entry.kind, cache, new)
-        made.moved.append(entry.what)
+            if len(new):
+                moved += self.send_rows(entry.kind, cache, new)
+        made.bytes += moved
+        (made.moved if moved else made.present).append(entry.what)
+
+    def _push_shard(
+        self, cache: VectorCache, folder: Path, name: str, there: Mapping[str, int], *, verify: bool
+    ) -> int:
+        known = self._manifest(name) if name in there else None
+        probe = cache.probe()
+        about = {"what": cache.what, "probe": None if probe is None else [probe[0], probe[1].tolist()]}
+        return self._send_folder(folder, name, about, known, there, verify=verify)
+
+    def _pull_shard(self, cache: Path, name: str, shard: str, made: Transfer) -> None:
+        manifest = self._manifest(name)
+        if manifest is None:
+            made.damaged.append((name, "its list of files is damaged; push it again"))
+            return
+        what, target = f"a shard of {manifest['what']}", cache.with_suffix(SUFFIX) / shard
+        if target.exists():
+            made.present.append(what)
+            return
+        with VectorCache(cache, manifest["what"]) as rows:
+            if manifest["probe"] is not None:  # before any vector
+                text, vector = manifest["probe"]
+                rows.keep_probe(text, np.array(vector, dtype=np.float32))
+            self._fetch_folder(target, manifest["files"], what, made)
 
     def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
         """The keys of each pack among ``names``; of one whose list of keys is damaged nobody knows what it has."""
@@ -247,13 +295,13 @@ class SharedCache:
                     append_row(target, row)
                     made.bytes += len(_line(row))
             else:
-                new = self._pulled_rows(workspace.root / kind / f"{cache}.sqlite", name, digest, made)
+                new = self._pulled_rows(kind, workspace.root / kind / f"{cache}.sqlite", name, digest, made)
         except DamagedError as error:
             made.damaged.append((what, f"{error}; its rows are made again where they are needed"))
             return
         (made.moved if new else made.present).append(what)
 
-    def _pulled_rows(self, target: Path, name: str, digest: str, made: Transfer) -> list[Any]:
+    def _pulled_rows(self, kind: str, target: Path, name: str, digest: str, made: Transfer) -> list[Any]:
         with VectorCache(target) as cache:
             keys = _keys(self._files.read(_keys_of(name)))
             if not cache.missing(keys, unread=True).any():
@@ -264,9 +312,11 @@ class SharedCache:
                 made.bytes += pack.stat().st_size
                 with VectorCache(pack, as_it_is=True) as found:
                     cache.name(found.what)
-                    keys = found.keys()
+                    keys = found.keys_in_database()
                     new = keys[cache.missing(keys, unread=True)]
                     _copy(found, cache, new)
+            if kind == "vectors":
+                cache.compact()
         return list(new)
 
     def _lines(self, name: str) -> list[Any]:

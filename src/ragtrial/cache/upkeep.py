@@ -17,7 +17,8 @@ from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
 from ragtrial.cache.presence import Presence, Usage, Use
 from ragtrial.cache.remote import files_of, open_remote
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
-from ragtrial.cache.vectors import VectorCache
+from ragtrial.cache.shard_files import SUFFIX
+from ragtrial.cache.vectors import VectorCache, remove_database
 from ragtrial.cache.workspace import check_layout
 from ragtrial.errors import InputError, WorkspaceError
 
@@ -72,7 +73,7 @@ class Upkeep:
         found = []
         for path, kind, what in self._found():
             own = uses.get((kind, path.stem), [])
-            size = sum(map(_size, path.rglob("*") if path.is_dir() else _parts(path)))
+            size = sum(_size(file) for part in _parts(path) for file in (part, *part.rglob("*")))
             used = max((use.when for use in own), default=_time(path))
             experiments = sorted({use.experiment for use in own})
             current = sorted({use.experiment for use in own if use.current})
@@ -154,7 +155,7 @@ class Upkeep:
             except WorkspaceError as error:
                 if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
                     raise
-                self._remove(entry)
+                self._remove_database(entry)
                 return str(error.__cause__)
             return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
@@ -188,10 +189,22 @@ class Upkeep:
                 remove_folder(entry.path)
             else:
                 for part in _parts(entry.path):
-                    part.unlink(missing_ok=True)
+                    if part.is_dir():
+                        remove_folder(part)
+                    else:
+                        part.unlink(missing_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
+
+    def _remove_database(self, entry: Entry) -> None:
+        """Remove a cache, but for shards that are sound."""
+        if not entry.path.with_suffix(SUFFIX).exists():
+            self._remove(entry)
+            return
+        remove_database(entry.path)
+        with VectorCache(entry.path) as cache:
+            cache.drop_damaged()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -241,8 +254,8 @@ def _cache_in_words(path: Path, things: str) -> str:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a cache: itself, SQLite's log and its index, our lock."""
-    return [Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")]
+    """What a cache has: itself, SQLite's log and its index, our lock, and the folder of its shards."""
+    return [*(Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")), path.with_suffix(SUFFIX)]
 
 
 def _size(path: Path) -> int:

@@ -1,6 +1,7 @@
 """Vectors under the hash of what they stand for: one SQLite file, safe for several processes at once.
 
 SQLite gives each batch of vectors an atomic, durable commit, so whatever was embedded before a kill is there after it.
+With millions of rows it becomes slow: whenever there are about a million, they are moved to files (see ``compact``).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
 from ragtrial.cache.seals import DamagedError, check_database
+from ragtrial.cache.shard_files import ROWS_PER_SHARD, SUFFIX, ShardFiles, as_bytes
 from ragtrial.errors import WorkspaceError, counted
 from ragtrial.rankings import Floats
 
@@ -30,13 +32,20 @@ logger = logging.getLogger(__name__)
 _checked: set[tuple[Path, int]] = set()
 """Files whose structure was checked in this process, with their inodes."""
 
+MOST_ROWS = 2**20
+"""Rows of the database; when it has more, they are moved to shard files."""
+
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 
 def text_keys(texts: Iterable[str]) -> Keys:
     """The key of every text, shape (texts, 16)."""
-    return np.frombuffer(b"".join(map(text_key, texts)), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+    return _joined(map(text_key, texts))
+
+
+def _joined(keys: Iterable[bytes]) -> Keys:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 class VectorCache:
@@ -50,6 +59,7 @@ class VectorCache:
         from filelock import FileLock
 
         self.path = path
+        self.shards = ShardFiles(path.with_suffix(SUFFIX), as_it_is=as_it_is)
         self._lock = RLock()  # a connection has one transaction, whatever the number of threads
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,19 +126,18 @@ class VectorCache:
     def __len__(self) -> int:
         with self._errors():
             (count,) = self._connection.execute("SELECT count(*) FROM vectors").fetchone()
-        return int(count)
+        return int(count) + len(self.shards)
 
     def dimension(self) -> int | None:
         """The dimension of the vectors, None while there are none."""
         with self._errors():
             row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return int(row[0]) // _VECTOR_BYTES if row else None
+            return int(row[0]) // _VECTOR_BYTES if row else self.shards.dimension()
 
-    def keys(self) -> Keys:
-        """The keys of all vectors, in no order."""
+    def keys_in_database(self) -> Keys:
+        """The keys of the vectors that are in no shard, or not only there, in no order."""
         with self._errors():
-            found = self._connection.execute("SELECT key FROM vectors").fetchall()
-        return np.frombuffer(b"".join(key for (key,) in found), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+            return _joined(key for (key,) in self._connection.execute("SELECT key FROM vectors"))
 
     def name(self, what: str) -> None:
         """Say in words what makes the vectors, unless the file says so already."""
@@ -137,21 +146,44 @@ class VectorCache:
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
         """Which of ``keys`` have no vector yet, shape (keys,); damaged ones are removed, unless they are ``unread``."""
-        absent = np.ones(len(keys), dtype=np.bool_)
-        for start, block in _blocks(keys):
+        absent = ~self.shards.has(keys, unread=unread)
+        left = np.flatnonzero(absent)
+        for start, block in _blocks(keys[left]):
             found = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
-            absent[start : start + len(block)] = [key not in found for key in block]
+            absent[left[start : start + len(block)]] = [key not in found for key in block]
+        if absent.any() and self.shards.refresh():  # another process has moved some meanwhile
+            absent &= ~self.shards.has(keys, unread=unread)
         return absent
 
     def read(self, keys: Keys) -> Floats:
         """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing or damaged."""
-        parts = self.read_each(keys)
-        if not parts:
-            return np.empty((0, 0), dtype=np.float32)
-        return np.frombuffer(b"".join(parts), dtype=np.float32).reshape(len(keys), -1)
+        try:
+            return self._read(keys)
+        except KeyError:
+            if not self.shards.refresh():
+                raise
+            return self._read(keys)  # another process has moved some meanwhile
 
     def read_each(self, keys: Keys) -> list[bytes]:
         """The bytes under each of ``keys``, which may be of several lengths. KeyError as ``read``."""
+        return [row.tobytes() for row in self.read(keys)] if self.shards else self._from_database(keys)
+
+    def _read(self, keys: Keys) -> Floats:
+        found, left = np.empty((len(keys), 0), dtype=np.float32), np.ones(len(keys), dtype=np.bool_)
+        for positions, vectors in self.shards.read(keys):
+            if not found.size:
+                found = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
+            found[positions] = vectors
+            left[positions] = False
+        if not left.any():
+            return found
+        rest = np.frombuffer(b"".join(self._from_database(keys[left])), dtype=np.float32).reshape(int(left.sum()), -1)
+        if left.all():
+            return rest
+        found[left] = rest
+        return found
+
+    def _from_database(self, keys: Keys) -> list[bytes]:
         parts: list[bytes] = []
         for _, block in _blocks(keys):
             found = self._whole(block)
@@ -166,13 +198,48 @@ class VectorCache:
         rows = [(key.tobytes(), row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
         self._change("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((*row, _crc(*row)) for row in rows))
 
+    def compact(self, most_rows: int = MOST_ROWS, rows_per_shard: int = ROWS_PER_SHARD) -> None:
+        """Move vectors, which all have one dimension, to shards of about ``rows_per_shard`` if there are ``most_rows``.
+
+        A kill loses none: each leaves the database when it is in a shard.
+        """
+        from filelock import FileLock, Timeout
+
+        with self._errors(), suppress(Timeout), FileLock(f"{self.path}.lock", timeout=0):  # else another one does it
+            if not self._has(most_rows):
+                return
+            self.shards.refresh()
+            keys = self.keys_in_database()
+            is_moved = self.shards.has(keys)  # before a kill
+            self._drop([key for _, block in _blocks(keys[is_moved]) for key in block])
+            left = np.sort(as_bytes(keys[~is_moved]))
+            for shard in np.array_split(left, max(1, round(len(left) / rows_per_shard))):
+                self._move(shard.view(np.uint8).reshape(-1, DIGEST_BYTES))
+
+    def _has(self, rows: int) -> bool:
+        """Whether the database has so many rows. Their highest number, found at once, is no lower."""
+        (highest,) = self._connection.execute("SELECT max(rowid) FROM vectors").fetchone()
+        if (highest or 0) < rows:
+            return False
+        (count,) = self._connection.execute("SELECT count(*) FROM vectors").fetchone()
+        return int(count) >= rows
+
+    def _move(self, keys: Keys) -> None:
+        found = dict[bytes, bytes]()
+        for _, block in _blocks(keys):
+            found |= self._whole(block)
+        names = sorted(found)
+        vectors = np.frombuffer(b"".join(map(found.__getitem__, names)), dtype=np.float32)
+        self.shards.write(_joined(names), vectors.reshape(len(names), -1))
+        self._drop(names)
+
     def drop_damaged(self) -> int:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
             rows = self._connection.execute("SELECT key, vector, crc FROM vectors")
             damaged = [key for key, vector, crc in rows if _crc(key, vector) != crc]
         self._drop(damaged)
-        return len(damaged)
+        return len(damaged) + self.shards.drop_damaged()
 
     def _whole(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """The vectors of those ``keys`` that have one; what is damaged is removed."""
@@ -226,10 +293,15 @@ def _remove_if_damaged(path: Path) -> None:
         check_database(path, quick=True)
     except DamagedError as error:
         logger.warning("%s is damaged (%s); it is made again.", path, error)
-        for part in ("", "-wal", "-shm"):
-            Path(f"{path}{part}").unlink(missing_ok=True)
+        remove_database(path)
     else:
         _checked.add((path, path.stat().st_ino))
+
+
+def remove_database(path: Path) -> None:
+    """Remove the database and SQLite's files beside it."""
+    for part in ("", "-wal", "-shm"):
+        Path(f"{path}{part}").unlink(missing_ok=True)
 
 
 def _is_made(path: Path) -> bool:

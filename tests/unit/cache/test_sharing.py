@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import uuid
 from collections.abc import Iterator
@@ -142,7 +143,48 @@ def test_a_push_that_was_stopped_continues(first: Experiment, shared: Shared, tm
             check_bytes(workspace / kind / name)
     (vectors,) = (first.workspace / "vectors").glob("*.sqlite")
     with VectorCache(vectors) as own, VectorCache(workspace / "vectors" / vectors.name) as fetched:
-        np.testing.assert_array_equal(fetched.read(own.keys()), own.read(own.keys()))
+        keys = own.keys_in_database()
+        np.testing.assert_array_equal(fetched.read(keys), own.read(keys))
+
+
+def shards_of(workspace: Path) -> list[str]:
+    return sorted(path.name for path in workspace.glob("vectors/*.shards/[!.]*"))
+
+
+def test_shards_of_a_large_cache_travel_one_by_one(
+    first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
+) -> None:
+    (path,) = (first.workspace / "vectors").glob("*.sqlite")
+    with VectorCache(path) as own:
+        keys = own.keys_in_database()
+        vectors, probe = own.read(keys), own.probe()
+        own.compact(1, rows_per_shard=5)
+    wanted = shards_of(first.workspace)
+    assert len(wanted) == round(len(keys) / 5) > 1
+    assert push(capsys, shared, first.workspace)["bytes"] > vectors.nbytes
+    assert push(capsys, shared, first.workspace)["bytes"] == 0
+    (lost,) = (name for name in shared.files if name.endswith(f"/{wanted[0]}.json"))
+    content = shared.files[lost]
+    shared.change(lost, None)
+    workspace = tmp_path / "second"
+    pull(capsys, shared, workspace)
+    assert shards_of(workspace) == wanted[1:]
+    shared.change(lost, content)
+    pull(capsys, shared, workspace)
+    assert shards_of(workspace) == wanted
+    assert pull(capsys, shared, workspace)["bytes"] == 0
+    with VectorCache(workspace / "vectors" / path.name) as fetched:
+        np.testing.assert_array_equal(fetched.read(keys), vectors)
+        found = fetched.probe()
+    assert probe is not None
+    assert found is not None
+    assert found[0] == probe[0]
+    assert found[1].tobytes() == probe[1].tobytes()
+    second = copy_of(first, tmp_path / "second copy")
+    shutil.copytree(workspace, second.workspace)
+    shutil.rmtree(second.workspace / "embeddings")
+    run_experiment(second.config())
+    assert second.embedded() == []
 
 
 @pytest.mark.parametrize("what", ["flipped", "cut", "missing"])

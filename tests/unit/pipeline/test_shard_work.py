@@ -54,7 +54,7 @@ def vectors(workspace: Path) -> dict[bytes, bytes]:
     """The bytes of every cached vector by the key of its text."""
     (file,) = (workspace / "vectors").glob("*.sqlite")
     with VectorCache(file) as cache:
-        keys = cache.keys()
+        keys = cache.keys_in_database()
         return dict(zip((key.tobytes() for key in keys), cache.read_each(keys), strict=True))
 
 

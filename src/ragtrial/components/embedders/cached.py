@@ -237,6 +237,7 @@ class CachedEmbedder:
                 shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
                 cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
                 cache.write(keys[positions], vectors)
+                cache.compact()
 
             for count in self._each_done(source, order, lengths, prefix, workers, keep):
                 advance(count)
