@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
+from ragtrial.cache.vectors import VectorCache
 from ragtrial.comparison.judge.judgments import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
@@ -59,7 +60,12 @@ def finished(
         "    return counts", "    return [*counts, zlib.crc32(text.encode()) / 2**32]"
     )
     embedding.write_text(unlike)
-    return experiment, run_experiment(experiment.config())
+    report = run_experiment(experiment.config())
+    if request.param == "most kinds":
+        for path in experiment.workspace.glob("vectors/*.sqlite"):
+            with VectorCache(path) as cache:
+                cache.compact(1, rows_per_shard=5)
+    return experiment, report
 
 
 def tokens(folder: Path, tokenizer: Path) -> dict[str, Any]:
