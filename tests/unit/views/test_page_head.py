@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import html
+import json
 import re
 import shutil
+from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +20,7 @@ from ragtrial.comparison.comparing import options_of
 from ragtrial.comparison.contest import contest_of
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
-from ragtrial.views.page import page
+from ragtrial.views.page import html_page, page
 
 RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
 
@@ -97,3 +101,31 @@ def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
     row = next(row for row in re.findall(r"<tr>(.*?)</tr>", tables.partition(f"within {budget.tokens}")[2])
                if f">{report.settings[0].name}<" in row)  # fmt: skip
     assert f">{budget.scores['recall'].mean:.4f}<" in row
+
+
+def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest = contest_of([str(report.folder)])
+    whole = page(contest, options_of(contest)).decode()
+    assert "A random sample" not in whole
+    monkeypatch.setattr(html_page, "MOST_SHOWN", 2 * len(contest.contenders))
+    sampled = page(contest, options_of(contest)).decode()
+    assert f"A random sample of 2 of {len(QUERIES)} queries. Tables and verdicts above are over all;" in sampled
+    assert len(block(whole, "summary")["queries"]) == len(QUERIES)
+    queries = block(sampled, "summary")["queries"]
+    assert len(queries) == 2
+    by_id = {query["id"]: place for place, query in enumerate(block(whole, "summary")["queries"])}
+    for one, every in zip(block(sampled, "summary")["values"], block(whole, "summary")["values"], strict=True):
+        wanted = [[row[by_id[query["id"]]] for query in queries] for row in every]
+        assert one == wanted
+    for found in block(sampled, "hits")["found"]:
+        assert len(found["lengths"]) == 2
+    verdicts = re.compile(r'<section id="verdicts">.*?</section>', re.DOTALL)
+    assert verdicts.findall(sampled) == verdicts.findall(whole)
+
+
+def block(text: str, name: str) -> Any:
+    """What the page's program reads under this name."""
+    (packed,) = re.findall(rf'<script[^>]* id="{name}"[^>]*>([^<]*)</script>', text)
+    return json.loads(gzip.decompress(b64decode(packed)))

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis, analyse
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _HERE = Path(__file__).parent
+MOST_SHOWN = 100_000
+"""Settings times queries of which the page has scores and hits; of more queries it has a random sample."""
+
 _SCRIPTS = ("data", "state", "tables", "charts", "labels", "sweeps", "pairs", "queries", "moves", "main")
 
 
@@ -48,17 +53,18 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    found = FoundHits(contest)
-    deep = deep_ranks(contest.queries, found)
+    shown = _sample(contest)
+    found = FoundHits(shown)
+    deep = deep_ranks(shown.queries, found)
     hits, wanted = hits_block(found, deep)
     drawn = {name: section.data for name, section in sections.items() if section.data is not None}
     blocks = {
-        "summary": packed(summary_block(contest, analysis, drawn)),
+        "summary": packed(summary_block(shown, analysis, drawn)),
         "hits": packed(hits),
-        "reasons": packed(reasons_block(contest, found, deep)),
+        "reasons": packed(reasons_block(shown, found, deep)),
         "explanations": packed([own.explanations for own in found.settings]),
     }
-    blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
+    blocks["texts"] = packed(text_block(shown, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
     rows, origins = close_comparisons(analysis), list(origins_of(contest))
     of_runs = {warning.message: warning for origin in origins for warning in origin.report.warnings}
@@ -81,9 +87,19 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         formulas=column_texts(contest),
         have_best=have_best,
         sections=sections,
+        sampled=[len(shown.queries), len(contest.queries)] if shown is not contest else None,
         cell_kind=cell_kind,
         about_verdicts=COLUMNS,
     )
+
+
+def _sample(contest: ComparisonSet) -> ComparisonSet:
+    """The same over as many of its queries as the page can show, always the same ones, or itself."""
+    most = max(1, MOST_SHOWN // len(contest.contenders))
+    if len(contest.queries) <= most:
+        return contest
+    drawn = np.random.default_rng(0).choice(len(contest.queries), most, replace=False)
+    return contest.over({contest.queries[place].id for place in drawn.tolist()})
 
 
 @cache
