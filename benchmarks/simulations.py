@@ -208,7 +208,7 @@ def all_pairs(columns: int) -> Scores:
 def worth_of(shape: str, shift: float) -> float:
     """By how much a setting that finds everything earlier scores higher."""
     cell = Cell("truth", shape, "one", 100_000, 1, shift)
-    return float(np.mean([family_of(np.random.default_rng(seed), cell).differences.mean() for seed in range(10)]))
+    return float(np.mean([family_of(np.random.default_rng(seed), cell).differences().mean() for seed in range(10)]))
 
 
 def true_differences(cell: Cell) -> Scores:

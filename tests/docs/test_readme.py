@@ -70,7 +70,7 @@ def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: 
     done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert done.returncode == 0, done.stderr
     assert "\nBest: weighted (ndcg@10 0.704; expect about 0.701 on new questions).\n" in done.stdout
-    rows = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"\w+ +0\.", line)]
+    rows = [line.split()[0] for line in done.stdout.splitlines() if re.match(r"\w+ {2,}0\.", line)]
     assert rows[:4] == ["weighted", "rrf", "dense", "bm25"]
     assert done.stdout.splitlines()[-1].endswith("/bin/ragtrial compare")
     page = clone / "report.html"

@@ -36,11 +36,14 @@ def file_checksum(path: Path) -> str:
         return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
-def checksum(content: bytes) -> str:
-    """What ``file_checksum`` gives of a file with this ``content``."""
+def checksum(*parts: bytes | memoryview) -> str:
+    """What ``file_checksum`` gives of a file with these ``parts``, one after another."""
     import xxhash
 
-    return str(xxhash.xxh3_128_hexdigest(content))
+    hashed = xxhash.xxh3_128()
+    for part in parts:
+        hashed.update(part)
+    return str(hashed.hexdigest())
 
 
 Digest = Callable[[Path], str]

@@ -277,16 +277,16 @@ def _parts(
 ) -> Iterator[ComparisonPart]:  # fmt: skip
     """``needed`` are the questions that people would have to judge by the primary metric; None without a judge."""
     kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
-    differences = scores.differences(pairs)
-    wins, losses = (differences > 0).sum(axis=1), (differences < 0).sum(axis=1)
     judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
     evidences = evidence_of(inference, aim.margin)
     estimated = None if aim.judge is None else aim.judge.means(scores)
     if needed is not None and kind == "primary":
         evidences = [replace(one, queries_needed=n) for one, n in zip(evidences, needed, strict=True)]
     for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
+        (differences,) = scores.differences([pair])
+        both = ~np.isnan(differences)
+        wins, losses = np.count_nonzero(differences > 0), np.count_nonzero(differences < 0)
         verdict = verdict_of(evidence, aim.margin)
-        both = ~np.isnan(differences[row])
         deviation = float(inference.deviation[row])
         difference = _number(inference.mean[row])
         yield ComparisonPart(
@@ -302,9 +302,9 @@ def _parts(
             ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
             p=_number(inference.p[row]),
             p_corrected=_number(inference.p_corrected[row]),
-            wins=int(wins[row]),
-            ties=evidence.n - int(wins[row]) - int(losses[row]),
-            losses=int(losses[row]),
+            wins=wins,
+            ties=evidence.n - wins - losses,
+            losses=losses,
             effect_size=difference / deviation if difference is not None and deviation > 0 else None,
             skewness=_number(inference.skewness[row]),
             n=evidence.n,

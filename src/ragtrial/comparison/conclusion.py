@@ -76,7 +76,8 @@ def _sentences(made: ConclusionPart, parts: Sequence[ComparisonPart]) -> Iterato
         if clear := [name for name in names if name not in unclear]:
             yield f"Clearly {word}{than}: {listed(clear, MOST_NAMED)}."
         if unclear:
-            yield f"{word.capitalize()}{than} by the labels so far: {listed(unclear, MOST_NAMED)}."
+            why = "labels for unlabelled hits could change this"
+            yield f"{word.capitalize()}{than} by the labels so far ({why}): {listed(unclear, MOST_NAMED)}."
     if made.not_distinguishable:
         whom = f"from {made.against}" if made.against else "from the best"
         yield f"Not distinguishable {whom} with {asked}: {listed(made.not_distinguishable, MOST_NAMED)}."
@@ -93,8 +94,8 @@ def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure:
             # What can be found shrinks with the root of the number of questions, as standard errors do.
             reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
             return (
-                f"Next: label {LABELLED_AT_ONCE} more questions to detect a difference of {reached:.2g} ("
-                f"{procedure.margin:g}, the margin, needs about {missing:,} more), or {_CHEAPEST}."
+                f"Next: {_CHEAPEST}, or label more questions: with {LABELLED_AT_ONCE} more, a difference of "
+                f"{reached:.2g} can be detected; with about {missing:,} more, one of {procedure.margin:g} (the margin)."
             )
         said = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
         return f"{said}, or {_CHEAPEST}."

@@ -62,7 +62,7 @@ def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedu
                 contrasts.append(contrast @ inverse)
     if not pairs:
         return []
-    differences = Family(values, np.array(contrasts)).differences
+    differences = Family(values, np.array(contrasts)).differences()
     differences[np.abs(differences) <= _TOLERANCE] = 0.0
     (found,) = infer([Family(differences, np.eye(len(pairs)))], procedure)
     made: dict[str, ImportancePart] = {}

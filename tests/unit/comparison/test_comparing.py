@@ -72,7 +72,7 @@ def test_what_a_hundred_more_questions_would_show_is_what_they_show() -> None:
     old, new = random.uniform(0, 1, 100), random.uniform(0, 1, 100)
     first = compared({"old": old, "new": new})
     second = compared({"old": np.tile(old, 2), "new": np.tile(new, 2)})
-    found = re.search(r"label 100 more questions to detect a difference of ([0-9.]+) \(0", first.conclusion.next_step)
+    found = re.search(r"with 100 more, a difference of ([0-9.]+) can be detected", first.conclusion.next_step)
     assert found is not None
     assert float(found[1]) == pytest.approx(only(second).detectable, rel=0.05)
     assert float(found[1]) < 0.75 * (only(first).detectable or 0)

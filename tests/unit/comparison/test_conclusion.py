@@ -85,6 +85,6 @@ def test_a_claim_that_labels_could_take_back_is_not_clear() -> None:
     assert asked == [("one", "base"), ("two", "base")]
     assert (made.worse, made.depends_on_unjudged) == (["one", "two"], ["two"])
     assert made.sentences[1:] == [
-        "Clearly worse: one.", "Worse by the labels so far: two.",
+        "Clearly worse: one.", "Worse by the labels so far (labels for unlabelled hits could change this): two.",
         "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label.",
     ]  # fmt: skip

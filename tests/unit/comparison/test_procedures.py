@@ -35,7 +35,7 @@ def one(name: str, given_family: Family, procedure: Procedure = FLIPS) -> Infere
 
 
 def t_tests(given_family: Family) -> Floats:
-    return np.array([stats.ttest_1samp(row, 0).pvalue for row in given_family.differences])
+    return np.array([stats.ttest_1samp(row, 0).pvalue for row in given_family.differences()])
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_t_tests_and_their_corrections_are_those_of_scipy_and_statsmodels(seed: 
 def test_intervals_beside_holm_are_bonferronis() -> None:
     given_family = family(1)
     found = one("t-holm", given_family)
-    for row, differences in enumerate(given_family.differences):
+    for row, differences in enumerate(given_family.differences()):
         theirs = stats.ttest_1samp(differences, 0).confidence_interval(1 - 0.05 / 5)
         assert (found.low[row], found.high[row]) == pytest.approx((theirs.low, theirs.high))
 
@@ -60,7 +60,7 @@ def test_intervals_beside_holm_are_bonferronis() -> None:
 def test_bootstrap_intervals_are_scipys_bca() -> None:
     given_family = family(3)
     found = one("bootstrap", given_family)
-    for row, differences in enumerate(given_family.differences):
+    for row, differences in enumerate(given_family.differences()):
         theirs = stats.bootstrap(
             (differences,), np.mean, n_resamples=2000, method="BCa", rng=np.random.default_rng(0)
         ).confidence_interval

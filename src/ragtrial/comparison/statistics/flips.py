@@ -88,25 +88,28 @@ class _Flips:
         self._level = procedure.level
         queries = family.columns.shape[1]
         self._exact = takes_all(queries, procedure)
-        self._n, self._mean, values = sample.n[tested], sample.scaled_mean[tested, None], sample.values[tested]
+        self._n, self._mean = sample.n[tested], sample.scaled_mean[tested, None]
         about = np.square(sample.scaled_deviation[tested]) * (self._n - 1.0)
         with np.errstate(divide="ignore"):  # differences that are all equal have none that is left less their mean
             self._within = np.where(about > 0, 1.0 / (self._n * about), 0.0)[:, None]
-        self._about_0 = 1.0 / (self._n * np.square(values).sum(axis=1))
+        self._about_0 = 1.0 / (self._n * sample.squares[tested])
         self.observed = _bounded(np.square(self._n * self._mean[:, 0]) * self._about_0, self._n)
         """The statistics of the comparisons that are tested."""
         self._limits = _ratio(self.observed - _TOLERANCE, self._n)[:, None]
         self._reached = np.zeros(len(self.observed), dtype=np.int64)
         self._highest: list[Scores] = []
         """The largest statistics in each flip of the differences, and of those less their means; shape (2, flips)."""
-        known = sample.known[tested]
         self._weights = None
         unknown = np.isnan(family.columns)
-        if (unknown == unknown[:1]).all():  # a query that counts for one column counts for all
-            known = known[:1]
-            if self._has_digits(family):
-                self._weights = family.weights[tested]
-                values = np.where(unknown, 0.0, family.columns)
+        is_same = bool((unknown == unknown[:1]).all())  # what counts for one column counts for all
+        if is_same and self._has_digits(family):
+            self._weights = family.weights[tested]
+            values, known = np.where(unknown, 0.0, family.columns), ~unknown[:1]
+        else:
+            values = sample.values(tested)
+            known = ~np.isnan(values)
+            values[~known] = 0.0
+            known = known[:1] if is_same else known
         self._summed = len(values)
         self.columns: Scores = np.vstack([values, known])
         """What is multiplied with signs, shape (columns, queries): what is weighed, and where queries count."""

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
+
+Rows = slice | npt.NDArray[np.bool_] | npt.NDArray[np.int64]
+_ALL = slice(None)
+
+_BLOCK_VALUES = 8_000_000
+"""So many differences are looked at at once: those of all pairs of settings may be more than memory holds."""
 
 _ROUNDING = 1e-12
 """A difference that is a smaller part of what was subtracted is 0."""
@@ -54,17 +62,30 @@ class Family:
     columns: Scores
     weights: Scores
 
-    @cached_property
-    def differences(self) -> Scores:
-        """Shape (comparisons, queries); NaN where a query does not count for all columns of a comparison.
+    def differences(self, rows: Rows = _ALL) -> Scores:
+        """Of the comparisons in ``rows``, shape (comparisons, queries).
 
-        What is left of equal values that were rounded on different ways is 0.
+        NaN where a query does not count for all columns of a comparison. What is left of equal values that were rounded
+        on different ways is 0.
         """
-        known = np.where(np.isnan(self.columns), 0.0, self.columns)
-        made = unrounded(self.weights @ known, np.abs(self.weights) @ np.abs(known))
-        unknown = (self.weights != 0).astype(np.float64) @ np.isnan(self.columns)
-        made[unknown > 0] = np.nan
+        weights = self.weights[rows]
+        made = unrounded(weights @ self._known, np.abs(weights) @ np.abs(self._known))
+        if self._unknown.any():
+            made[(weights != 0).astype(np.float64) @ self._unknown > 0] = np.nan
         return made
+
+    def blocks(self) -> Iterator[slice]:
+        """The comparisons, as many at a time as their differences may take memory."""
+        size = max(1, _BLOCK_VALUES // max(1, self.columns.shape[1]))
+        return (slice(start, start + size) for start in range(0, max(1, len(self.weights)), size))
+
+    @cached_property
+    def _unknown(self) -> npt.NDArray[np.bool_]:
+        return np.isnan(self.columns)
+
+    @cached_property
+    def _known(self) -> Scores:
+        return np.where(self._unknown, 0.0, self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,35 +114,53 @@ class Inference:
     criticals: Scores
 
 
-class Sample:
-    """The differences of a family and what is known of them before anything is inferred.
+def _moments(differences: Scores) -> tuple[npt.NDArray[Any], ...]:
+    """Of each row the columns of a ``Sample``."""
+    known = ~np.isnan(differences)
+    values = np.where(known, differences, 0.0)
+    largest = np.abs(values).max(axis=1, initial=0.0)
+    scale = np.ldexp(1.0, np.frexp(largest)[1] - 1)
+    scale[largest == 0] = 1.0
+    values /= scale[:, None]
+    n = known.sum(axis=1, dtype=np.int64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = values.sum(axis=1) / n
+        about = np.where(known, values - mean[:, None], 0.0)
+        squares = np.square(about)
+        sums = squares.sum(axis=1)
+        deviation = np.sqrt(sums / (n - 1))
+        squares *= about
+        skewness = squares.sum(axis=1) * np.sqrt(n) / sums**1.5
+    differing = np.count_nonzero(values, axis=1).astype(np.int64)
+    return n, differing, scale, np.square(values).sum(axis=1), mean, deviation, skewness
 
-    ``values`` has shape (comparisons, queries), 0 where a query does not count (``known`` says where it does), divided
-    by ``scale``, a power of two for each comparison, so that no square of them is too large or too small for a float.
-    ``tested`` says which comparisons have enough differences that are not 0.
+
+class Sample:
+    """What is known of the differences of a family before anything is inferred; arrays of shape (comparisons,).
+
+    Values are the differences divided by ``scale``, a power of two for each comparison, so that no square of them is
+    too large or too small for a float. ``squares`` is the sum of their squares. ``tested`` says which comparisons have
+    enough differences that are not 0.
     """
 
     def __init__(self, family: Family) -> None:
-        differences = family.differences
-        self.known = ~np.isnan(differences)
-        values = np.where(self.known, differences, 0.0)
-        largest = np.abs(values).max(axis=1, initial=0.0)
-        self.scale: Scores = np.ldexp(1.0, np.frexp(largest)[1] - 1)
-        self.scale[largest == 0] = 1.0
-        self.values: Scores = values / self.scale[:, None]
-        self.n: npt.NDArray[np.int64] = self.known.sum(axis=1, dtype=np.int64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self.scaled_mean: Scores = self.values.sum(axis=1) / self.n
-            about = np.where(self.known, self.values - self.scaled_mean[:, None], 0.0)
-            squares = np.square(about)
-            sums = squares.sum(axis=1)
-            self.scaled_deviation: Scores = np.sqrt(sums / (self.n - 1))
-            squares *= about
-            self.skewness: Scores = squares.sum(axis=1) * np.sqrt(self.n) / sums**1.5
+        self.family = family
+        parts = [_moments(family.differences(rows)) for rows in family.blocks()]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        self.n: npt.NDArray[np.int64] = columns[0]
+        self.differing: npt.NDArray[np.int64] = columns[1]
+        self.scale: Scores = columns[2]
+        self.squares: Scores = columns[3]
+        self.scaled_mean: Scores = columns[4]
+        self.scaled_deviation: Scores = columns[5]
+        self.skewness: Scores = columns[6]
         self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
         self.skewness[self.scaled_deviation == 0] = 0.0
-        self.differing = np.count_nonzero(self.values, axis=1).astype(np.int64)
         self.tested = self.differing >= LEAST_DIFFERENCES
+
+    def values(self, rows: Rows = _ALL) -> Scores:
+        """The values of the comparisons in ``rows``, shape (comparisons, queries); NaN where a query does not count."""
+        return self.family.differences(rows) / self.scale[rows, None]
 
     @property
     def studentised(self) -> Scores:
