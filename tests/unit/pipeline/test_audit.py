@@ -137,6 +137,8 @@ def embed(texts):
 """
 TOP_K = 10
 POOR = {"ef_search": 1, "max_neighbors": 2, "ef_construction": 1}
+GOOD = {"ef_search": 2_000, "max_neighbors": 64, "ef_construction": 400}
+"""Looks at every vector that can be reached: with the defaults, a graph that threads build may miss a hit by chance."""
 
 
 def vector(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -166,7 +168,7 @@ def clustered(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
         embedder={"kind": "custom", "function": "clusters:embed", "batch_size": 500},
         retrievers={
             "poor": {"kind": "dense", "top_k": TOP_K, "store": {"kind": "chroma", "hnsw": POOR}},
-            "good": {"kind": "dense", "top_k": TOP_K, "store": {"kind": "chroma"}},
+            "good": {"kind": "dense", "top_k": TOP_K, "store": {"kind": "chroma", "hnsw": GOOD}},
             "exact": {"kind": "dense", "top_k": TOP_K},
         },
     )
