@@ -97,7 +97,7 @@ def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str
         raise ConfigError(Fault(file, message="is nested too deeply to be a config.")) from None
     walker = _Walker(file, folder, os.environ if environment is None else environment)
     if node is None:
-        raise ConfigError(Fault(file, message="is empty; it must be a mapping of keys to values."))
+        raise ConfigError(Fault(file, message="is empty; a config has keys and values. `ragtrial init` writes one."))
     value, written = walker.walk(node, (), 0)
     if walker.faults:
         raise ConfigError(*dict.fromkeys(walker.faults))

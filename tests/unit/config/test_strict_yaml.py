@@ -170,7 +170,7 @@ def test_a_second_document_is_refused_where_it_begins() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
 def test_a_text_without_content_is_refused(text: str) -> None:
-    assert faults_of(text) == [" is empty; it must be a mapping of keys to values."]
+    assert faults_of(text) == [" is empty; a config has keys and values. `ragtrial init` writes one."]
 
 
 @pytest.mark.parametrize(
