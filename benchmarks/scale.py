@@ -1,10 +1,13 @@
 """Millions of vectors, larger than the memory they may take: stored, searched exactly, indexed and audited.
 
     python benchmarks/scale.py [--vectors 1000000] [--dimension 384] [--queries 1000] [--depth 100] [--folder FOLDER]
-                               [--store '{"kind": "exact", "quantize": "binary", "rescore": 10}']
+                               [--store '{"kind": "exact", "quantize": "binary", "rescore": 10}'] [--cache]
 
 The vectors are made, not embedded: 4,096 topics, with differences of 48 dimensions inside each. They are written,
 sealed and read as a run writes, seals and reads the vectors of its chunks, and leave FOLDER at the end.
+
+With --cache they are, before that, kept in batches as a run keeps what a model embeds, in an order of their own, and
+read again in that of the chunks.
 
 Exact search is held against the least that it must do: reading the file once, and the matrix product in NumPy (of every
 eighth block, times eight). Before either the file is dropped from the page cache. Prints for each step the seconds, the
@@ -29,7 +32,9 @@ import numpy as np
 
 from ragtrial.cache.arrays import read_array, write_rows
 from ragtrial.cache.seals import check_bytes, seal
+from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.components.embedders.base import normalized
+from ragtrial.components.embedders.cached import Embedded
 from ragtrial.components.stores import STORES, Store, Vectors
 from ragtrial.components.stores.exact import ExactIndex
 from ragtrial.components.vector_checks import NormStatistics
@@ -39,6 +44,7 @@ from ragtrial.rankings import Floats
 TOPICS = 4_096
 WITHIN = 48
 BLOCK = 8_192
+BATCH = 1_024
 MULTIPLIED = 8  # of so many blocks one is multiplied for the reference
 MIB = 2**20
 
@@ -132,12 +138,33 @@ def reference(path: Path, queries: Floats) -> Taken:
     return whole
 
 
+def keep(options: argparse.Namespace, folder: Path) -> None:
+    """Write to the cache of an embedder, batch by batch, and read all of it in another order."""
+    made, order = MadeVectors(options.dimension, options.seed), np.random.default_rng(options.seed)
+    with VectorCache(folder / "cache.sqlite", "made vectors") as cache:
+        with step("keep vectors: database and shards"):
+            for start in range(0, options.vectors, BATCH):
+                count = min(BATCH, options.vectors - start)
+                (vectors,) = made.blocks(count)
+                cache.write(text_keys(map(str, range(start, start + count))), vectors)
+                cache.compact()
+        keys = text_keys(map(str, order.permutation(options.vectors).tolist()))
+        embedded = Embedded(cache.path, keys, options.dimension, 0, 0.0)
+        with step("read them in the order of chunks"):
+            write_rows(folder / "read.npy", embedded.blocks(), (options.vectors, options.dimension))
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.unlink()
+
+
 def measure(options: argparse.Namespace, store: Store, folder: Path) -> None:
     stage, index_folder = folder / "embeddings", folder / "index"
     stage.mkdir()
     index_folder.mkdir()
     path, made = stage / "vectors.npy", MadeVectors(options.dimension, options.seed)
     print(f"{'step':42} {'seconds':>8} {'processor':>9} {'anon MiB':>8} {'RSS MiB':>8} {'read MiB':>8}")
+    if options.cache:
+        keep(options, folder)
     with step("make and write vectors"):
         blocks = NormStatistics().watch(made.blocks(options.vectors))
         write_rows(path, blocks, (options.vectors, options.dimension))
@@ -179,6 +206,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where there is space for all vectors twice")
     parser.add_argument("--store", type=json.loads, default={"kind": "exact", "quantize": "binary", "rescore": 10})
+    parser.add_argument("--cache", action="store_true", help="measure the cache of an embedder, too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     store = STORES[options.store["kind"]].model_validate(options.store)
