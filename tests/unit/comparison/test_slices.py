@@ -12,7 +12,7 @@ import pytest
 from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.queries.slices import SlicePart, SlicesPart, compare_slices, slices_of
+from ragtrial.comparison.queries.slices import MOST_SLICED, SlicePart, SlicesPart, compare_slices, slices_of
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.errors import ReportError
@@ -321,7 +321,9 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         part("y", "other", 0.0, (-0.1, 0.1)),
         part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
     ]
-    made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
+    made = SlicesPart(
+        metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, settings_left_out=0, warnings=[]
+    )
     assert slice_overview(made, 70).cells == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000 ±0.0900*", "+0.0000         "],
@@ -341,3 +343,17 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         "Differences in ndcg@10 from old, by kind of query. ± half-width of the interval; * significant; ! significant "
         "and opposite to the overall result"
     )
+
+
+def test_of_many_settings_the_first_are_sliced_and_the_others_counted() -> None:
+    chance = np.random.default_rng(0)
+    queries = [query_of(number, tags=["a" if number % 2 else "b"]) for number in range(30)]
+    values = {f"s{number:02}": chance.random(30).tolist() for number in range(25)}
+    found = sliced(contest_between(values, queries), baseline="s00")
+    assert found.settings_left_out == 24 - MOST_SLICED == 4
+    assert len({part.setting for part in found.comparisons}) == MOST_SLICED
+    assert " 4 more settings are left out." in slice_heading(found)
+    alone = sliced(contest_between({name: values[name] for name in ("s00", "s07")}, queries), baseline="s00")
+    assert [part for part in found.comparisons if part.setting == "s07"] == alone.comparisons
+    assert alone.settings_left_out == 0
+    assert "left out" not in slice_heading(alone)

@@ -30,6 +30,9 @@ NO_TAG = "no tag"
 COVERED = 0.9
 """Of a labelled passage so much must have been retrieved, by any setting, for its words to be known."""
 
+MOST_SLICED = 20
+"""Settings that are sliced at once: a table has no room for more."""
+
 _ENGLISH = "english_plus"
 
 
@@ -87,6 +90,9 @@ class SlicesPart(Part):
     comparisons: list[SlicePart]
     """For each pair its slices, slicing by slicing."""
 
+    settings_left_out: int
+    """How many settings have none, because there are more than are sliced at once."""
+
     warnings: list[WarningPart]
     """One for each slice that contradicts the whole."""
 
@@ -95,9 +101,9 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     """The differences by the primary metric within each slice of the queries.
 
     ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
-    best baseline are taken, the one with the highest mean. The intervals of one pair are simultaneous over all slices;
-    a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises ReportError if
-    the texts of a report are damaged.
+    best baseline are taken, the one with the highest mean; the first ``MOST_SLICED``. The intervals of one pair are
+    simultaneous over all slices; a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises
+    ReportError if the texts of a report are damaged.
     """
     wholes = [part for part in comparisons if part.metric == contest.primary]
     if len({part.setting for part in wholes}) < len(wholes):
@@ -105,19 +111,21 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
         wholes = [part for part in wholes if part.baseline == best.baseline]
     scores = contest.scores(contest.primary)
     slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
+    sliced, left_out = wholes[:MOST_SLICED], len(wholes[MOST_SLICED:])
+    pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in sliced]
+    members, differences = np.array([one.members for one in slices]), scores.differences(pairs)
+    families = [Family(np.where(members, row, np.nan), np.eye(len(slices))) for row in differences if slices]
     parts: list[SlicePart] = []
     warnings: list[WarningPart] = []
-    for whole in wholes if slices else ():
-        pair = Pair(contest.place(whole.baseline), contest.place(whole.setting))
-        differences = scores.differences([pair])[0]
-        rows = np.where([one.members for one in slices], differences, np.nan)
-        (inference,) = infer([Family(rows, np.eye(len(slices)))], procedure)
+    for place, inference in enumerate(infer(families, procedure) if families else ()):
+        whole, pair = sliced[place], pairs[place]
         for one, low, high in zip(slices, inference.low.tolist(), inference.high.tolist(), strict=True):
             ci = (low, high) if np.isfinite(low) and np.isfinite(high) else None
-            part = _part(whole, scores.values[[pair.baseline, pair.setting]], differences, one, ci)
+            part = _part(whole, scores.values[[pair.baseline, pair.setting]], differences[place], one, ci)
             parts.append(part)
             warnings += [_warning(whole, part)] if part.contradicts else []
     return SlicesPart(
+        settings_left_out=left_out,
         metric=contest.primary,
         least_differences=LEAST_DIFFERENCES,
         slicings=list(dict.fromkeys(one.slicing for one in slices)),

@@ -55,8 +55,9 @@ def slice_heading(slices: SlicesPart) -> str:
         return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
     baselines = {part.baseline for part in slices.comparisons}
     shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
+    left_out = f" {slices.settings_left_out:,} more settings are left out." if slices.settings_left_out else ""
     return (
-        f"Differences in {slices.metric} from {shared}, by kind of query. ± half-width of the interval; "
+        f"Differences in {slices.metric} from {shared}, by kind of query.{left_out} ± half-width of the interval; "
         "* significant; ! significant and opposite to the overall result"
     )
 
