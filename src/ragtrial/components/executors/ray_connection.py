@@ -176,10 +176,10 @@ def _connect(address: str) -> None:
         with ThreadPoolExecutor(1) as thread:  # in the main thread, Ray would replace the run's handler of SIGTERM
             thread.submit(join).result()
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        said = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
         raise ConfigError(
-            f"the Ray cluster at {address} cannot be joined: {said}. If it asks for a token, set RAY_AUTH_MODE=token and "
-            "RAY_AUTH_TOKEN."
+            f"the Ray cluster at {address} cannot be joined: {said}. If it requires a token, set RAY_AUTH_MODE=token, "
+            "and RAY_AUTH_TOKEN to that token."
         ) from error
 
 
