@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Protocol
 
 from ragtrial.components.embedders.encoding import Shard, blaming_a_text
@@ -43,7 +43,7 @@ class Pool:
     def __init__(self, count: int, begin: Callable[[int], Worker]) -> None:
         self.count = count
         self._begin = begin
-        self._lock = Lock()
+        self._lock = RLock()  # garbage may be collected, and this released, while workers are
         self._unused = list(range(self.count))
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import RLock
 from typing import IO, cast
 
 from ragtrial.components.executors.pool import Pool
@@ -57,7 +57,7 @@ class _Connection:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # a pool may be released while its garbage is collected, at any line below
         self._pools: set[Pool] = set()
         self._opened_for: tuple[str | None, int] | None = None
         self._head: subprocess.Popen[bytes] | None = None
@@ -71,6 +71,7 @@ class _Connection:
         with self._lock:
             if not self._pools and not _is_connected():
                 self._open(address, workers, gpus)
+                self._pools.add(pool)
                 self._opened_for = needed
             elif self._opened_for not in (None, needed):
                 raise ConfigError("this process uses Ray with another executor. Start one run after the other.")
