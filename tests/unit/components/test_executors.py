@@ -75,7 +75,7 @@ EVERY = [SerialExecutor(), ProcessExecutor(workers=1), ProcessExecutor(workers=2
 
 
 def test_every_kind_is_tested() -> None:
-    assert {one.kind for one in EVERY} == set(EXECUTORS.names())
+    assert {one.kind for one in EVERY} | {"ray"} == set(EXECUTORS.names()), "test_ray.py has tests of Ray"
 
 
 def test_every_executor_and_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_text_that_cannot_be_embedded_fails_its_setting_with_the_chunk_and_not
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["executor.kind=threads"], "executor.kind is 'threads'; it must be one of: processes, serial"),
+        (["executor.kind=threads"], "executor.kind is 'threads'; it must be one of: processes, ray, serial"),
         (["executor.kind=processes"], "executor.workers is missing"),
         (["executor.kind=processes", "executor.workers=0"], "executor.workers is 0; it must be at least 1"),
         (["executor.workers=2"], "executor"),

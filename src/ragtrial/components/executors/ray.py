@@ -1,0 +1,171 @@
+"""Actors of Ray: on the machines of a cluster, or on this one."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from ragtrial import __version__
+from ragtrial.components.embedders.base import Embedder, Encode
+from ragtrial.components.embedders.encoding import Shard, Workers, shard_vectors
+from ragtrial.components.executors.base import EXECUTORS, Executor
+from ragtrial.components.executors.pool import DiedError, Pool, thread_limits
+from ragtrial.components.executors.ray_connection import CONNECTION
+from ragtrial.components.executors.worker import as_sent, loaded
+from ragtrial.errors import ConfigError, EmbedderError, counted
+from ragtrial.rankings import Floats
+
+_SECONDS_TO_GROW = 300.0
+"""How long a cluster that is too small may take to add machines."""
+_SECONDS_BETWEEN = 2.0
+
+
+@EXECUTORS.register("ray")
+class RayExecutor(Executor):
+    """Actors of a Ray cluster, or of Ray on this machine, each with its own copy of the model."""
+
+    kind: Literal["ray"] = "ray"
+    """Actors of Ray embed, each with its own copy of the model."""
+
+    workers: Annotated[int, Field(ge=1)]
+    """The number of actors. Each takes the memory of one model; on a cluster, each reserves a core."""
+
+    gpus: Annotated[int, Field(ge=1)] | None = None
+    """The number of GPUs of each actor, which no other one uses (default: no GPUs are reserved)."""
+
+    address: str | None = None
+    """The cluster, as the host:port of its head node (default: Ray is started on this machine, and ended with the
+    run)."""
+
+    @field_validator("address")
+    @classmethod
+    def _has_host_and_port(cls, address: str | None) -> str | None:
+        if address is not None and not re.fullmatch(r"[^\s:/@]+:[1-9]\d{0,4}", address):
+            raise ValueError("must be the host:port of the cluster's head node, such as 10.0.0.7:6379.")
+        return address
+
+    def start(self, embedder: Embedder) -> Workers:
+        if find_spec("ray") is None:
+            raise ConfigError("executor.kind: ray needs a package: pip install 'ragtrial[ray]'.")
+        actors = _Actors(embedder, self)
+        if self.address is not None:
+            actors.connect()  # before any work: there may be no such cluster
+        return actors
+
+    @property
+    def reserved(self) -> dict[str, int]:
+        """What Ray reserves for each worker. No cores on this machine: its workers share them as threads do."""
+        return {"CPU": 0 if self.address is None else 1, "GPU": self.gpus or 0}
+
+
+class _Actors(Pool):
+    def __init__(self, embedder: Embedder, executor: RayExecutor) -> None:
+        super().__init__(executor.workers, lambda number: _Actor(number, embedder, executor, self))
+        self._executor = executor
+
+    def connect(self) -> None:
+        CONNECTION.join(self, self._executor.address, self._executor.workers, self._executor.gpus or 0)
+
+    def release(self) -> None:
+        super().release()
+        CONNECTION.leave(self)
+
+
+class _Actor:
+    """An actor, as the run sees it. Ray begins it as soon as a machine has what it needs."""
+
+    def __init__(self, number: int, embedder: Embedder, executor: RayExecutor, actors: _Actors) -> None:
+        actors.connect()
+        import ray
+
+        self.number = number
+        self._executor = executor
+        self._is_ended = False
+        self._is_placed = False
+        limits = {} if executor.address else thread_limits(executor.workers)
+        remote: Any = ray.remote(_Embedding)
+        placed = remote.options(num_cpus=executor.reserved["CPU"], num_gpus=executor.reserved["GPU"], max_restarts=0)
+        self._actor = placed.remote(embedder, executor.gpus or 0, limits)
+
+    def embed(self, shard: Shard) -> Iterator[Floats]:
+        """The vectors of each batch, as they come. Raises what the actor raised, and DiedError."""
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            self._wait_until_placed()
+            for reference in self._actor.embed.remote(shard):
+                answer = ray.get(reference)
+                if isinstance(answer, Exception):
+                    raise answer
+                yield np.array(answer)  # a copy: Ray's own is lost with the connection
+        except RayError as error:
+            if self._is_ended:
+                raise EmbedderError("the Ray worker was ended, since the run ends.") from error
+            if isinstance(error, RayTaskError) or "creation task" in str(error):
+                raise EmbedderError(f"the Ray worker cannot work: {str(error).strip().splitlines()[-1]}") from error
+            message = "a Ray worker died (is there enough memory for all workers?) while it embedded."
+            raise DiedError(message) from error
+
+    def end(self) -> None:
+        import ray
+
+        self._is_ended = True
+        if ray.is_initialized():
+            ray.kill(self._actor)
+
+    def _wait_until_placed(self) -> None:
+        """Wait for a machine that has what the actor needs. Raises EmbedderError if the cluster is too small."""
+        import ray
+
+        if self._is_placed:
+            return
+        version, deadline = self._actor.version.remote(), time.monotonic() + _SECONDS_TO_GROW
+        while not ray.wait([version], timeout=_SECONDS_BETWEEN)[0]:
+            CONNECTION.make_room()
+            if time.monotonic() > deadline:
+                self._refuse_small_cluster(ray.cluster_resources())  # type: ignore[no-untyped-call]
+        if (found := ray.get(version)) != __version__:
+            raise EmbedderError(
+                f"the Ray cluster at {self._executor.address} has ragtrial {found}, this machine {__version__}. "
+                "Install the same version on all machines."
+            )
+        self._is_placed = True
+
+    def _refuse_small_cluster(self, total: Mapping[str, float]) -> None:
+        """One that is only busy is waited for."""
+        workers = self._executor.workers
+        for resource, each in self._executor.reserved.items():
+            if (found := int(total.get(resource, 0))) < workers * each:
+                raise EmbedderError(
+                    f"executor needs {counted(workers * each, resource)} ({workers} workers x {each}); the Ray cluster "
+                    f"at {self._executor.address} has {found}. Lower executor.workers, or add machines to the cluster."
+                )
+
+
+class _Embedding:
+    """The actor itself, in a process of Ray's. It loads the model when it is asked for the first time."""
+
+    def __init__(self, embedder: Embedder, gpus: int, environment: Mapping[str, str]) -> None:
+        os.environ.update(environment)  # before torch is loaded, which reads it once
+        self._embedder = embedder
+        self._gpus = gpus
+        self._encode: Encode | None = None
+
+    def version(self) -> str:
+        return __version__
+
+    def embed(self, shard: Shard) -> Iterator[Floats | Exception]:
+        """The vectors of each batch, or what was raised."""
+        try:
+            self._encode = self._encode or loaded(self._embedder, self._gpus)
+            yield from shard_vectors(self._embedder, self._encode, shard)
+        except Exception as error:  # noqa: BLE001 - raised in the process that asked
+            yield as_sent(error)
