@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.chroma_server import chroma_server, disconnect
 from ragtrial.components.stores.engine_errors import failing_as, one_line
 from ragtrial.components.stores.server import Engine, ServerStore
@@ -126,10 +127,12 @@ class ChromaStore(ServerStore):
         options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
         hnsw = cast("CreateHNSWConfiguration", options)
         collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
-        for start, end in pairwise(_batches(len(vectors))):
-            batch = np.asarray(vectors.matrix[start:end])
-            collection.add(ids=[str(code) for code in range(start, end)], embeddings=batch)
-            advance(end - start)
+
+        def send(rows: slice) -> None:
+            batch = np.asarray(vectors.matrix[rows])
+            collection.add(ids=[str(code) for code in range(rows.start, rows.stop)], embeddings=batch)
+
+        in_batches(send, len(vectors), _ADD_BATCH, self.at_once, advance)
         return collection
 
 
@@ -155,17 +158,19 @@ class ChromaIndex:
         made = unfilled(len(queries), depth)
         if not depth:
             return made
-        for start in range(0, len(queries), _QUERY_BATCH):
-            batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-            with failing_as(self._errors, is_chroma_error):
-                found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
+
+        def ask(rows: slice) -> None:
+            batch = np.asarray(queries[rows], dtype=np.float32)
+            found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             names, distances = found["ids"], found["distances"] or []
             lengths = np.fromiter(map(len, names), np.int64, len(names))
             is_hit, count = np.arange(depth) < lengths[:, None], int(lengths.sum())
-            rows = slice(start, start + len(names))
             made.codes[rows][is_hit] = np.fromiter(map(int, chain.from_iterable(names)), np.int32, count)
             found_at = np.fromiter(chain.from_iterable(distances), np.float32, count)
             made.scores[rows][is_hit] = score_of(found_at, self._store.space)
+
+        with failing_as(self._errors, is_chroma_error):
+            in_batches(ask, len(queries), _QUERY_BATCH, self._store.at_once)
         return made
 
     def unreachable(self) -> int:
@@ -246,12 +251,6 @@ class _ChromaServer:
 
     def _failing(self) -> AbstractContextManager[None]:
         return failing_as(self._error, is_chroma_error)
-
-
-def _batches(count: int) -> list[int]:
-    """The first rows of batches of equal size, and the end of the last one."""
-    parts = -(-count // _ADD_BATCH)
-    return [count * part // parts for part in range(parts + 1)] if parts else []
 
 
 def _synced(count: int) -> dict[str, int]:

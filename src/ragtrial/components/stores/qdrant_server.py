@@ -11,7 +11,9 @@ import numpy as np
 from pydantic import SecretStr
 
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.qdrant_options import (
+    ADD_BATCH,
     DISTANCES,
     BinaryQuantization,
     ProductQuantization,
@@ -19,7 +21,6 @@ from ragtrial.components.stores.qdrant_options import (
     QdrantHnswIndex,
     QdrantOptions,
     ScalarQuantization,
-    batches_of,
     member_of,
     rankings_of,
     use_of,
@@ -82,6 +83,12 @@ class QdrantServer:
             )
             optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
         distance = member_of(models.Distance, DISTANCES[store.space])
+
+        def send(rows: slice) -> None:
+            ids: list[Any] = list(range(rows.start, rows.stop))
+            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
+            self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
+
         with self.failing():
             self.client.create_collection(
                 name,
@@ -90,10 +97,7 @@ class QdrantServer:
                 optimizers_config=optimizers,
                 quantization_config=_quantization(store.quantization),
             )
-            for start, batch in batches_of(vectors):
-                ids: list[Any] = list(range(start, start + len(batch)))
-                self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
-                advance(len(batch))
+            in_batches(send, count, ADD_BATCH, store.at_once, advance)
         wait_for(lambda: self._is_settled(name, count), store.settle_within, f"the index of {name} at {store.address}")
         return self._effective(name)
 
@@ -177,7 +181,7 @@ class _ServerIndex:
             with self._server.failing():
                 return [one.points for one in self._server.client.query_batch_points(self._name, asked)]
 
-        return rankings_of(found, queries, min(depth, len(self._vectors)), store.space)
+        return rankings_of(found, queries, min(depth, len(self._vectors)), store.space, store.at_once)
 
     def unreachable(self) -> int:
         return count_unreachable(self.search, self._vectors.matrix)

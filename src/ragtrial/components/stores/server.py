@@ -96,7 +96,7 @@ class ServerStore(Store):
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
     """The options for reaching the server, including secrets. Without `url` they are refused."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "concurrency"})
     """The options that do not change what searches find; secrets must be among them."""
 
     waits_here: ClassVar[bool] = False
@@ -108,9 +108,13 @@ class ServerStore(Store):
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
 
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    """The maximum number of requests to the server at once, for one index: batches of vectors while it is built, and
+    batches of queries while it is searched. For pgvector, that many connections."""
+
     @model_validator(mode="after")
     def _has_a_server_for_its_options(self) -> Self:
-        of_servers = {*self.connected_by, *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
+        of_servers = {*self.connected_by, "concurrency", *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
         fields = type(self).model_fields
         ignored = [name for name in sorted(of_servers & set(fields)) if getattr(self, name) != fields[name].default]
         if self.url is None and ignored:
@@ -121,6 +125,11 @@ class ServerStore(Store):
     def address(self) -> str:
         """Kind and URL of the server, for messages."""
         return f"{self.kind} at {self.url}"
+
+    @property
+    def at_once(self) -> int:
+        """How many batches of vectors or queries are on their way at once; in a folder, one after another."""
+        return 1 if self.url is None else self.concurrency
 
     @property
     def is_exclusive(self) -> bool:
