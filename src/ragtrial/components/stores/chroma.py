@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
 
 _COLLECTION = "chunks"
-_ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
 _BYTES_OF_A_ROW = 500  # in its database and its log, about
-_FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
+_FEWEST_SYNCED, _MOST_SYNCED = 2, 1_000  # Chroma's lowest sync_threshold, and its default
 
 
 class HnswOptions(Options):
@@ -64,6 +63,7 @@ class ChromaStore(ServerStore):
     connected_by: ClassVar[tuple[str, ...]] = ("url", "headers", "tenant", "database")
     unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"headers"}
     packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
+    most_rows: ClassVar[int] = 5_000  # Chroma refuses more than 5,461 at once
 
     kind: Literal["chroma"] = "chroma"
     """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on the server at `url`."""
@@ -85,6 +85,10 @@ class ChromaStore(ServerStore):
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
         return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
+
+    def rows_at_once(self, dimension: int) -> int:
+        fewest = self.most_rows if self.url is None else _MOST_SYNCED  # or it would write the graph more often
+        return max(fewest, super().rows_at_once(dimension))
 
     def engine(self) -> Engine:
         return _ChromaServer(self)
@@ -124,7 +128,9 @@ class ChromaStore(ServerStore):
     def filled(self, client: Client, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Collection:
         """A new collection of all vectors, each under its number."""
         # All are set on creation: changing ef_search of a loaded collection has no effect in this process.
-        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
+        count, rows_at_once = len(vectors), self.rows_at_once(vectors.matrix.shape[1])
+        fewest = count // -(-count // rows_at_once) if count else 0  # vectors in a batch
+        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(fewest)}
         hnsw = cast("CreateHNSWConfiguration", options)
         collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
 
@@ -132,7 +138,7 @@ class ChromaStore(ServerStore):
             batch = np.asarray(vectors.matrix[rows])
             collection.add(ids=[str(code) for code in range(rows.start, rows.stop)], embeddings=batch)
 
-        in_batches(send, len(vectors), _ADD_BATCH, self.at_once, advance)
+        in_batches(send, count, rows_at_once, self.at_once, advance)
         return collection
 
 
@@ -253,13 +259,13 @@ class _ChromaServer:
         return failing_as(self._error, is_chroma_error)
 
 
-def _synced(count: int) -> dict[str, int]:
+def _synced(fewest: int) -> dict[str, int]:
     """Options with which Chroma writes the last batch into the graph at once.
 
     By default it leaves fewer than 1,000 new vectors in its log, and adds them to the graph each time the collection
     is opened, which makes a different graph each time.
     """
-    threshold = max(_FEWEST_SYNCED, min(1_000, count))
+    threshold = max(_FEWEST_SYNCED, min(_MOST_SYNCED, fewest))
     return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 

@@ -33,7 +33,6 @@ _ID, _VECTOR = "id", "vector"
 _METRICS = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _QUERY_BATCH = 256
 _HITS_AT_ONCE = 500_000
-_BYTES_AT_ONCE = 8_000_000
 
 
 class MilvusEngine:
@@ -130,8 +129,7 @@ class MilvusEngine:
             sent = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, rows.start)]
             self.client.insert(name, sent, timeout=self._seconds)
 
-        rows_at_once = max(1, _BYTES_AT_ONCE // (4 * dimension + 8))
-        in_batches(send, len(vectors), rows_at_once, self.store.at_once, advance)
+        in_batches(send, len(vectors), self.store.rows_at_once(dimension), self.store.at_once, advance)
 
     def _merge_segments(self, name: str) -> None:
         """Merge small segments now: Milvus would merge them later, and then return other hits."""

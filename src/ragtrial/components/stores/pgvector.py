@@ -20,7 +20,6 @@ from ragtrial.errors import InputError, StoreServerError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
 
-_ADD_BATCH = 5_000
 OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 _CLASSES = {"cosine": "cosine_ops", "ip": "ip_ops", "l2": "l2_ops"}
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -207,7 +206,7 @@ class _PgvectorEngine(Postgres):
             with self.idle() as engine:
                 engine.copy(statement, _COPY_HEADER + _rows_of(batch, rows.start) + _COPY_END)
 
-        in_batches(send, len(vectors), _ADD_BATCH, store.at_once, advance)
+        in_batches(send, len(vectors), store.rows_at_once(dimension), store.at_once, advance)
         self.run("SET statement_timeout = 0")  # a build has a limit of its own
         if store.column == "halfvec":
             self.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ragtrial.components.secrets import Secret
-from ragtrial.components.stores.base import IndexUse, Vectors
+from ragtrial.components.stores.base import IndexUse
 from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.server import SettlingStore
 from ragtrial.options import Options
@@ -18,7 +18,6 @@ from ragtrial.rankings import Floats, Rankings, unfilled
 DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
 """Qdrant's names of the spaces."""
 
-ADD_BATCH = 1_000
 _QUERY_BATCH = 64
 _USUAL_SCAN = 10_000
 _USUAL_EF = 100
@@ -92,6 +91,7 @@ class QdrantOptions(SettlingStore):
     connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
     unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"api_key"}
     search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
+    most_rows: ClassVar[int] = 1_000
 
     api_key: Secret | None = None
     """The server's API key, like `${QDRANT_API_KEY}`."""
@@ -156,8 +156,3 @@ def rankings_of(
 def member_of(family: Any, name: str) -> Any:
     """The member of an enumeration, whose names the packages spell differently."""
     return next(getattr(family, one) for one in dir(family) if one.upper() == name)
-
-
-def batches_of(vectors: Vectors) -> Iterator[tuple[int, Floats]]:
-    for start in range(0, len(vectors), ADD_BATCH):
-        yield start, np.asarray(vectors.matrix[start : start + ADD_BATCH], dtype=np.float32)

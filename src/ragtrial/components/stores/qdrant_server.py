@@ -13,7 +13,6 @@ from pydantic import SecretStr
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
 from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.qdrant_options import (
-    ADD_BATCH,
     DISTANCES,
     BinaryQuantization,
     ProductQuantization,
@@ -74,7 +73,7 @@ class QdrantServer:
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
         from qdrant_client import models
 
-        store, index, count = self.store, self.store.index, len(vectors)
+        store, index, count, dimension = self.store, self.store.index, *vectors.matrix.shape
         graph = models.HnswConfigDiff(m=0)  # no graph
         optimizers = models.OptimizersConfigDiff()
         if isinstance(index, QdrantHnswIndex):
@@ -92,12 +91,12 @@ class QdrantServer:
         with self.failing():
             self.client.create_collection(
                 name,
-                vectors_config=models.VectorParams(size=vectors.matrix.shape[1], distance=distance),
+                vectors_config=models.VectorParams(size=dimension, distance=distance),
                 hnsw_config=graph,
                 optimizers_config=optimizers,
                 quantization_config=_quantization(store.quantization),
             )
-            in_batches(send, count, ADD_BATCH, store.at_once, advance)
+            in_batches(send, count, store.rows_at_once(dimension), store.at_once, advance)
         wait_for(lambda: self._is_settled(name, count), store.settle_within, f"the index of {name} at {store.address}")
         return self._effective(name)
 

@@ -32,6 +32,8 @@ _SAME = 1e-3
 """How far a stored number may be from the one sent, relative to the largest: engines may store half floats."""
 _PAUSE = 0.05
 _TIME_LIMITS = ("timeout", "settle_within")
+_BYTES_AT_ONCE = 8_000_000
+"""The most bytes of vectors in a request; what is sent of them as text is about five times as long."""
 _SECRET = "secret"  # noqa: S105 - the key that says that a value is one
 
 
@@ -102,6 +104,9 @@ class ServerStore(Store):
     waits_here: ClassVar[bool] = False
     """Whether the time limits apply without a server, too."""
 
+    most_rows: ClassVar[int] = 5_000
+    """The most vectors in a request."""
+
     url: ServerUrl | None = None
     """The URL of a server, without a password."""
 
@@ -130,6 +135,10 @@ class ServerStore(Store):
     def at_once(self) -> int:
         """How many batches of vectors or queries are on their way at once; in a folder, one after another."""
         return 1 if self.url is None else self.concurrency
+
+    def rows_at_once(self, dimension: int) -> int:
+        """The number of vectors in a request."""
+        return max(1, min(self.most_rows, _BYTES_AT_ONCE // max(1, 4 * dimension)))
 
     @property
     def is_exclusive(self) -> bool:
