@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from exact_settings import swaps
+from milvus_servers import PACKAGED
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
 from ragtrial.cache.remote import REMOTE, open_remote
 from ragtrial.components.embedders.cached import CachedEmbedder
@@ -273,7 +274,8 @@ def test_a_server_gets_every_vector_with_no_more_batches_in_memory_than_requests
     read: Any = ReadVectors(like_embeddings(5_000, 4, seed=18))
     store.build(Vectors(read, np.arange(len(read))), tmp_path, nothing)
     assert read.reads >= 5
-    assert read.most <= requests
+    is_lite = served.kind == "milvus" and not PACKAGED  # which is not safe for inserts at once
+    assert read.most <= (1 if is_lite else requests)
     with connected(store) as engine:
         rows = engine.rows(read_remote(tmp_path)["collection"], list(range(len(read))))
     np.testing.assert_allclose(rows, read.matrix, atol=1e-6)

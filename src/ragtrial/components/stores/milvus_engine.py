@@ -30,6 +30,7 @@ MOST_HITS = 16_384
 """The most hits that a server returns."""
 
 _ID, _VECTOR = "id", "vector"
+_LITE = "milvus_lite"  # its version begins with this
 _METRICS = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _QUERY_BATCH = 256
 _HITS_AT_ONCE = 500_000
@@ -129,7 +130,9 @@ class MilvusEngine:
             sent = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, rows.start)]
             self.client.insert(name, sent, timeout=self._seconds)
 
-        in_batches(send, len(vectors), self.store.rows_at_once(dimension), self.store.at_once, advance)
+        # Inserts that meet in Milvus Lite, which may be the server, fail while it writes its files.
+        at_once = 1 if self.version().startswith(_LITE) else self.store.at_once
+        in_batches(send, len(vectors), self.store.rows_at_once(dimension), at_once, advance)
 
     def _merge_segments(self, name: str) -> None:
         """Merge small segments now: Milvus would merge them later, and then return other hits."""

@@ -114,8 +114,8 @@ class ServerStore(Store):
     """The time limit for a request, in seconds."""
 
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """The maximum number of requests to the server at once, for one index: batches of vectors while it is built, and
-    batches of queries while it is searched. For pgvector, that many connections."""
+    """The maximum number of requests to the server at once while an index is built or searched (pgvector:
+    connections)."""
 
     @model_validator(mode="after")
     def _has_a_server_for_its_options(self) -> Self:
