@@ -6,8 +6,8 @@
 Every place of tests/support/store_kinds.py that has a server is filled and searched with each `concurrency`; the server
 is started here, on 127.0.0.1. With `--latency` a relay delivers everything half of these seconds later, in both
 directions, as a remote server's network does; it limits no throughput. "sent" are the seconds until the last vector has
-arrived, "built" those until searches use the index. Qdrant's is a double in this process: it says something about
-latency alone.
+arrived, "built" those until searches use the index. Qdrant's server is a double in this process, which is no engine: it
+is measured if it is named.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from vector_oracles import like_embeddings, vectors_of
 
 DEPTH = 10
 PATIENCE = 900.0
-SERVED = [name for name, kind in KINDS.items() if kind.server is not None]
+SERVED = [name for name, kind in KINDS.items() if kind.server is not None and name != "qdrant-server"]
 
 
 @contextmanager

@@ -110,9 +110,21 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     fsspec.filesystem("memory").store.clear()
 
 
+quickly = pytest.mark.parametrize("shared", ["folder", "memory"], indirect=True)
+"""For what is of our own making, whatever the other side is: S3's client takes a tenth of a second for ten files."""
+
+
 @pytest.fixture
 def first(tmp_path: Path) -> Experiment:
     made = write_experiment(tmp_path / "first", retrievers=RETRIEVERS)
+    run_experiment(made.config())
+    return made
+
+
+@pytest.fixture
+def little(tmp_path: Path) -> Experiment:
+    """An experiment with fewer files."""
+    made = write_experiment(tmp_path / "little", retrievers={"exact": RETRIEVERS["exact"]})
     run_experiment(made.config())
     return made
 
@@ -198,9 +210,9 @@ def test_a_push_that_was_stopped_continues(first: Experiment, shared: Shared, tm
 
 @pytest.mark.parametrize("what", ["flipped", "cut", "missing"])
 def test_a_damaged_object_is_refused_by_name_and_sent_again_on_request(
-    what: str, first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
+    what: str, little: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
-    push(capsys, shared, first.workspace)
+    push(capsys, shared, little.workspace)
     whole = shared.files
     path = max((path for path in whole if "/objects/" in path), key=lambda path: len(whole[path]))
     content = whole[path]
@@ -212,11 +224,12 @@ def test_a_damaged_object_is_refused_by_name_and_sent_again_on_request(
     assert all(path.rpartition("/")[2] in one["why"] for one in found["damaged"])
     for kind, name in ((entry.parent.name, entry.name) for entry in workspace.glob("*/[0-9a-f]*") if entry.is_dir()):
         check_bytes(workspace / kind / name)
-    push(capsys, shared, first.workspace, "--verify")
+    push(capsys, shared, little.workspace, "--verify")
     assert shared.files == whole
     assert pull(capsys, shared, workspace)["damaged"] == []
 
 
+@quickly
 def test_lists_of_files_that_are_damaged_or_lead_elsewhere_are_refused(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -236,6 +249,7 @@ def test_lists_of_files_that_are_damaged_or_lead_elsewhere_are_refused(
     assert not list(tmp_path.rglob("evil"))
 
 
+@quickly
 def test_vectors_travel_row_by_row(first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture) -> None:
     """Two machines embed other documents; a third one that has both embeds nothing."""
     push(capsys, shared, first.workspace)
@@ -251,6 +265,7 @@ def test_vectors_travel_row_by_row(first: Experiment, shared: Shared, tmp_path: 
     assert len([text for text in third.embedded() if "page" not in text]) == 1
 
 
+@quickly
 def test_only_what_an_experiment_used_is_fetched_on_request(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -296,6 +311,7 @@ def test_a_place_that_cannot_be_written_is_named(first: Experiment, tmp_path: Pa
     assert "Traceback" not in done.err
 
 
+@quickly
 def test_a_stage_that_is_there_stays_as_it_is(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -313,11 +329,11 @@ def test_a_stage_that_is_there_stays_as_it_is(
 
 
 def test_a_pull_lists_what_is_there_once(
-    first: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     s3.reach(monkeypatch)
     shared = Shared(f"s3://{BUCKET}/{uuid.uuid4().hex}")
-    push(capsys, shared, first.workspace)
+    push(capsys, shared, little.workspace)
     listings = rf"GET /{BUCKET}\?list-type=2&prefix={shared.url.rpartition('/')[2]}(?:/|%2F)?&"
     before = len(s3.asked(listings))
     pull(capsys, shared, tmp_path / "second")
@@ -325,10 +341,10 @@ def test_a_pull_lists_what_is_there_once(
 
 
 def test_a_bucket_that_there_is_not_is_not_made(
-    first: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     s3.reach(monkeypatch)
-    done = ragtrial(capsys, "cache", "push", "s3://taem/ragtrial", str(first.workspace))
+    done = ragtrial(capsys, "cache", "push", "s3://taem/ragtrial", str(little.workspace))
     assert done.code == 3
     assert re.match(r"error: cannot write \S+ to s3://taem/ragtrial: The specified bucket does not exist", done.err)
     assert not s3.asked("PUT /taem/? ")
@@ -336,23 +352,23 @@ def test_a_bucket_that_there_is_not_is_not_made(
 
 @pytest.mark.parametrize("why", ["refused", "away", "in the url"])
 def test_the_keys_of_a_bucket_are_in_no_message(
-    why: str, first: Experiment, s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    why: str, little: Experiment, s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     s3.reach(monkeypatch)
     url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
     if why == "refused":
         with s3.refusing():
-            done = ragtrial(capsys, "cache", "push", url, str(first.workspace))
+            done = ragtrial(capsys, "cache", "push", url, str(little.workspace))
     elif why == "away":
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
         with socket.socket() as closed:  # bound, and not listening: whoever connects is refused
             closed.bind(("127.0.0.1", 0))
             monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
             fsspec.filesystem("s3").clear_instance_cache()
-            done = ragtrial(capsys, "cache", "push", url, str(first.workspace))
+            done = ragtrial(capsys, "cache", "push", url, str(little.workspace))
             fsspec.filesystem("s3").clear_instance_cache()
     else:
-        done = ragtrial(capsys, "cache", "push", f"s3://me:s3cr3t@{BUCKET}/x", str(first.workspace))
+        done = ragtrial(capsys, "cache", "push", f"s3://me:s3cr3t@{BUCKET}/x", str(little.workspace))
         url = f"s3://me:***@{BUCKET}/x"
     assert done.code == 3
     assert done.err.startswith(f"error: cannot list {url}: ")
