@@ -81,6 +81,17 @@ def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_any_more_and_no
     assert threading.active_count() == before
 
 
+def test_a_failure_that_is_no_exception_ends_it_too() -> None:
+    class Panic(BaseException):
+        """As compiled clients raise them."""
+
+    def send(_: slice) -> None:
+        raise Panic
+
+    with pytest.raises(Panic):
+        in_batches(send, 10, 1, 2)
+
+
 def test_an_interruption_is_raised_when_no_batch_is_on_its_way_any_more() -> None:
     begun, ended = list[int](), list[int]()
 
