@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from ragtrial.cache.fingerprints import checksum, file_checksum
 from ragtrial.cache.seals import DamagedError
@@ -112,4 +113,6 @@ class SharedFiles:
     def _said(self, error: Exception) -> str:
         """The message of a client, on one line and without a password."""
         text = " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
-        return text.replace(self._password, "***") if self._password else text
+        for secret in filter(None, (self._password, unquote(self._password))):
+            text = text.replace(secret, "***")
+        return text
