@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from exact_settings import swaps
+from milvus_servers import PACKAGED
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
 from ragtrial.cache.remote import REMOTE, open_remote
 from ragtrial.components.embedders.cached import CachedEmbedder
@@ -88,9 +91,9 @@ def test_a_store_whose_package_is_missing_is_refused_with_the_command_that_insta
 
 
 def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> None:
-    names = {*served.connected_by, *(() if served.waits_here else ("timeout",))} - {"url"}
+    names = {*served.connected_by, "concurrency", *(() if served.waits_here else ("timeout",))} - {"url"}
     for name in names:
-        given = {name: {"headers": {"X": "y"}, "timeout": 5}.get(name, "text")}
+        given = {name: {"headers": {"X": "y"}, "timeout": 5, "concurrency": 2}.get(name, "text")}
         with pytest.raises(ValidationError, match=f"only a server has {name}; remove it, or set url|url is missing"):
             type(served).model_validate({"kind": served.kind, **given})
 
@@ -230,6 +233,64 @@ def test_a_build_is_a_collection_of_its_own_and_what_it_is_called_is_in_its_fold
     remove_folder(folders[0])
     with connected(served) as engine:
         assert [engine.count(name) for name in names] == [None, 20]
+
+
+class ReadVectors:
+    """Vectors that count the batches that are read, and the most of these that were in memory at once."""
+
+    def __init__(self, matrix: Floats, fails_at: int = 0) -> None:
+        self.matrix = matrix
+        self.shape = matrix.shape
+        self.reads = self.most = 0
+        self._fails_at = fails_at
+        self._in_memory = 0
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def __getitem__(self, rows: slice) -> Floats:
+        with self._lock:
+            self.reads += 1
+            if self.reads == self._fails_at:
+                raise StoreError("the vectors cannot be read.")
+            batch = self.matrix[rows].copy()
+            self._in_memory += 1
+            self.most = max(self.most, self._in_memory)
+        weakref.finalize(batch, self._release)
+        return batch
+
+    def _release(self) -> None:
+        with self._lock:
+            self._in_memory -= 1
+
+
+def test_a_server_gets_every_vector_with_no_more_batches_in_memory_than_requests_at_once(
+    served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_BYTES_AT_ONCE", 200 * 16)
+    store = served.model_copy(update={"concurrency": 3})
+    read: Any = ReadVectors(like_embeddings(5_000, 4, seed=18))
+    store.build(Vectors(read, np.arange(len(read))), tmp_path, nothing)
+    assert read.reads >= 5
+    is_lite = served.kind == "milvus" and not PACKAGED  # which is not safe for inserts at once
+    assert read.most <= (1 if is_lite else 3)
+    with connected(store) as engine:
+        rows = engine.rows(read_remote(tmp_path)["collection"], list(range(len(read))))
+    np.testing.assert_allclose(rows, read.matrix, atol=1e-6)
+
+
+def test_a_batch_that_fails_ends_the_build_with_its_error_and_leaves_no_thread(
+    served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_BYTES_AT_ONCE", 200 * 16)
+    read: Any = ReadVectors(like_embeddings(20_000, 4, seed=19), fails_at=3)
+    with pytest.raises(StoreError, match="the vectors cannot be read"):
+        served.build(Vectors(read, np.arange(len(read))), tmp_path, nothing)
+    assert read.reads < 20
+    assert not [thread for thread in threading.enumerate() if thread.name.endswith("(_work)")]
+    with connected(served) as engine:
+        assert (engine.count(read_remote(tmp_path)["collection"]) or 0) < len(read)
 
 
 def test_a_build_that_fails_leaves_nothing_on_the_server(served: ServerStore, tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ LONGEST = 180.0
 
 @contextmanager
 def local_server(
-    command: Callable[[int], Sequence[str]], log: Path, environment: Mapping[str, str] | None = None
+    command: Callable[[int], Sequence[str]],
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    answers: str = "health",
 ) -> Iterator[str]:
-    """The address of what ``command`` starts on a port, once its /health answers; what it prints goes to ``log``."""
+    """The address of what ``command`` starts on a port, once this path ``answers``; what it prints goes to ``log``."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -29,7 +32,7 @@ def local_server(
                                   env={**os.environ, **(environment or {})})  # fmt: skip
     try:
         deadline = time.monotonic() + LONGEST
-        while not _is_ready(f"http://127.0.0.1:{port}/health"):
+        while not _is_ready(f"http://127.0.0.1:{port}/{answers}"):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the server does not start: {log.read_text()}")
             time.sleep(0.1)

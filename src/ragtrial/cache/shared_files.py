@@ -8,12 +8,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from ragtrial.cache.fingerprints import checksum, file_checksum
 from ragtrial.cache.seals import DamagedError
 from ragtrial.errors import InputError, RagtrialError, WorkspaceError
 
-_PASSWORD = re.compile(r"(://[^/:]*):[^/]*@")
+_PASSWORD = re.compile(r"(://[^/:]*):([^/]*)@")
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+"""Protocols without folders, where making one would make a bucket."""
 
 
 class SharedFiles:
@@ -28,11 +31,14 @@ class SharedFiles:
         except ImportError as error:
             raise InputError("cache push and pull need a package: pip install 'ragtrial[remote]'.") from error
         self._url, self.name = url, _PASSWORD.sub(r"\1:***@", url)
+        self._password = found[2] if (found := _PASSWORD.search(url)) else ""
         with self._failing("reach"):  # some clients connect at once
             try:
                 self._files, self._root = url_to_fs(url)
             except (ImportError, ValueError) as error:
                 raise InputError(f"{self.name} cannot be used: {self._said(error)}") from error
+        protocol = self._files.protocol
+        self._is_object_store = bool(_OBJECT_STORES & {*([protocol] if isinstance(protocol, str) else protocol)})
 
     def listed(self, folder: str = "") -> dict[str, int]:
         """Each file below the URL, or below a ``folder`` there, and its size."""
@@ -59,7 +65,8 @@ class SharedFiles:
     def _written(self, name: str) -> Iterator[str]:
         """The path to write ``name`` to. In a folder, a finished file is renamed; an object store needs no rename."""
         with self._failing(f"write {name} to"):
-            self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
+            if not self._is_object_store:
+                self._files.makedirs(self._path(PurePosixPath(name).parent), exist_ok=True)
             if not getattr(self._files, "local_file", False):
                 yield self._path(name)
                 return
@@ -105,4 +112,7 @@ class SharedFiles:
 
     def _said(self, error: Exception) -> str:
         """The message of a client, on one line and without a password."""
-        return " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
+        text = " ".join(str(error).replace(self._url, self.name).split()) or type(error).__name__
+        for secret in filter(None, (self._password, unquote(self._password))):
+            text = text.replace(secret, "***")
+        return text

@@ -92,19 +92,25 @@ class SharedCache:
             advance(entry.size)
         return made
 
+    def listed(self) -> Mapping[str, int]:
+        """The files there, and their sizes. Raises RunError if the other side fails."""
+        return self._files.listed()
+
     def pull(
         self,
         workspace: Workspace,
+        there: Mapping[str, int],
         experiment: str | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Transfer:
         """Fetch what ``workspace`` lacks, or what ``experiment`` used of it; every file is checked by its checksum.
 
+        ``there`` is what was ``listed``; ``advance`` is called for each file that was looked at.
+
         Raises InputError for an experiment that nothing was pushed of, and RunError if the other side fails; what was
         fetched stays.
         """
         made, experiments = Transfer(), set[str]()
-        there = self._files.listed()
         for name in sorted(there):
             is_whole = not name.endswith(".sqlite") or _keys_of(name) in there  # else a push was stopped
             if found := _STAGE.fullmatch(name):
@@ -118,10 +124,6 @@ class SharedCache:
             near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
             raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
         return made
-
-    def count(self) -> int:
-        """How many files there are to look at in a pull."""
-        return len(self._files.listed())
 
     def keys(self, kind: str, name: str) -> Iterator[Keys]:
         """The keys of all rows that were sent of the cache ``name``, pack by pack. Raises RunError."""

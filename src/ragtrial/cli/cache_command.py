@@ -157,13 +157,13 @@ def pull(terminal: Terminal, url: str, where: str | None, experiment: str | None
     from ragtrial.progress import stage
 
     shared, workspace = SharedCache(url), Workspace(_folder(where).absolute())
-    count = shared.count()
-    if not count:
+    there = shared.listed()
+    if not there:
         terminal.note(
             f"warning: there is nothing at {shared.name}; `ragtrial cache push URL` copies finished work there"
         )
-    with stage(terminal.progress(), "pull", count, "files") as progress:
-        made = shared.pull(workspace, experiment if count else None, progress.advance)
+    with stage(terminal.progress(), "pull", len(there), "files") as progress:
+        made = shared.pull(workspace, there, experiment if there else None, progress.advance)
     return _transferred(terminal, made, "fetched", shared.name, workspace.root)
 
 

@@ -1,12 +1,16 @@
-"""`ragtrial cache push` and `pull`: finished work travels over a folder, and over fsspec's memory."""
+"""`ragtrial cache push` and `pull`: finished work travels over a folder, over fsspec's memory, and over S3."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
+import sys
+import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ import numpy as np
 import pytest
 
 from experiments import DOCUMENTS, Experiment, write_experiment
+from local_servers import local_server
 from ragtrial.cache.seals import check_bytes
 from ragtrial.cache.sharing import SharedCache
 from ragtrial.cache.vectors import VectorCache
@@ -26,6 +31,7 @@ from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
 
+BUCKET, KEY, SECRET = "team", "AKIA-OF-THE-TESTS", "s3cr3t/of+the/tests"
 RETRIEVERS = {
     "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},
     "exact": {"kind": "dense", "top_k": 3, "store": {"kind": "exact"}},
@@ -42,6 +48,7 @@ class Shared:
     @property
     def files(self) -> dict[str, bytes]:
         system, root = fsspec.core.url_to_fs(self.url)
+        system.invalidate_cache()
         return {path: system.cat_file(path) for path in system.find(root)}
 
     def change(self, path: str, content: bytes | None) -> None:
@@ -52,17 +59,73 @@ class Shared:
             system.pipe_file(path, content)
 
 
-@pytest.fixture(params=["folder", "memory"])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shared]:
-    made = Shared(str(tmp_path / "shared") if request.param == "folder" else f"memory://{uuid.uuid4().hex}")
-    yield made
-    if request.param == "memory":
-        fsspec.filesystem("memory").store.clear()
+@dataclass(frozen=True)
+class S3:
+    """Moto's server of S3 on this machine; ``log`` has a line for each request."""
+
+    url: str
+    log: Path
+
+    def reach(self, patch: pytest.MonkeyPatch) -> None:
+        """Let clients find it, and its keys, where those of AWS look."""
+        patch.setenv("AWS_ENDPOINT_URL", self.url)
+        patch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    def asked(self, pattern: str) -> list[str]:
+        """The requests so far that the pattern describes."""
+        return re.findall(pattern, self.log.read_text())
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """All keys are refused meanwhile."""
+        self._check_keys(after=0)
+        try:
+            yield
+        finally:
+            self._check_keys(after=1_000_000)
+
+    def _check_keys(self, after: int) -> None:
+        """Check keys after so many requests: https://docs.getmoto.org/en/latest/docs/iam.html."""
+        body, plain = str(after).encode(), {"Content-Type": "text/plain"}
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/moto-api/reset-auth", body, plain)).close()
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    log, serve = tmp_path_factory.mktemp("s3") / "log.txt", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1"]
+    with local_server(lambda port: [*serve, "-p", str(port)], log, answers="moto-api/") as url:
+        bucket = urllib.request.Request(f"{url}/{BUCKET}", method="PUT", headers={"Authorization": "AWS x:y"})
+        urllib.request.urlopen(bucket).close()
+        yield S3(url, log)
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
+    if request.param == "s3":
+        request.getfixturevalue("s3").reach(monkeypatch)
+        yield Shared(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+        return
+    yield Shared(str(tmp_path / "shared") if request.param == "folder" else f"memory://{uuid.uuid4().hex}")
+    fsspec.filesystem("memory").store.clear()
+
+
+quickly = pytest.mark.parametrize("shared", ["folder", "memory"], indirect=True)
+"""For what is of our own making, whatever the other side is: S3's client takes a tenth of a second for ten files."""
 
 
 @pytest.fixture
 def first(tmp_path: Path) -> Experiment:
     made = write_experiment(tmp_path / "first", retrievers=RETRIEVERS)
+    run_experiment(made.config())
+    return made
+
+
+@pytest.fixture
+def little(tmp_path: Path) -> Experiment:
+    """An experiment with fewer files."""
+    made = write_experiment(tmp_path / "little", retrievers={"exact": RETRIEVERS["exact"]})
     run_experiment(made.config())
     return made
 
@@ -189,9 +252,9 @@ def test_shards_of_a_large_cache_travel_one_by_one(
 
 @pytest.mark.parametrize("what", ["flipped", "cut", "missing"])
 def test_a_damaged_object_is_refused_by_name_and_sent_again_on_request(
-    what: str, first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
+    what: str, little: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
-    push(capsys, shared, first.workspace)
+    push(capsys, shared, little.workspace)
     whole = shared.files
     path = max((path for path in whole if "/objects/" in path), key=lambda path: len(whole[path]))
     content = whole[path]
@@ -203,11 +266,12 @@ def test_a_damaged_object_is_refused_by_name_and_sent_again_on_request(
     assert all(path.rpartition("/")[2] in one["why"] for one in found["damaged"])
     for kind, name in ((entry.parent.name, entry.name) for entry in workspace.glob("*/[0-9a-f]*") if entry.is_dir()):
         check_bytes(workspace / kind / name)
-    push(capsys, shared, first.workspace, "--verify")
+    push(capsys, shared, little.workspace, "--verify")
     assert shared.files == whole
     assert pull(capsys, shared, workspace)["damaged"] == []
 
 
+@quickly
 def test_lists_of_files_that_are_damaged_or_lead_elsewhere_are_refused(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -227,6 +291,7 @@ def test_lists_of_files_that_are_damaged_or_lead_elsewhere_are_refused(
     assert not list(tmp_path.rglob("evil"))
 
 
+@quickly
 def test_vectors_travel_row_by_row(first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture) -> None:
     """Two machines embed other documents; a third one that has both embeds nothing."""
     push(capsys, shared, first.workspace)
@@ -242,6 +307,7 @@ def test_vectors_travel_row_by_row(first: Experiment, shared: Shared, tmp_path: 
     assert len([text for text in third.embedded() if "page" not in text]) == 1
 
 
+@quickly
 def test_only_what_an_experiment_used_is_fetched_on_request(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -287,6 +353,7 @@ def test_a_place_that_cannot_be_written_is_named(first: Experiment, tmp_path: Pa
     assert "Traceback" not in done.err
 
 
+@quickly
 def test_a_stage_that_is_there_stays_as_it_is(
     first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -298,5 +365,53 @@ def test_a_stage_that_is_there_stays_as_it_is(
         (folder / "own").write_text("mine")
 
     workspace.stage(kind, name, "mine", build)
-    SharedCache(shared.url).pull(workspace)
+    cache = SharedCache(shared.url)
+    cache.pull(workspace, cache.listed())
     assert (tmp_path / "second" / kind / name / "own").read_text() == "mine"
+
+
+def test_a_pull_lists_what_is_there_once(
+    little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    s3.reach(monkeypatch)
+    shared = Shared(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+    push(capsys, shared, little.workspace)
+    listings = rf"GET /{BUCKET}\?list-type=2&prefix={shared.url.rpartition('/')[2]}(?:/|%2F)?&"
+    before = len(s3.asked(listings))
+    pull(capsys, shared, tmp_path / "second")
+    assert len(s3.asked(listings)) == before + 1
+
+
+def test_a_bucket_that_there_is_not_is_not_made(
+    little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    s3.reach(monkeypatch)
+    done = ragtrial(capsys, "cache", "push", "s3://taem/ragtrial", str(little.workspace))
+    assert done.code == 3
+    assert re.match(r"error: cannot write \S+ to s3://taem/ragtrial: The specified bucket does not exist", done.err)
+    assert not s3.asked("PUT /taem/? ")
+
+
+@pytest.mark.parametrize("why", ["refused", "away", "in the url"])
+def test_the_keys_of_a_bucket_are_in_no_message(
+    why: str, little: Experiment, s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    s3.reach(monkeypatch)
+    url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    if why == "refused":
+        with s3.refusing():
+            done = ragtrial(capsys, "cache", "push", url, str(little.workspace))
+    elif why == "away":
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+        with socket.socket() as closed:  # bound, and not listening: whoever connects is refused
+            closed.bind(("127.0.0.1", 0))
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+            fsspec.filesystem("s3").clear_instance_cache()
+            done = ragtrial(capsys, "cache", "push", url, str(little.workspace))
+            fsspec.filesystem("s3").clear_instance_cache()
+    else:
+        done = ragtrial(capsys, "cache", "push", f"s3://me:s3cr3t@{BUCKET}/x", str(little.workspace))
+        url = f"s3://me:***@{BUCKET}/x"
+    assert done.code == 3
+    assert done.err.startswith(f"error: cannot list {url}: ")
+    assert "s3cr3t" not in done.err

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from ragtrial.cache.remote import REMOTE
 from ragtrial.components.secrets import EnvironmentSecret
-from ragtrial.components.stores.pgvector import HnswIndex, IvfflatIndex, PgvectorStore
+from ragtrial.components.stores.pgvector import FlatIndex, HnswIndex, IvfflatIndex, PgvectorStore
 from ragtrial.components.stores.server import read_remote
-from ragtrial.errors import InputError, StoreError
+from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import LocatedText
 from store_kinds import found_by, nothing, opened, postgres_url, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
@@ -61,6 +61,27 @@ def test_rows_that_are_lost_while_an_index_is_built_are_an_error(url: str, tmp_p
 
     with pytest.raises(StoreError, match=r"pgvector at .* kept 19 of 20 vectors in ragtrial_"):
         PgvectorStore(url=url).build(vectors_of(like_embeddings(20, 8, seed=5)), tmp_path, lose)
+
+
+def test_a_vector_that_the_server_refuses_ends_a_build_by_several_connections(url: str, tmp_path: Path) -> None:
+    matrix = like_embeddings(12_000, 4, seed=6)
+    matrix[7_000, 2] = np.nan
+    with pytest.raises(StoreError, match=r"pgvector at .*NaN not allowed in vector"):
+        PgvectorStore(url=url).build(vectors_of(matrix), tmp_path, nothing)
+
+
+def test_a_limit_of_connections_is_named_with_the_option_that_respects_it(url: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
+        database.execute("GRANT ALL ON SCHEMA public TO few")
+    limited, vectors = url.replace("//postgres", "//few"), vectors_of(like_embeddings(12_000, 4, seed=7))
+    with pytest.raises(
+        StoreServerError, match=r'too many connections for role "few"\. .*, lower store\.concurrency\.$'
+    ):
+        PgvectorStore(url=limited, index=FlatIndex()).build(vectors, tmp_path, nothing)
+    PgvectorStore(url=limited, index=FlatIndex(), concurrency=1).build(vectors, tmp_path, nothing)
 
 
 def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url: str) -> None:

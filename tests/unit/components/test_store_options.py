@@ -18,7 +18,7 @@ from ragtrial.components.collections.milvus import MilvusCollectionOptions
 from ragtrial.components.stores import STORES, Store
 from ragtrial.components.stores import faiss as faiss_store
 from ragtrial.components.stores.milvus_client import folder_client
-from ragtrial.components.stores.pgvector import Postgres
+from ragtrial.components.stores.postgres import Postgres
 from ragtrial.components.stores.server import ServerStore, connected
 from ragtrial.errors import InputError, StoreError
 from ragtrial.rankings import Floats

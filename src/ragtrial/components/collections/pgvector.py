@@ -26,7 +26,8 @@ from ragtrial.components.collections.base import (
 from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import IndexUse, Space
-from ragtrial.components.stores.pgvector import OPERATORS, Postgres, postgres_url, scores_of, vector_text
+from ragtrial.components.stores.pgvector import OPERATORS, scores_of, vector_text
+from ragtrial.components.stores.postgres import Postgres, postgres_url
 from ragtrial.errors import InputError, StoreError, did_you_mean, listed
 from ragtrial.rankings import Floats
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from queue import Queue
 from threading import Thread
@@ -15,15 +15,18 @@ _READY = 2
 """Items that are handed out for each worker, so that it finds the next one when it is done."""
 
 
-def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
+def as_they_come(
+    function: Callable[[T], R], items: Iterable[T], workers: int, *, is_awaited: bool = False
+) -> Generator[tuple[T, R], None, None]:
     """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
 
     Items are taken as they are needed. A worker takes the next one when ``function`` has returned: results that
     ``function`` itself keeps are kept before the next call, and a killed program loses at most one for each worker.
     After a failure no call begins; those on their way are waited for and yielded, and then the first error is raised.
+    If it is closed or interrupted before, calls on their way are waited for if it ``is_awaited``, else left alone.
     """
     source = iter(items)
-    failure: Exception | None = None
+    failure: BaseException | None = None
     pool = _Pool(function, workers)
     try:
         while True:
@@ -37,6 +40,8 @@ def as_they_come(function: Callable[[T], R], items: Iterable[T], workers: int) -
                 yield item, one
     finally:
         pool.end()
+        if is_awaited:
+            pool.join()
     if failure is not None:
         raise failure
 
@@ -49,19 +54,19 @@ class _Pool(Generic[T, R]):
         self._is_over = False
         self._function = function
         self._workers = workers
-        self._started = 0
+        self._threads: list[Thread] = []
         self._tasks: Queue[list[T]] = Queue()
-        self._results: Queue[tuple[T, list[R], Exception | None]] = Queue()
+        self._results: Queue[tuple[T, list[R], BaseException | None]] = Queue()
 
     def hand_out(self, items: Iterable[T]) -> None:
         for item in items:
             self._tasks.put([item])
             self.handed_out += 1
-            if self._started < self._workers:
-                Thread(target=self._work, daemon=True).start()
-                self._started += 1
+            if len(self._threads) < self._workers:
+                self._threads.append(Thread(target=self._work, daemon=True))
+                self._threads[-1].start()
 
-    def result(self) -> tuple[T, list[R], Exception | None]:
+    def result(self) -> tuple[T, list[R], BaseException | None]:
         """The next to arrive: an item with its one result, with an error, or with neither if it never began."""
         found = self._results.get()
         self.handed_out -= 1
@@ -69,8 +74,12 @@ class _Pool(Generic[T, R]):
 
     def end(self) -> None:
         self._is_over = True
-        for _ in range(self._started):
+        for _ in self._threads:
             self._tasks.put([])
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while task := self._tasks.get():
@@ -80,6 +89,6 @@ class _Pool(Generic[T, R]):
                 continue
             try:
                 self._results.put((item, [self._function(item)], None))
-            except Exception as error:  # noqa: BLE001 - raised where results are read
+            except BaseException as error:  # noqa: BLE001 - raised where results are read
                 self._is_over = True  # before another thread takes the next one
                 self._results.put((item, [], error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Space, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.chroma_server import chroma_server, disconnect
 from ragtrial.components.stores.engine_errors import failing_as, one_line
 from ragtrial.components.stores.server import Engine, ServerStore
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
 
 _COLLECTION = "chunks"
-_ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
 _BYTES_OF_A_ROW = 500  # in its database and its log, about
-_FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
+_FEWEST_SYNCED, _MOST_SYNCED = 2, 1_000  # Chroma's lowest sync_threshold, and its default
 
 
 class HnswOptions(Options):
@@ -63,6 +63,7 @@ class ChromaStore(ServerStore):
     connected_by: ClassVar[tuple[str, ...]] = ("url", "headers", "tenant", "database")
     unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"headers"}
     packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
+    most_rows: ClassVar[int] = 5_000  # Chroma refuses more than 5,461 at once
 
     kind: Literal["chroma"] = "chroma"
     """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on the server at `url`."""
@@ -84,6 +85,10 @@ class ChromaStore(ServerStore):
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
         return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
+
+    def rows_at_once(self, dimension: int) -> int:
+        fewest = self.most_rows if self.url is None else _MOST_SYNCED  # or it would write the graph more often
+        return max(fewest, super().rows_at_once(dimension))
 
     def engine(self) -> Engine:
         return _ChromaServer(self)
@@ -123,13 +128,17 @@ class ChromaStore(ServerStore):
     def filled(self, client: Client, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Collection:
         """A new collection of all vectors, each under its number."""
         # All are set on creation: changing ef_search of a loaded collection has no effect in this process.
-        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
+        count, rows_at_once = len(vectors), self.rows_at_once(vectors.matrix.shape[1])
+        fewest = count // -(-count // rows_at_once) if count else 0  # vectors in a batch
+        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(fewest)}
         hnsw = cast("CreateHNSWConfiguration", options)
         collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
-        for start, end in pairwise(_batches(len(vectors))):
-            batch = np.asarray(vectors.matrix[start:end])
-            collection.add(ids=[str(code) for code in range(start, end)], embeddings=batch)
-            advance(end - start)
+
+        def send(rows: slice) -> None:
+            batch = np.asarray(vectors.matrix[rows])
+            collection.add(ids=[str(code) for code in range(rows.start, rows.stop)], embeddings=batch)
+
+        in_batches(send, count, rows_at_once, self.at_once, advance)
         return collection
 
 
@@ -155,17 +164,19 @@ class ChromaIndex:
         made = unfilled(len(queries), depth)
         if not depth:
             return made
-        for start in range(0, len(queries), _QUERY_BATCH):
-            batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-            with failing_as(self._errors, is_chroma_error):
-                found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
+
+        def ask(rows: slice) -> None:
+            batch = np.asarray(queries[rows], dtype=np.float32)
+            found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             names, distances = found["ids"], found["distances"] or []
             lengths = np.fromiter(map(len, names), np.int64, len(names))
             is_hit, count = np.arange(depth) < lengths[:, None], int(lengths.sum())
-            rows = slice(start, start + len(names))
             made.codes[rows][is_hit] = np.fromiter(map(int, chain.from_iterable(names)), np.int32, count)
             found_at = np.fromiter(chain.from_iterable(distances), np.float32, count)
             made.scores[rows][is_hit] = score_of(found_at, self._store.space)
+
+        with failing_as(self._errors, is_chroma_error):
+            in_batches(ask, len(queries), _QUERY_BATCH, self._store.at_once)
         return made
 
     def unreachable(self) -> int:
@@ -248,19 +259,13 @@ class _ChromaServer:
         return failing_as(self._error, is_chroma_error)
 
 
-def _batches(count: int) -> list[int]:
-    """The first rows of batches of equal size, and the end of the last one."""
-    parts = -(-count // _ADD_BATCH)
-    return [count * part // parts for part in range(parts + 1)] if parts else []
-
-
-def _synced(count: int) -> dict[str, int]:
+def _synced(fewest: int) -> dict[str, int]:
     """Options with which Chroma writes the last batch into the graph at once.
 
     By default it leaves fewer than 1,000 new vectors in its log, and adds them to the graph each time the collection
     is opened, which makes a different graph each time.
     """
-    threshold = max(_FEWEST_SYNCED, min(1_000, count))
+    threshold = max(_FEWEST_SYNCED, min(_MOST_SYNCED, fewest))
     return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.engine_errors import failing_as
 from ragtrial.components.stores.milvus_client import is_unimplemented, message_of
 from ragtrial.components.stores.milvus_index import MilvusIndexOptions, Parameters
@@ -29,10 +30,10 @@ MOST_HITS = 16_384
 """The most hits that a server returns."""
 
 _ID, _VECTOR = "id", "vector"
+_LITE = "milvus_lite"  # its version begins with this
 _METRICS = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _QUERY_BATCH = 256
 _HITS_AT_ONCE = 500_000
-_BYTES_AT_ONCE = 8_000_000
 
 
 class MilvusEngine:
@@ -123,12 +124,15 @@ class MilvusEngine:
         schema.add_field(_ID, DataType.INT64, is_primary=True)
         schema.add_field(_VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         self.client.create_collection(name, schema=schema, consistency_level="Strong", timeout=self._seconds)
-        rows = max(1, _BYTES_AT_ONCE // (4 * dimension + 8))
-        for start in range(0, len(vectors), rows):
-            batch = np.asarray(vectors.matrix[start : start + rows], dtype=np.float32)
-            sent = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, start)]
+
+        def send(rows: slice) -> None:
+            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
+            sent = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, rows.start)]
             self.client.insert(name, sent, timeout=self._seconds)
-            advance(len(batch))
+
+        # Inserts that meet in Milvus Lite, which may be the server, fail while it writes its files.
+        at_once = 1 if self.version().startswith(_LITE) else self.store.at_once
+        in_batches(send, len(vectors), self.store.rows_at_once(dimension), at_once, advance)
 
     def _merge_segments(self, name: str) -> None:
         """Merge small segments now: Milvus would merge them later, and then return other hits."""
@@ -272,22 +276,24 @@ class MilvusIndex:
         made = unfilled(len(queries), depth)
         if not depth:
             return made
-        engine = self._engine
-        at_once = max(1, min(_QUERY_BATCH, _HITS_AT_ONCE // depth))
-        for start in range(0, len(queries), at_once):
-            batch = np.asarray(queries[start : start + at_once], dtype=np.float32)
-            with engine.failing():
-                found: Any = engine.client.search(
-                    self._name,
-                    data=list(batch),
-                    limit=depth,
-                    output_fields=[_ID],
-                    search_params={"params": dict(parameters(depth))},
-                    consistency_level="Strong",
-                    timeout=engine.store.timeout,
-                )
-                for row, hits in enumerate(found, start):
-                    made.codes[row, : len(hits)] = hits.ids
-                    scores = np.asarray(hits.distances, dtype=np.float32)
-                    made.scores[row, : len(hits)] = -scores if engine.store.space == "l2" else scores
+        engine, at_once = self._engine, self._engine.store.at_once
+
+        def ask(rows: slice) -> None:
+            found: Any = engine.client.search(
+                self._name,
+                data=list(np.asarray(queries[rows], dtype=np.float32)),
+                limit=depth,
+                output_fields=[_ID],
+                search_params={"params": dict(parameters(depth))},
+                consistency_level="Strong",
+                timeout=engine.store.timeout,
+            )
+            for row, hits in enumerate(found, rows.start):
+                made.codes[row, : len(hits)] = hits.ids
+                scores = np.asarray(hits.distances, dtype=np.float32)
+                made.scores[row, : len(hits)] = -scores if engine.store.space == "l2" else scores
+
+        with engine.failing():
+            most = _HITS_AT_ONCE // (depth * at_once)
+            in_batches(ask, len(queries), max(1, min(_QUERY_BATCH, most)), at_once)
         return made

@@ -5,39 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import parse_qs, urlsplit
+from queue import Empty, LifoQueue
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.secrets import Secret
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
-from ragtrial.components.stores.server import Engine, SettlingStore, server_url
-from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.components.stores.batches import in_batches
+from ragtrial.components.stores.postgres import Postgres, postgres_url
+from ragtrial.components.stores.server import Engine, SettlingStore
+from ragtrial.errors import InputError, StoreServerError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
 
-if TYPE_CHECKING:
-    from psycopg import Connection
-
-_ADD_BATCH = 5_000
 OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 _CLASSES = {"cosine": "cosine_ops", "ip": "ip_ops", "l2": "l2_ops"}
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 _HALF_SINCE, _ITERATIVE_SINCE = (0, 7), (0, 8)
-
-
-def postgres_url(value: str) -> str:
-    """``value`` if it names a database without a password. Raises ValueError."""
-    parts = urlsplit(value)
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise ValueError(f"is {value!r}; it must be like postgresql://user@localhost:5432/database.")
-    on_a_socket = not parts.hostname and "host" in parse_qs(parts.query)
-    if "password" in parse_qs(parts.query):
-        raise ValueError("a password must not be in a url, which is in every report; set password.")
-    return value if on_a_socket and not parts.password else server_url(value)
 
 
 class HnswIndex(Options):
@@ -171,75 +158,55 @@ class PgvectorStore(SettlingStore):
         return _PgvectorEngine(self)
 
 
-class Postgres:
-    """A connection to a database with pgvector; ``address`` names it in messages, ``timeout`` limits each statement."""
-
-    def __init__(self, url: str, password: SecretStr | None, timeout: float, address: str) -> None:
-        import psycopg
-
-        self.address = address
-        more: dict[str, Any] = {"password": password.get_secret_value()} if password else {}
-        with self.failing():
-            self.connection: Connection[Any] = psycopg.connect(
-                url, autocommit=True, connect_timeout=max(2, int(min(timeout, 10))), **more
-            )
-        self.run(f"SET statement_timeout = {int(timeout * 1000)}")
-
-    def extension(self) -> tuple[int, ...]:
-        """The version of pgvector. Raises StoreServerError if it is not installed in the database."""
-        found = self.ask("SELECT extversion FROM pg_extension WHERE extname = %s", "vector")
-        if not found:
-            raise StoreServerError(f"{self.address} lacks the extension: run CREATE EXTENSION vector there.")
-        return tuple(int(part) for part in str(found[0][0]).split("."))
-
-    def version(self) -> str:
-        ((server,),) = self.ask("SELECT current_setting(%s)", "server_version")
-        return f"PostgreSQL {str(server).split()[0]}, pgvector {'.'.join(map(str, self.extension()))}"
-
-    def ping(self) -> None:
-        self.ask("SELECT %s", 1)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def run(self, statement: str) -> None:
-        with self.failing():
-            self.connection.execute(statement.encode())
-
-    def ask(self, query: str, *values: Any, prepare: bool | None = None) -> list[Any]:
-        """All rows. With ``values`` the server accepts a single statement, whatever the text of the query."""
-        with self.failing():
-            return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
-
-    @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Turns PostgreSQL's errors into ours, with the address."""
-        import psycopg
-
-        try:
-            yield
-        except psycopg.OperationalError as error:
-            raise StoreServerError(f"{self.address}: {_said(error)}") from error
-        except psycopg.Error as error:
-            raise StoreError(f"{self.address}: {_said(error)}") from error
-
-
 class _PgvectorEngine(Postgres):
-    """A connection to the database of a store."""
+    """A connection to the database of a store, and more of them, as a connection serves one thread at a time."""
 
     def __init__(self, store: PgvectorStore) -> None:
         super().__init__(str(store.url), store.password, store.timeout, store.address)
         self.store = store
+        self._is_prepared = False
+        self._more: list[_PgvectorEngine] = []
+        self._idle: LifoQueue[_PgvectorEngine] = LifoQueue()
+        self._idle.put(self)
+
+    @contextmanager
+    def idle(self) -> Iterator[_PgvectorEngine]:
+        """A connection that no other thread uses meanwhile; if none is idle, a new one, which stays open."""
+        try:
+            engine = self._idle.get_nowait()
+        except Empty:
+            engine = self._another()
+        try:
+            yield engine
+        finally:
+            self._idle.put(engine)
+
+    def _another(self) -> _PgvectorEngine:
+        try:
+            made = _PgvectorEngine(self.store)
+        except StoreServerError as error:
+            raise StoreServerError(f"{error} If it limits connections, lower store.concurrency.") from error
+        self._more.append(made)
+        if self._is_prepared:
+            made.prepare()
+        return made
+
+    def close(self) -> None:
+        for one in self._more:
+            one.close()
+        super().close()
 
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
         store, dimension = self.store, vectors.matrix.shape[1]
         self.run(f'CREATE TABLE "{name}" (id integer PRIMARY KEY, embedding vector({dimension}) NOT NULL)')
-        for start in range(0, len(vectors), _ADD_BATCH):
-            batch = np.asarray(vectors.matrix[start : start + _ADD_BATCH], dtype=np.float32)
-            statement = f'COPY "{name}" (id, embedding) FROM STDIN (FORMAT BINARY)'.encode()
-            with self.failing(), self.connection.cursor() as cursor, cursor.copy(statement) as copy:
-                copy.write(_COPY_HEADER + _rows_of(batch, start) + _COPY_END)
-            advance(len(batch))
+        statement = f'COPY "{name}" (id, embedding) FROM STDIN (FORMAT BINARY)'
+
+        def send(rows: slice) -> None:
+            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
+            with self.idle() as engine:
+                engine.copy(statement, _COPY_HEADER + _rows_of(batch, rows.start) + _COPY_END)
+
+        in_batches(send, len(vectors), store.rows_at_once(dimension), store.at_once, advance)
         self.run("SET statement_timeout = 0")  # a build has a limit of its own
         if store.column == "halfvec":
             self.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
@@ -277,7 +244,8 @@ class _PgvectorEngine(Postgres):
         return _PgvectorIndex(self, name, vectors)
 
     def prepare(self) -> None:
-        """Set the search options of the connection, as an application would."""
+        """Set the search options of the connection, and of more of them, as an application would."""
+        self._is_prepared = True
         index, settings = self.store.index, dict[str, Any]()
         if isinstance(index, HnswIndex):
             settings["hnsw.ef_search"] = index.ef_search
@@ -292,7 +260,7 @@ class _PgvectorEngine(Postgres):
 
 
 class _PgvectorIndex:
-    """A table, open for search, one query at a time."""
+    """A table, open for search, one query at a time on each connection."""
 
     def __init__(self, engine: _PgvectorEngine, name: str, vectors: Vectors) -> None:
         self._engine = engine
@@ -305,13 +273,18 @@ class _PgvectorIndex:
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._vectors))
-        made = unfilled(len(queries), depth)
-        for row, query in enumerate(queries if depth else ()):
-            text = vector_text(query)
-            found = self._engine.ask(self._query, text, text, depth, prepare=True)
+        made, store = unfilled(len(queries), depth), self._engine.store
+
+        def ask(rows: slice) -> None:
+            (row,) = range(rows.start, rows.stop)
+            text = vector_text(queries[row])
+            with self._engine.idle() as engine:
+                found = engine.ask(self._query, text, text, depth, prepare=True)
             made.codes[row, : len(found)] = [code for code, _ in found]
             distances = np.array([np.nan if one is None else one for _, one in found], dtype=np.float64)
-            made.scores[row, : len(found)] = scores_of(distances, self._engine.store.space)
+            made.scores[row, : len(found)] = scores_of(distances, store.space)
+
+        in_batches(ask, len(queries) if depth else 0, 1, store.at_once)
         return made
 
     def unreachable(self) -> int:
@@ -358,9 +331,3 @@ def _rows_of(batch: Floats, start: int) -> bytes:
     rows["id"], rows["dimension"], rows["unused"] = np.arange(start, start + len(batch)), dimension, 0
     rows["vector"] = batch
     return rows.tobytes()
-
-
-def _said(error: BaseException) -> str:
-    """The first line of PostgreSQL's message; the others repeat the statement."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") + "." if lines else type(error).__name__

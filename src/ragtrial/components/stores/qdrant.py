@@ -9,7 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from ragtrial.components.stores.base import STORES, Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.engine_errors import failing_as, is_exception, one_line
 from ragtrial.components.stores.qdrant_options import (
     DISTANCES,
@@ -18,7 +21,6 @@ from ragtrial.components.stores.qdrant_options import (
     QdrantHnswIndex,
     QdrantOptions,
     ScalarQuantization,
-    batches_of,
     member_of,
     rankings_of,
     use_of,
@@ -61,10 +63,13 @@ class QdrantStore(QdrantOptions):
         with _edge_errors(folder):
             shard = edge.EdgeShard.create(str(folder / _SHARD), self._edge_config(vectors.matrix.shape[1]))
             try:
-                for start, batch in batches_of(vectors):
-                    points = [edge.Point(start + row, vector.tolist(), {}) for row, vector in enumerate(batch)]
+
+                def add(rows: slice) -> None:
+                    batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
+                    points = [edge.Point(code, vector.tolist(), {}) for code, vector in enumerate(batch, rows.start)]
                     shard.update(edge.UpdateOperation.upsert_points(points))
-                    advance(len(batch))
+
+                in_batches(add, len(vectors), self.rows_at_once(vectors.matrix.shape[1]), self.at_once, advance)
                 shard.optimize()  # builds the graph before it returns
                 shard.flush()
             finally:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ragtrial.components.secrets import Secret
-from ragtrial.components.stores.base import IndexUse, Vectors
+from ragtrial.components.stores.base import IndexUse
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.server import SettlingStore
 from ragtrial.options import Options
 from ragtrial.rankings import Floats, Rankings, unfilled
@@ -17,7 +18,6 @@ from ragtrial.rankings import Floats, Rankings, unfilled
 DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
 """Qdrant's names of the spaces."""
 
-_ADD_BATCH = 1_000
 _QUERY_BATCH = 64
 _USUAL_SCAN = 10_000
 _USUAL_EF = 100
@@ -91,6 +91,7 @@ class QdrantOptions(SettlingStore):
     connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
     unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"api_key"}
     search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
+    most_rows: ClassVar[int] = 1_000
 
     api_key: Secret | None = None
     """The server's API key, like `${QDRANT_API_KEY}`."""
@@ -135,23 +136,23 @@ def index_use(count: int, indexed: int, dimension: int, scan: int | None, thresh
     return IndexUse(is_used=True, evidence=f"{said}.")
 
 
-def rankings_of(search: Callable[[Floats, int], list[Any]], queries: Floats, depth: int, space: str) -> Rankings:
-    """Rankings of scored points. For l2, Qdrant scores by the distance."""
+def rankings_of(
+    search: Callable[[Floats, int], list[Any]], queries: Floats, depth: int, space: str, at_once: int = 1
+) -> Rankings:
+    """Rankings of scored points, ``at_once`` batches of queries at a time. For l2, Qdrant scores by the distance."""
     made = unfilled(len(queries), depth)
-    for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
-        batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-        for row, points in enumerate(search(batch, depth), start):
+
+    def ask(rows: slice) -> None:
+        batch = np.asarray(queries[rows], dtype=np.float32)
+        for row, points in enumerate(search(batch, depth), rows.start):
             made.codes[row, : len(points)] = [int(point.id) for point in points]
             scores = np.array([point.score for point in points], dtype=np.float32)
             made.scores[row, : len(points)] = -np.square(scores) if space == "l2" else scores
+
+    in_batches(ask, len(queries) if depth else 0, _QUERY_BATCH, at_once)
     return made
 
 
 def member_of(family: Any, name: str) -> Any:
     """The member of an enumeration, whose names the packages spell differently."""
     return next(getattr(family, one) for one in dir(family) if one.upper() == name)
-
-
-def batches_of(vectors: Vectors) -> Iterator[tuple[int, Floats]]:
-    for start in range(0, len(vectors), _ADD_BATCH):
-        yield start, np.asarray(vectors.matrix[start : start + _ADD_BATCH], dtype=np.float32)

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import SecretStr
 
 from ragtrial.components.stores.base import Index, IndexUse, Vectors, count_unreachable
+from ragtrial.components.stores.batches import in_batches
 from ragtrial.components.stores.qdrant_options import (
     DISTANCES,
     BinaryQuantization,
@@ -19,7 +20,6 @@ from ragtrial.components.stores.qdrant_options import (
     QdrantHnswIndex,
     QdrantOptions,
     ScalarQuantization,
-    batches_of,
     member_of,
     rankings_of,
     use_of,
@@ -73,7 +73,7 @@ class QdrantServer:
     def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
         from qdrant_client import models
 
-        store, index, count = self.store, self.store.index, len(vectors)
+        store, index, count, dimension = self.store, self.store.index, *vectors.matrix.shape
         graph = models.HnswConfigDiff(m=0)  # no graph
         optimizers = models.OptimizersConfigDiff()
         if isinstance(index, QdrantHnswIndex):
@@ -82,18 +82,21 @@ class QdrantServer:
             )
             optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
         distance = member_of(models.Distance, DISTANCES[store.space])
+
+        def send(rows: slice) -> None:
+            ids: list[Any] = list(range(rows.start, rows.stop))
+            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
+            self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
+
         with self.failing():
             self.client.create_collection(
                 name,
-                vectors_config=models.VectorParams(size=vectors.matrix.shape[1], distance=distance),
+                vectors_config=models.VectorParams(size=dimension, distance=distance),
                 hnsw_config=graph,
                 optimizers_config=optimizers,
                 quantization_config=_quantization(store.quantization),
             )
-            for start, batch in batches_of(vectors):
-                ids: list[Any] = list(range(start, start + len(batch)))
-                self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
-                advance(len(batch))
+            in_batches(send, count, store.rows_at_once(dimension), store.at_once, advance)
         wait_for(lambda: self._is_settled(name, count), store.settle_within, f"the index of {name} at {store.address}")
         return self._effective(name)
 
@@ -177,7 +180,7 @@ class _ServerIndex:
             with self._server.failing():
                 return [one.points for one in self._server.client.query_batch_points(self._name, asked)]
 
-        return rankings_of(found, queries, min(depth, len(self._vectors)), store.space)
+        return rankings_of(found, queries, min(depth, len(self._vectors)), store.space, store.at_once)
 
     def unreachable(self) -> int:
         return count_unreachable(self.search, self._vectors.matrix)

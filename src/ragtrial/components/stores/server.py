@@ -32,6 +32,8 @@ _SAME = 1e-3
 """How far a stored number may be from the one sent, relative to the largest: engines may store half floats."""
 _PAUSE = 0.05
 _TIME_LIMITS = ("timeout", "settle_within")
+_BYTES_AT_ONCE = 8_000_000
+"""The most bytes of vectors in a request; what is sent of them as text is about five times as long."""
 _SECRET = "secret"  # noqa: S105 - the key that says that a value is one
 
 
@@ -96,11 +98,14 @@ class ServerStore(Store):
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
     """The options for reaching the server, including secrets. Without `url` they are refused."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "concurrency"})
     """The options that do not change what searches find; secrets must be among them."""
 
     waits_here: ClassVar[bool] = False
     """Whether the time limits apply without a server, too."""
+
+    most_rows: ClassVar[int] = 5_000
+    """The most vectors in a request."""
 
     url: ServerUrl | None = None
     """The URL of a server, without a password."""
@@ -108,9 +113,13 @@ class ServerStore(Store):
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
 
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    """The maximum number of requests to the server at once while an index is built or searched (pgvector:
+    connections)."""
+
     @model_validator(mode="after")
     def _has_a_server_for_its_options(self) -> Self:
-        of_servers = {*self.connected_by, *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
+        of_servers = {*self.connected_by, "concurrency", *(() if self.waits_here else _TIME_LIMITS)} - {"url"}
         fields = type(self).model_fields
         ignored = [name for name in sorted(of_servers & set(fields)) if getattr(self, name) != fields[name].default]
         if self.url is None and ignored:
@@ -121,6 +130,15 @@ class ServerStore(Store):
     def address(self) -> str:
         """Kind and URL of the server, for messages."""
         return f"{self.kind} at {self.url}"
+
+    @property
+    def at_once(self) -> int:
+        """How many batches of vectors or queries are on their way at once; in a folder, one after another."""
+        return 1 if self.url is None else self.concurrency
+
+    def rows_at_once(self, dimension: int) -> int:
+        """The number of vectors in a request."""
+        return max(1, min(self.most_rows, _BYTES_AT_ONCE // max(1, 4 * dimension)))
 
     @property
     def is_exclusive(self) -> bool:

@@ -1,0 +1,110 @@
+"""Rows go in batches, several at once: each row once, never more in memory, and no thread is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from threading import Barrier, Lock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.components.stores.batches import in_batches
+
+
+class Watched:
+    """Sends batches to nowhere, and counts those that are on their way at once."""
+
+    def __init__(self, send: Callable[[slice], object] = lambda _: None) -> None:
+        self.begun: list[slice] = []
+        self.most = 0
+        self._send = send
+        self._on_their_way = 0
+        self._lock = Lock()
+
+    def send(self, rows: slice) -> None:
+        with self._lock:
+            self.begun.append(rows)
+            self._on_their_way += 1
+            self.most = max(self.most, self._on_their_way)
+        try:
+            self._send(rows)
+        finally:
+            with self._lock:
+                self._on_their_way -= 1
+
+
+@given(st.integers(0, 200), st.integers(1, 30), st.integers(1, 5))
+def test_every_row_is_sent_once_in_batches_of_one_size_and_never_more_of_them_at_once(
+    count: int, size: int, at_once: int
+) -> None:
+    watched, arrived = Watched(), list[int]()
+    in_batches(watched.send, count, size, at_once, arrived.append)
+    sizes = [rows.stop - rows.start for rows in watched.begun]
+    assert sorted(row for rows in watched.begun for row in range(rows.start, rows.stop)) == list(range(count))
+    assert sorted(arrived) == sorted(sizes)
+    assert max(sizes, default=0) <= size
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert watched.most <= at_once
+
+
+def test_as_many_batches_as_are_allowed_are_on_their_way_at_once() -> None:
+    together = Barrier(3)  # broken if fewer than three are
+    watched = Watched(lambda _: together.wait(30))
+    in_batches(watched.send, 12, 1, 3)
+    assert watched.most == 3
+
+
+def test_one_batch_or_one_at_a_time_needs_no_thread() -> None:
+    threads = set[threading.Thread]()
+    in_batches(lambda _: threads.add(threading.current_thread()), 10, 10, 4)
+    in_batches(lambda _: threads.add(threading.current_thread()), 10, 2, 1)
+    assert threads == {threading.current_thread()}
+
+
+def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_any_more_and_no_other_begins() -> None:
+    both, ended, before = Barrier(2), list[int](), threading.active_count()
+
+    def send(rows: slice) -> None:
+        if rows.start < 2:
+            both.wait(30)
+        if rows.start == 0:
+            raise ValueError("the disk is full")
+        ended.append(rows.start)
+
+    watched = Watched(send)
+    with pytest.raises(ValueError, match="the disk is full"):
+        in_batches(watched.send, 10_000, 1, 2)
+    assert sorted([0, *ended]) == sorted(rows.start for rows in watched.begun)
+    assert len(ended) < 9_999
+    assert threading.active_count() == before
+
+
+def test_a_failure_that_is_no_exception_ends_it_too() -> None:
+    class Panic(BaseException):
+        """As compiled clients raise them."""
+
+    def send(_: slice) -> None:
+        raise Panic
+
+    with pytest.raises(Panic):
+        in_batches(send, 10, 1, 2)
+
+
+def test_an_interruption_is_raised_when_no_batch_is_on_its_way_any_more() -> None:
+    begun, ended = list[int](), list[int]()
+
+    def send(rows: slice) -> None:
+        begun.append(rows.start)
+        ended.append(rows.start)
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        in_batches(send, 1_000, 1, 3, interrupt)
+    assert sorted(begun) == sorted(ended)
+    assert len(begun) < 1_000
+    assert threading.active_count() == before
