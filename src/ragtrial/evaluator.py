@@ -110,7 +110,9 @@ class RetrievalEvaluator:
         made.settings, made._latency, made._later = list(settings), latency, later  # noqa: SLF001 - its own
         made._keeps_models = True  # noqa: SLF001
         held: dict[str, Any] = {"dataset": self.dataset, "resolved": self.resolved, "corpus": self.corpus}
-        if queries is not None:
+        if queries is None:
+            held["scorer"] = self.scorer
+        else:
             for name in ("dataset", "resolved"):
                 labels = held[name].labels
                 chosen = tuple(query for query in labels.queries if query.id in queries)
@@ -120,6 +122,13 @@ class RetrievalEvaluator:
         for name in ("graph", "results"):
             vars(made).pop(name, None)
         vars(made).update(held)
+        return made
+
+    def only(self, setting: Setting) -> RetrievalEvaluator:
+        """The same for one of its settings alone, with the stages and the depths of rankings of all."""
+        _ = self.results, self.scorer  # made once, and shared
+        made = copy(self)
+        made.settings = [setting]
         return made
 
     def among(self, positions: Sequence[int]) -> RetrievalEvaluator:

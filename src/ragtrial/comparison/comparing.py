@@ -195,6 +195,14 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     )
 
 
+def primary_comparisons(contest: ComparisonSet, aim: ComparisonOptions) -> list[ComparisonPart]:
+    """The comparisons by the primary metric alone, as ``compare_settings`` has them, without a judge."""
+    scores = contest.scores(contest.primary)
+    pairs = _best_first(contest.pairs(), _means(scores, aim)) if aim.baseline is None else contest.pairs(aim.baseline)
+    (inference,) = _inferred([scores], pairs, aim)
+    return list(_parts(contest, aim, scores, pairs, inference, None))
+
+
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
     """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
 
