@@ -68,8 +68,8 @@ def main() -> None:
             ))  # fmt: skip
         draws = np.array(rows)
         (tau, tau_best, lost, higher), low, high = draws.mean(axis=0), draws.min(axis=0), draws.max(axis=0)
-        print(f"{size:9,}  {tau:.3f}  ({low[0]:.3f} to {high[0]:.3f})  {tau_best:8.3f}  ({low[1]:.3f} to {high[1]:.3f})  "
-              f"{lost:.4f}  {higher:+.4f}", flush=True)  # fmt: skip
+        print(f"{size:9,}  {tau:.3f}  ({low[0]:.3f} to {high[0]:.3f})  {tau_best:8.3f}  "
+              f"({low[1]:.3f} to {high[1]:.3f})  {lost:.4f}  {higher:+.4f}", flush=True)  # fmt: skip
     if not options.extrapolate:
         return
     print("from       true    extrapolated  error    held", flush=True)
