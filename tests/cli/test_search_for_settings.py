@@ -88,6 +88,32 @@ def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, caps
     assert setting["scores"]["ndcg@10"]["mean"] == pytest.approx(winner["searched"])
 
 
+@pytest.mark.parametrize("text", ["{settings: 8}", "{method: halving, settings: 8, held_out: 0.5}"])
+def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsys: Capture, text: str) -> None:
+    """With a part that is no setting of its own, whose rankings the report keeps, too."""
+    alone = ["--set", "retrievers.dense.score=false"]
+    assert search(capsys, text, *alone).code == 0
+    searched = load_report("latest")
+    (folder / "sweep.yaml").write_text(json.dumps({**searched.config, "workspace": "other", "experiment": "sweep"}))
+    names = [option for setting in searched.settings for option in ("--setting", setting.name)]
+    assert ragtrial(capsys, "run", "sweep.yaml", *names).code == 0
+    run = load_report("latest")
+    assert run.search is None
+    seconds = {"timings": True, "costs": {"embedding_seconds", "indexing_seconds"}}
+    settings = [
+        sorted((one.model_dump(exclude=seconds) for one in report.settings), key=lambda one: str(one["name"]))
+        for report in (searched, run)
+    ]
+    assert settings[0] == settings[1]
+    folders = [report.folder / "rankings" for report in (searched, run)]
+    files = [
+        {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in folders
+    ]
+    assert any("dense" in name for name in files[0])
+    assert files[0] == files[1]
+
+
 def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(folder: Path, capsys: Capture) -> None:
     text = "{method: tpe, settings: 8, held_out: [late]}"
     first = search(capsys, text, "--json")
