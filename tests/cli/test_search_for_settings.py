@@ -99,7 +99,7 @@ def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsy
     assert ragtrial(capsys, "run", "sweep.yaml", *names).code == 0
     run = load_report("latest")
     assert run.search is None
-    seconds = {"timings": True, "costs": {"embedding_seconds", "indexing_seconds"}}
+    seconds: Any = {"timings": True, "costs": {"embedding_seconds", "indexing_seconds"}}
     settings = [
         sorted((one.model_dump(exclude=seconds) for one in report.settings), key=lambda one: str(one["name"]))
         for report in (searched, run)
