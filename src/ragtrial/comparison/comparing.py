@@ -40,10 +40,8 @@ from ragtrial.report.schema import WarningPart
 MOST_PAIRS = 15
 """Of more pairs only those with the best setting are looked at closely."""
 
-
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
-
 
 _MOST_NAMED = 3
 
