@@ -1,11 +1,11 @@
 """How far settings on some of the documents rank as on all, and how good extrapolated scores are.
 
-    python benchmarks/screening.py CONFIG [--sizes 1000,2000,5000] [--seeds 3] [--extrapolate]
+    python benchmarks/screening.py CONFIG [--sizes 1000,2000,5000] [--seeds 5] [--extrapolate]
 
 All settings of the config run on all documents, and on all judged documents with others at random, so many together.
 `tau` is Kendall's tau of the means of the primary metric, over all settings and over the best ten on all documents;
 `lost` what the best setting of the screen has less on all documents than the best of all; `higher` by how much scores
-are higher on the screen. Means over seeds.
+are higher on the screen. Means over seeds, each of which draws other documents, and the lowest and highest tau.
 
 --extrapolate: the scores with all documents, extrapolated from 1, 10 and 100% of smaller corpora, beside the true ones:
 `held` are settings whose 95% interval contains the true score of the same questions.
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config")
     parser.add_argument("--sizes", default="1000,2000,5000")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--extrapolate", action="store_true")
     options = parser.parse_args()
     config = load_config(options.config)
@@ -56,7 +56,7 @@ def main() -> None:
     whole = means(of_all)
     best = np.argsort(-whole)[:_BEST]
     print(f"{len(whole)} settings, {len(library):,} documents, {len(queries)} questions", flush=True)
-    print("documents  tau    best ten  lost     higher", flush=True)
+    print("documents  tau    (lowest, highest)  best ten  (lowest, highest)  lost     higher", flush=True)
     for size in map(int, options.sizes.split(",")):
         rows = []
         for seed in range(options.seeds):
@@ -66,8 +66,10 @@ def main() -> None:
                 kendalltau(one, whole).statistic, kendalltau(one[best], whole[best]).statistic,
                 whole.max() - whole[one.argmax()], (one - whole).mean(),
             ))  # fmt: skip
-        tau, tau_best, lost, higher = np.array(rows).mean(axis=0)
-        print(f"{size:9,}  {tau:.3f}  {tau_best:8.3f}  {lost:.4f}  {higher:+.4f}", flush=True)
+        draws = np.array(rows)
+        (tau, tau_best, lost, higher), low, high = draws.mean(axis=0), draws.min(axis=0), draws.max(axis=0)
+        print(f"{size:9,}  {tau:.3f}  ({low[0]:.3f} to {high[0]:.3f})  {tau_best:8.3f}  "
+              f"({low[1]:.3f} to {high[1]:.3f})  {lost:.4f}  {higher:+.4f}", flush=True)  # fmt: skip
     if not options.extrapolate:
         return
     print("from       true    extrapolated  error    held", flush=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -77,38 +77,30 @@ class Matrix:
     ) -> Sequence[Setting]:
         return settings
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured:
+    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured:
         return Measured(self.values[setting.key], {})
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixContest(ComparisonSet):
-    """A contest whose scores are rows of a matrix, without reports."""
+    """A contest whose scores are ``rows`` of a matrix, by the names of settings, without reports."""
 
-    rows: Scores = field(default_factory=lambda: np.empty((0, 0)))
-    known: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.known
-
-    @property
-    def report_names(self) -> tuple[str, ...]:
-        return ("simulated",)
+    rows: Mapping[str, Scores] = field(default_factory=dict)
 
     def scores(self, metric: str) -> PairedScores:
-        return PairedScores(metric, self.rows)
+        return PairedScores(metric, np.array([self.rows[name] for name in self.names]))
 
     def over(self, queries: Collection[str]) -> MatrixContest:
         held = [place for place, query in enumerate(self.queries) if query.id in queries]
-        return replace(self, rows=self.rows[:, held], queries=tuple(self.queries[place] for place in held))
+        rows = {name: row[held] for name, row in self.rows.items()}
+        return replace(self, rows=rows, queries=tuple(self.queries[place] for place in held))
 
 
 def contest(names: Sequence[str], rows: Scores, queries: Sequence[QueryPart]) -> ComparisonSet:
     """The contest of ``rows`` of scores; contenders carry what a comparison looks at beside scores, which is a name."""
     none: Any = SimpleNamespace(scores={}, queries=[])
     contenders = tuple(ComparedSetting(name, none, none, "simulated") for name in names)
-    return MatrixContest(contenders, tuple(queries), (METRIC,), rows=rows, known=tuple(names))
+    return MatrixContest(contenders, tuple(queries), (METRIC,), rows=dict(zip(names, rows, strict=True)))
 
 
 def config_of(method: str, settings: int, held_out: float | None, text: str = CONFIG) -> ExperimentConfig:
@@ -170,7 +162,7 @@ def equal_searches(method: str, n: int, options: argparse.Namespace) -> Row:
     parts = [QueryPart(id=query.id, text="", tags=[], relevant_docs=[]) for query in labels]
     truth = float(np.mean([scores_of(np.random.default_rng(10**6 + one), 1, 100_000).mean() for one in range(20)]))
     start, claims, covered, widths, gains, said = time.perf_counter(), 0, 0, [], [], []
-    for number in range(options.searches):
+    for number in range(options.first_seed, options.first_seed + options.searches):
         rng = np.random.default_rng([n, number])
         engine = Matrix(keys, scores_of(rng, len(keys), n), [query.id for query in labels])
         split = split_queries(labels, session_options(config), number, "labels")
@@ -253,6 +245,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--searches", type=int, default=1000)
+    parser.add_argument("--first-seed", type=int, default=0, help="other simulations than those of earlier seeds")
     parser.add_argument("--methods", default="random,greedy,tpe,halving")
     parser.add_argument("--sizes", default="60,200")
     parser.add_argument("--held-out", type=float, default=0.5)

@@ -106,6 +106,7 @@ class RetrievalEvaluator:
         ``latency`` says whether it is measured, None leaves that to the config. Rankings are as deep as the settings
         ``later`` will need them, too. Models stay in the memory; see ``one_by_one``.
         """
+        _ = self.scorer  # made once, and shared
         made = copy(self)
         made.settings, made._latency, made._later = list(settings), latency, later  # noqa: SLF001 - its own
         made._keeps_models = True  # noqa: SLF001
@@ -115,11 +116,16 @@ class RetrievalEvaluator:
                 labels = held[name].labels
                 chosen = tuple(query for query in labels.queries if query.id in queries)
                 held[name] = replace(held[name], labels=replace(labels, queries=chosen))
-            vars(made).pop("questions", None)
-            vars(made).pop("scorer", None)
-        for name in ("graph", "results"):
+        for name in ("graph", "results", *(("questions", "scorer") if queries is not None else ())):
             vars(made).pop(name, None)
         vars(made).update(held)
+        return made
+
+    def only(self, setting: Setting) -> RetrievalEvaluator:
+        """The same for one of its settings alone, with the stages and the depths of rankings of all."""
+        _ = self.results  # made once, and shared
+        made = copy(self)
+        made.settings = [setting]
         return made
 
     def among(self, positions: Sequence[int]) -> RetrievalEvaluator:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.config import ExperimentConfig
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from ragtrial.search.searched import Searched
 
 logger = logging.getLogger(__name__)
+
+_NONE: Mapping[tuple[str, int], Scored] = MappingProxyType({})
 
 
 def run_experiment(
@@ -86,7 +89,8 @@ def run_experiment(
         searched = search(evaluator, score, notice)
         evaluator = evaluator.over(searched.settings, latency=searched.measures_latency)
         config, on_failure = searched.config, None  # which has heard of each failure
-    scored, failures = _score_all(evaluator, jobs, on_failure, notice, fail_fast=fail_fast)
+    known = searched.scored if searched else {}
+    scored, failures = _score_all(evaluator, jobs, on_failure, notice, known, fail_fast=fail_fast)
     failures += screened_out.values()
     report = build_report(
         config,
@@ -143,11 +147,12 @@ def _score_all(
     jobs: int,
     on_failure: Callable[[str, str], None] | None,
     notice: Callable[[str], None],
+    known: Mapping[tuple[str, int], Scored],
     *,
     fail_fast: bool,
 ) -> tuple[list[Scored], list[FailurePart]]:
     """The settings that were scored, and those that failed, in their order. Raises RunError if none was scored."""
-    scored, failures = _score_each(evaluator, jobs, on_failure, notice, fail_fast=fail_fast)
+    scored, failures = _score_each(evaluator, jobs, on_failure, notice, known, fail_fast=fail_fast)
     if not scored:
         raise _all_of(failures)
     names = [setting.name for setting in evaluator.settings if setting.name not in scored]
@@ -177,12 +182,14 @@ def _score_each(
     jobs: int,
     on_failure: Callable[[str, str], None] | None,
     notice: Callable[[str], None] | None = None,
+    known: Mapping[tuple[str, int], Scored] = _NONE,
     *,
     fail_fast: bool,
 ) -> tuple[dict[str, Scored], dict[str, tuple[FailurePart, Exception]]]:
     """The settings that were scored, and those that failed, by name. Raises the first failure under ``fail_fast``.
 
-    ``notice`` gets the score of each of several for which a stage was built, as soon as it is known.
+    ``notice`` gets the score of each of several for which a stage was built, as soon as it is known. ``known`` are
+    those of settings, by their keys, that were scored before.
     """
     scored: dict[str, Scored] = {}
     failures: dict[str, tuple[FailurePart, Exception]] = {}
@@ -201,7 +208,12 @@ def _score_each(
     for setting in evaluator.one_by_one():
         built = runner.built
         try:
-            one = scored[setting.name] = evaluator.scorer.score(evaluator.results.of(setting))
+            earlier = known.get(setting.key)
+            if earlier is not None:
+                one = replace(earlier, result=earlier.result.of(setting))
+            else:
+                one = evaluator.scorer.score(evaluator.results.of(setting))
+            scored[setting.name] = one
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported

@@ -88,6 +88,32 @@ def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, caps
     assert setting["scores"]["ndcg@10"]["mean"] == pytest.approx(winner["searched"])
 
 
+@pytest.mark.parametrize("text", ["{settings: 8}", "{method: halving, settings: 8, held_out: 0.5}"])
+def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsys: Capture, text: str) -> None:
+    """With a part that is no setting of its own, whose rankings the report keeps, too."""
+    alone = ["--set", "retrievers.dense.score=false"]
+    assert search(capsys, text, *alone).code == 0
+    searched = load_report("latest")
+    (folder / "sweep.yaml").write_text(json.dumps({**searched.config, "workspace": "other", "experiment": "sweep"}))
+    names = [option for setting in searched.settings for option in ("--setting", setting.name)]
+    assert ragtrial(capsys, "run", "sweep.yaml", *names).code == 0
+    run = load_report("latest")
+    assert run.search is None
+    seconds: Any = {"timings": True, "costs": {"embedding_seconds", "indexing_seconds"}}
+    settings = [
+        sorted((one.model_dump(exclude=seconds) for one in report.settings), key=lambda one: str(one["name"]))
+        for report in (searched, run)
+    ]
+    assert settings[0] == settings[1]
+    folders = [report.folder / "rankings" for report in (searched, run)]
+    files = [
+        {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in folders
+    ]
+    assert any("dense" in name for name in files[0])
+    assert files[0] == files[1]
+
+
 def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(folder: Path, capsys: Capture) -> None:
     text = "{method: tpe, settings: 8, held_out: [late]}"
     first = search(capsys, text, "--json")
@@ -235,7 +261,7 @@ def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None
         ("{method: greedy, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
         ("{held_out: [early]}", "no query has the tag 'early' of search.held_out"),
         ("{group_by: document}", "search.group_by has no effect without a share in search.held_out"),
-        ("{within: {speed: 3}}", "search.within has 'speed'. It must be one of latency.p50"),
+        ("{within: {speed: 3}}", "search.within.speed: there is no such limit. It must be one of latency.p50"),
         ("{within: {latency.p95: 3}}", "search.within.latency.p95 needs the latency, and latency is false"),
         ("{within: {tokens@7: 3}}", "no metric is cut at 7"),
         ("{baseline: best}", "search.baseline is 'best'. It must be one of dense, bm25, both"),
@@ -257,6 +283,21 @@ def test_a_search_that_cannot_be_meant_is_refused(folder: Path, capsys: Capture,
     made = search(capsys, text)
     assert made.code == 2
     assert message in made.err
+
+
+def test_all_that_is_wrong_with_the_limits_is_reported_beside_other_faults(folder: Path, capsys: Capture) -> None:
+    limits = "{speed: 3, latency.p95: 1, tokens@7: 3, tokens@10: -1}"
+    made = search(capsys, f"{{settings: 1, within: {limits}}}", "--set", "evaluators.span_coverage=0.5")
+    assert made.code == 2
+    for fault in (
+        "search.settings is 1; it must be at least 2",
+        "search.within.speed: there is no such limit.",
+        "search.within.latency.p95 needs the latency, and latency is false",
+        "search.within.tokens@7: no metric is cut at 7",
+        "search.within.tokens@10 is -1; it must be at least 0",
+        "evaluators.span_coverage has no effect without unit: span",
+    ):
+        assert made.err.count(fault) == 1
 
 
 def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> None:

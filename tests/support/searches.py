@@ -42,7 +42,7 @@ class Recorded:
     ) -> Sequence[Setting]:
         return settings
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
+    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
         self.run.append((setting.name, None if queries is None else len(queries)))
         if setting.values.get("retrievers.bm25.b") == 1.0:
             return None  # it fails

@@ -40,10 +40,8 @@ from ragtrial.report.schema import WarningPart
 MOST_PAIRS = 15
 """Of more pairs only those with the best setting are looked at closely."""
 
-
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
-
 
 _MOST_NAMED = 3
 
@@ -193,6 +191,14 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         warnings=[WarningPart(code=warning.code, message=warning.message) for warning in told],
         drafted=drafts,
     )
+
+
+def primary_comparisons(contest: ComparisonSet, aim: ComparisonOptions) -> list[ComparisonPart]:
+    """The comparisons by the primary metric alone, as ``compare_settings`` has them, without a judge."""
+    scores = contest.scores(contest.primary)
+    pairs = _best_first(contest.pairs(), _means(scores, aim)) if aim.baseline is None else contest.pairs(aim.baseline)
+    (inference,) = _inferred([scores], pairs, aim)
+    return list(_parts(contest, aim, scores, pairs, inference, None))
 
 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:

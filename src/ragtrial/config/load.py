@@ -11,7 +11,8 @@ from typing import Any
 from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
-from ragtrial.config.search_checks import search_faults
+from ragtrial.config.search_checks import limit_faults, search_faults
+from ragtrial.config.search_options import is_limit
 from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants
@@ -36,7 +37,11 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     _refuse_swept(overrides, content.value)
-    config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    try:
+        config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    except ConfigError as error:
+        faults = [*error.faults, *_faults_beside_search(content)]
+        raise ConfigError(*sorted(faults, key=lambda fault: (fault.file, fault.line, fault.column))) from None
     config.remember(content, str(file), file.read_text(encoding="utf-8-sig"), renamed)
     check(config)
     return config
@@ -74,6 +79,20 @@ def check(config: ExperimentConfig) -> None:
         if wrong := list(dict.fromkeys(invalid_values(config, check_config))):
             raise ConfigError(*wrong)
     _raise_any(config, _unused_parts(config, all_configs(config)))
+
+
+def _faults_beside_search(content: YamlText) -> list[Fault]:
+    """What is wrong between the other parts of a config whose search alone is invalid, and with the search's limits."""
+    search = content.value.get("search")
+    given = search.get("within") if isinstance(search, Mapping) else None
+    within = given if isinstance(given, Mapping) else {}
+    limits = {name: limit for name, limit in within.items() if is_limit(name, limit)}
+    try:
+        left = {**content.value, "search": {"within": limits}}
+        config = validate(ExperimentConfig, left, ConfigError, content.fault_at)
+    except ConfigError:
+        return []
+    return [content.fault_at(*fault) for fault in (*check_config(config), *limit_faults(config, limits))]
 
 
 def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:

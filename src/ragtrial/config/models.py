@@ -160,6 +160,7 @@ class ExperimentConfig(Options):
     _text: str | None = PrivateAttr(default=None)
     _content: YamlText | None = PrivateAttr(default=None)
     _variants: Any = PrivateAttr(default=None)
+    _probes: Any = PrivateAttr(default=None)
     _warnings: Sequence[ReportWarning] = PrivateAttr(default=())
 
     def __repr__(self) -> str:
@@ -186,7 +187,7 @@ class ExperimentConfig(Options):
         """A copy; one that was changed is no longer what the file says, and is reported as it is."""
         copy = super().model_copy(update=update, deep=deep)
         if update:
-            copy._written = copy._text = copy._content = copy._variants = None  # noqa: SLF001 - its own
+            copy._written = copy._text = copy._content = copy._variants = copy._probes = None  # noqa: SLF001 - its own
         return copy
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, scored, searching_elsewhere
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.sweep import PlacedFault
 from ragtrial.errors import did_you_mean, listed
-from ragtrial.report.schema import COSTS, context_cost
+from ragtrial.report.schema import context_cost
 
 
 def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
@@ -40,7 +40,7 @@ def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
             ("search", "baseline"),
             f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
         )
-    yield from _limit_faults(config, search)
+    yield from limit_faults(config, search.within)
     yield from _screen_faults(config, search)
 
 
@@ -61,18 +61,13 @@ def _screen_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[
         )
 
 
-def _limit_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[PlacedFault]:
+def limit_faults(config: ExperimentConfig, within: Iterable[str]) -> Iterator[PlacedFault]:
+    """The faults of the limits of these names."""
     cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
-    for name in search.within:
+    for name in within:
         where = ("search", "within", name)
         context = context_cost(name)
-        if context is None and name not in COSTS:
-            known = [*COSTS, *(f"tokens@{k}" for k in cutoffs)]
-            yield (
-                where,
-                f"search.within has {name!r}.{did_you_mean(name, known)} It must be one of {listed(known, 20)}.",
-            )
-        elif context and context[1] not in cutoffs:
+        if context and context[1] not in cutoffs:
             yield (
                 where,
                 (

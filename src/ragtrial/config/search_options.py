@@ -14,11 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationError
 
+from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import Options
+from ragtrial.report.schema import COSTS, context_cost
 
 Method = Literal["random", "greedy", "tpe", "halving"]
+
+
+def _limit(name: str) -> str:
+    if name not in COSTS and context_cost(name) is None:
+        known = [*COSTS, "tokens@K", "characters@K"]
+        raise ValueError(f"there is no such limit.{did_you_mean(name, known)} It must be one of {listed(known, 20)}.")
+    return name
 
 
 class ScreenOptions(Options):
@@ -26,6 +35,9 @@ class ScreenOptions(Options):
 
     documents: Annotated[int, Field(ge=10)]
     """The number of documents to try settings on: all that are judged, and others drawn with `seed`."""
+
+
+Limits = dict[Annotated[str, AfterValidator(_limit)], Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
 
 class SearchOptions(Options):
@@ -50,7 +62,7 @@ class SearchOptions(Options):
     calls: Annotated[int, Field(ge=1)] | None = None
     """Start no new setting after this many requests to endpoints (default: no limit). Cached answers do not count."""
 
-    within: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={})
+    within: Limits = Field(default={})
     """Cost limits for the best setting: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query), `tokens@10`,
     `characters@10` (the text of that many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`; in money
     `embedding_cost` (all texts) and `query_cost` (a thousand queries), at the `price` of endpoints."""
@@ -76,3 +88,12 @@ class SearchOptions(Options):
     def is_adaptive(self) -> bool:
         """Whether settings are chosen by the scores of others, which voids tests on the same queries."""
         return self.method != "random" or self.screen is not None
+
+
+def is_limit(name: object, value: object) -> bool:
+    """Whether ``search.within`` may have such an entry."""
+    try:
+        SearchOptions.model_validate({"within": {name: value}})
+    except ValidationError:
+        return False
+    return True

@@ -67,14 +67,20 @@ def probes_of(config: ExperimentConfig) -> list[Variant]:
 
     What a search may use, such as models, is known by them before it begins.
     """
-    made = []
+    made: list[Variant] | None = config._probes  # noqa: SLF001 - see variants_of
+    if made is None:
+        made = config._probes = list(_probes(config))  # noqa: SLF001
+    return made
+
+
+def _probes(config: ExperimentConfig) -> Iterator[Variant]:
     for axis in config.sweep.axes() if config.sweep and config.search else ():
         for position in axis.positions(2):
             faults: dict[PlacedFault, None] = {}
             with suppress(ConfigError):
                 one = resolved(axis.combination(position), content_of(config).value, faults)
-                made += [] if faults else [variant_of(config, one)]
-    return made
+                if not faults:
+                    yield variant_of(config, one)
 
 
 def listed_config(config: ExperimentConfig, combinations: Sequence[Combination]) -> ExperimentConfig:

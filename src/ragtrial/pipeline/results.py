@@ -96,6 +96,12 @@ class SettingResult:
     """Why the first hits of each query have their scores; None where the retriever does not say."""
     wordings: Sequence[Sequence[str]] = ()
 
+    def of(self, setting: Setting) -> SettingResult:
+        """The same of an equal setting, which may have another name."""
+        equal = dict(zip(self.setting.tree(), setting.tree(), strict=True))
+        parts = (replace(one, setting=equal[one.setting], whole=equal[one.whole]) for one in self.parts)
+        return replace(self, setting=setting, parts=tuple(parts))
+
 
 @dataclass(frozen=True, eq=False)
 class Results:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, primary_comparisons
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.statistics.flips import infer
@@ -77,9 +77,9 @@ def judge(choice: Choice, aim: ComparisonOptions) -> Judgement:
     verdict, others = None, 0
     if best != choice.baseline:
         compared = _of(contest, [choice.baseline, best]) if choice.held_out else contest
-        parts = compare_settings(replace(compared, baseline=choice.baseline), replace(aim, baseline=choice.baseline))
-        verdict = next(part for part in _primary(parts.comparisons, contest) if part.setting == best)
-        others = parts.procedure.comparisons
+        parts = primary_comparisons(compared, replace(aim, baseline=choice.baseline))
+        verdict = next(part for part in parts if part.setting == best)
+        others = len(parts)
     is_shown = verdict is not None and verdict.ci is not None and not verdict.ci[0] <= 0 <= verdict.ci[1]
     return Judgement(
         winner=_winner(choice, contest, ranked[0], values, aim),
@@ -122,8 +122,8 @@ def _between(
     count = len(compared.names)
     if len(names) < 2 or count * (count - 1) / 2 > _MOST_PAIRS:
         return []
-    made = compare_settings(replace(compared, baseline=None), replace(aim, baseline=None))
-    parts = [part for part in _primary(made.comparisons, contest) if part.setting in names and part.baseline in names]
+    made = primary_comparisons(compared, replace(aim, baseline=None))
+    parts = [part for part in made if part.setting in names and part.baseline in names]
     if is_shown:
         return parts
     said = "nothing is claimed: the winner is not shown to differ from the baseline"
@@ -181,10 +181,6 @@ def _shown_as_good(contest: ComparisonSet, costs: Scores, aim: ComparisonOptions
 def _of(contest: ComparisonSet, names: Sequence[str]) -> ComparisonSet:
     """The contest of these settings alone, the first of them first."""
     return replace(contest, contenders=tuple(contest.contenders[contest.place(name)] for name in names))
-
-
-def _primary(parts: Sequence[ComparisonPart], contest: ComparisonSet) -> list[ComparisonPart]:
-    return [part for part in parts if part.metric == contest.primary]
 
 
 def _mean(values: Scores) -> float | None:

@@ -22,6 +22,7 @@ from ragtrial.config.variants import combinations_given, listed_config, probes_o
 from ragtrial.errors import Fault, InputError, ReportError, RunError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.scores import Scored
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SearchedPart
@@ -46,13 +47,15 @@ _MOST_REFUSED = 5
 class Searched:
     """A search that is over, and ``config``, which lists the settings that were tried on all queries.
 
-    ``ended`` says why no other setting was tried.
+    ``scored`` are those of the settings that need not be scored again, by their keys. ``ended`` says why no other
+    setting was tried.
     """
 
     session: Session
     config: ExperimentConfig
     settings: Sequence[Setting]
     baseline: str
+    scored: Mapping[tuple[str, int], Scored]
     measures_latency: bool
     ended: str
 
@@ -88,8 +91,9 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
         raise RunError(f"the baseline {baseline.name!r} failed on all documents, and nothing can be compared with it.")
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
     chosen = list({key: settings[key] for key in keys if key in settings}.values())
-    is_short = config.latency is None and len(chosen) <= MOST_TIMED
-    return Searched(session, listed, chosen, settings[baseline.key].name, engine.measures_latency or is_short, ended)
+    measures = engine.measures_latency or (config.latency is None and len(chosen) <= MOST_TIMED)
+    known = (whole_engine or engine).scored if measures == engine.measures_latency else {}
+    return Searched(session, listed, chosen, settings[baseline.key].name, known, measures, ended)
 
 
 def _combinations(session: Session, trials: Sequence[Trial]) -> list[Combination]:

@@ -44,16 +44,16 @@ class Measured:
 
 
 class Engine(Protocol):
-    """Runs settings. ``queries`` are ids, None means all; ``later`` are settings that rankings must be deep enough
-    for.
-    """
+    """Runs settings on ``queries``, which are ids; None means all."""
 
     def cheapest_first(
         self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]
-    ) -> Sequence[Setting]: ...
+    ) -> Sequence[Setting]:
+        """The order in which to run ``settings``. Rankings must be deep enough for those of ``later``, too."""
+        ...
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
-        """None for a setting that failed."""
+    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
+        """What comes of one of the settings that were ordered last; None if it failed."""
         ...
 
 
@@ -283,13 +283,13 @@ class Session:
     def _run(
         self, wanted: Sequence[tuple[Setting, Point | None]], queries: Sequence[str] | None, *, is_free: bool = False
     ) -> None:
-        points, later, made = dict(wanted), self._deepest(wanted), dict[Setting, Trial]()
-        for setting in self._engine.cheapest_first(list(points), queries, later):
+        points, made = dict(wanted), dict[Setting, Trial]()
+        for setting in self._engine.cheapest_first(list(points), queries, self._deepest(wanted)):
             if not is_free and (self._is_spent or (self.left <= 0 and setting.key not in self._tried)):
                 break
             if not is_free:
                 self._tried.add(setting.key)
-            found = self._engine.measured(setting, queries, later)
+            found = self._engine.measured(setting, queries)
             if found is None:
                 self.failed.append(setting)
                 continue

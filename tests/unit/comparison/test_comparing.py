@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from hand_made import METRIC, Values, contest_between, query_of
-from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings, primary_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.contest import Pair
 from ragtrial.comparison.queries.moves import query_differences
@@ -50,6 +50,13 @@ def test_a_comparison_worked_by_hand() -> None:
     # differences 1/2, -1/4 and 0 have the mean 1/12 and the variance (25 + 16 + 1) / 144 / 2
     assert part.effect_size == pytest.approx((1 / 12) / np.sqrt(42 / 288))
     assert (part.ci, part.p, part.p_corrected, part.verdict) == (None, None, None, "too few differences")
+
+
+@pytest.mark.parametrize("baseline", [None, "b"])
+def test_the_comparisons_by_the_primary_metric_are_those_of_the_whole_comparison(baseline: str | None) -> None:
+    contest, aim = contest_between(shifted(0.0, 0.1, 0.05)), ComparisonOptions(baseline, procedure=QUICK)
+    whole = [part for part in compare_settings(contest, aim).comparisons if part.metric == contest.primary]
+    assert primary_comparisons(contest, aim) == whole
 
 
 def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:

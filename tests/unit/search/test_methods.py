@@ -174,8 +174,8 @@ def test_no_setting_that_was_tried_is_drawn() -> None:
 class WithOtherHeldOut(Recorded):
     """Held-out queries score the other way round."""
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None, later: Sequence[Setting]) -> Measured | None:
-        found = super().measured(setting, queries, later)
+    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
+        found = super().measured(setting, queries)
         if found is None:
             return None
         held_out = {query: 1 - found.scores[query] for query in QUERIES[40:] if query in found.scores}
