@@ -105,6 +105,17 @@ def test_fewer_than_ten_differences_have_no_interval() -> None:
     assert found.claims[0] == 0
 
 
+def test_comparisons_without_an_interval_do_not_widen_those_of_the_others() -> None:
+    whole = drawn(6, family=3)
+    few = drawn(6, family=8)
+    few.people[3:, np.flatnonzero(~np.isnan(few.people[3]))[9:]] = 0.0
+    few.people[:3], few.judge[:3] = whole.people, whole.judge
+    beside, alone = inferred(few).inference, inferred(whole).inference
+    assert np.isnan(beside.low[3:]).all()
+    for numbers in ("low", "high", "p_corrected"):
+        np.testing.assert_allclose(getattr(beside, numbers)[:3], getattr(alone, numbers))
+
+
 def test_of_equal_comparisons_the_critical_value_is_that_of_one_and_of_different_ones_that_of_so_many() -> None:
     one = drawn(7)
     twins = TwoPhaseSample(np.repeat(one.people, 8, axis=0), np.repeat(one.judge, 8, axis=0))
