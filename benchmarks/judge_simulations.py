@@ -11,18 +11,24 @@ nDCG@10 (`ndcg`: many are 0). The model's differences have the correlation rho w
 No setting differs in truth. `holds`: experiments in which all intervals contain 0; 100% less that is the family-wise
 error. `people` are the intervals of max-t from people's labels alone, `judge` are t intervals (Bonferroni's) of the
 model's differences alone. `width` is the mean width over that of people alone, `bound` the least that any linear
-estimator can have, sqrt(1 - rho^2 more / (n + more)). `used` is the share of the comparisons that did use the model. As
-elsewhere, a comparison with fewer than ten differences has no interval, and counts as one that holds.
+estimator can have, sqrt(1 - rho^2 more / (n + more)). `used` is the share of the comparisons that did use the model.
+
+A comparison with fewer than ten differences has no interval; `tested` is the share that has one. Experiments go on
+until as many as asked for (a third for families) have any interval, and only these count: those without one would hold
+by saying nothing. The standard error of 95% is 0.15 points with 20,000 experiments. `--cells` is a regular expression
+that the first columns must match, such as "ndcg .* 15$" or "20 (30|60)$".
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import count
 from zlib import crc32
 
 import numpy as np
@@ -30,7 +36,7 @@ from scipy.special import stdtrit
 
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseSample, infer_two_phase
+from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 50
@@ -49,6 +55,9 @@ class Cell:
     experiments: int
     flips: int
 
+    def __str__(self) -> str:
+        return f"{self.shape} {self.judge} {self.rho:g} {self.family} {self.queries}"
+
     @property
     def more(self) -> int:
         """How many queries the model judges beside people's."""
@@ -62,6 +71,8 @@ class Cell:
 @dataclass(frozen=True)
 class Row:
     cell: Cell
+    experiments: int
+    """Those that count."""
     tested: float
     used: float
     holds: float
@@ -111,29 +122,40 @@ def judge_holds(judge: Scores) -> bool:
 
 
 def simulate(cell: Cell) -> Row:
-    start, counts = time.perf_counter(), np.zeros(5)
-    widths = np.zeros(2)
-    for first in range(0, cell.experiments, BATCH):
-        rng = np.random.default_rng([crc32(f"{cell.shape} {cell.judge} {cell.rho}".encode()), cell.family, cell.queries,
-                                     first])  # fmt: skip
-        procedure = Procedure(flips=cell.flips, seed=first)
-        size = cell.queries + cell.more
-        truths = [differences(rng, cell.shape, cell.family, size) for _ in range(BATCH)]
-        models = [judged(rng, cell, one) for one in truths]
-        is_judged = np.arange(size) < cell.queries
-        samples = [
-            TwoPhaseSample(np.where(is_judged, one, np.nan), model) for one, model in zip(truths, models, strict=True)
-        ]
-        alone = infer([Family(one[:, : cell.queries], np.eye(cell.family)) for one in truths], procedure)
-        for two, people, model in zip(infer_two_phase(samples, procedure), alone, models, strict=True):
+    start, counted, made = time.perf_counter(), 0, 0
+    tested, used, widths, held = 0.0, 0.0, np.zeros(2), np.zeros(3)
+    for batch in count(0, BATCH):
+        if counted >= cell.experiments:
+            break
+        for two, people, model in experiments(cell, batch):
             found = two.inference
             both = ~np.isnan(found.low) & ~np.isnan(people.low)
-            widths += [np.sum((one.high - one.low)[both]) for one in (found, people)]
-            used = np.array([one is Basis.BOTH for one in two.basis])
-            counts += [(~np.isnan(found.low)).mean(), used.mean(), holds(found), holds(people), judge_holds(model)]
-    tested, used_share, *rest = (counts / cell.experiments).tolist()
+            made, tested = made + 1, tested + float((~np.isnan(found.low)).mean())
+            used += float(np.mean([one is Basis.BOTH for one in two.basis]))
+            if both.any():
+                counted += 1
+                widths += [np.sum((one.high - one.low)[both]) for one in (found, people)]
+                held += [holds(found), holds(people), judge_holds(model)]
+    own, people_alone, judge_alone = (held / counted).tolist()
     width = float(widths[0] / widths[1])
-    return Row(cell, tested, used_share, rest[0], rest[1], rest[2], width, time.perf_counter() - start)
+    return Row(cell, counted, tested / made, used / made, own, people_alone, judge_alone, width,
+               time.perf_counter() - start)  # fmt: skip
+
+
+def experiments(cell: Cell, batch: int) -> Iterator[tuple[TwoPhaseInference, Inference, Scores]]:
+    """What both allow to say, people alone, and the model's differences; a batch of experiments with shared flips."""
+    rng = np.random.default_rng([crc32(f"{cell.shape} {cell.judge} {cell.rho}".encode()), cell.family, cell.queries,
+                                 batch])  # fmt: skip
+    procedure = Procedure(flips=cell.flips, seed=batch)
+    size = cell.queries + cell.more
+    truths = [differences(rng, cell.shape, cell.family, size) for _ in range(BATCH)]
+    models = [judged(rng, cell, one) for one in truths]
+    by_people = np.arange(size) < cell.queries
+    samples = [
+        TwoPhaseSample(np.where(by_people, one, np.nan), model) for one, model in zip(truths, models, strict=True)
+    ]
+    alone = infer([Family(one[:, : cell.queries], np.eye(cell.family)) for one in truths], procedure)
+    return zip(infer_two_phase(samples, procedure), alone, models, strict=True)
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -151,15 +173,15 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 
 def run(options: argparse.Namespace) -> None:
-    print("| differences | judge | rho | family | n | more | tested | used | holds | people | judge | width | bound |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    rows = []
+    print("| differences | judge | rho | family | n | more | experiments | tested | used | holds | people", end=" ")
+    print("| judge | width | bound |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    rows, chosen = [], [cell for cell in cells(options) if re.search(options.cells, str(cell))]
     with ProcessPoolExecutor(options.jobs) as pool:
-        for row in pool.map(simulate, cells(options)):
+        for row in pool.map(simulate, chosen):
             one = row.cell
             shares = " | ".join(f"{share:.1%}" for share in (row.tested, row.used, row.holds, row.people, row.judge))
-            cells_of = f"{one.shape} | {one.judge} | {one.rho:g} | {one.family} | {one.queries} | {one.more:,}"
-            print(f"| {cells_of} | {shares} | {row.width:.2f} | {one.bound:.2f} |", flush=True)
+            first = " | ".join([*str(one).split(), f"{one.more:,}", f"{row.experiments:,}"])
+            print(f"| {first} | {shares} | {row.width:.2f} | {one.bound:.2f} |", flush=True)
             rows.append(row)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")

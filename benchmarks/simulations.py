@@ -1,7 +1,8 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,real,sets,judge] [--report PATH] [--json PATH]
+                                     [--only one,family,power,real,sets,judge] [--report PATH] [--cells REGEX]
+                                     [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -366,6 +367,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default="one,family,power", help="tables, separated by commas")
     parser.add_argument("--report", type=Path, help="a report of several settings, for the table real")
+    parser.add_argument("--cells", default="", help="which cells of the table judge: a regular expression")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if "judge" in options.only and options.only != "judge":

@@ -99,6 +99,18 @@ def test_no_procedure_contradicts_its_own_numbers(name: str, given_family: Famil
     np.testing.assert_array_equal(found.p_corrected, again.p_corrected)
 
 
+@pytest.mark.parametrize("name", PROCEDURES)
+def test_comparisons_without_an_interval_change_nothing_for_the_others(name: str) -> None:
+    whole = family(2)
+    few = np.random.default_rng(2).normal(size=(4, 40)) * (np.arange(40) < LEAST_DIFFERENCES - 1)
+    weights = np.zeros((9, 10))
+    weights[:5, :6], weights[5:, 6:] = whole.weights, np.eye(4)
+    beside, alone = one(name, Family(np.vstack([whole.columns, few]), weights)), one(name, whole)
+    assert np.isnan(beside.low[5:]).all()
+    for numbers in ("low", "high", "p", "p_corrected"):
+        np.testing.assert_allclose(getattr(beside, numbers)[:5], getattr(alone, numbers))
+
+
 def test_an_unknown_procedure_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ReportError) as caught:
         infer_by("bootstrp", [], FLIPS)

@@ -46,17 +46,25 @@ def test_estimate_and_variance_are_those_of_the_intercept_of_a_regression_on_the
     assert found.worth[0] == pytest.approx(y.var(ddof=1) / variance - len(y), abs=1e-6)
 
 
-@given(seeds)
-def test_degrees_of_freedom_are_those_of_the_residuals_by_whole_matrices(seed: int) -> None:
-    sample = drawn(seed, people=12)
+@given(seeds, st.sampled_from([0.3, 0.9]), st.sampled_from([20, 200]))
+def test_degrees_of_freedom_are_satterthwaites_of_both_variances_by_whole_matrices(
+    seed: int, rho: float, more: int
+) -> None:
+    sample = drawn(seed, people=12, rho=rho, more=more)
     found, known = inferred(sample), ~np.isnan(sample.people[0])
-    f, n = sample.judge[0], int(known.sum())
+    y, f, n = sample.people[0, known], sample.judge[0], int(known.sum())
     design = np.column_stack([np.ones(n), f[known] - f.mean()])
-    projection = design @ np.linalg.inv(design.T @ design) @ design.T
-    weights = np.linalg.inv(design.T @ design)[0] @ design.T
+    inverse = np.linalg.inv(design.T @ design)
+    projection = design @ inverse @ design.T
+    weights = inverse[0] @ design.T
     made = np.diag(weights**2 / (1 - np.diag(projection))) @ (np.eye(n) - projection)
-    freedom = np.trace(made) ** 2 / np.trace(made @ made)
-    assert found.inference.criticals[0] == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-9)
+    of_people = np.trace(made) ** 2 / np.trace(made @ made)
+    fitted = sm.OLS(y, design).fit()
+    fixed = fitted.params[1] ** 2 * f.var(ddof=1) / len(f)
+    variance = (found.inference.deviation[0] / np.sqrt(n)) ** 2
+    of_fixed = 1 / (1 / (len(f) - 1) + 2 * (fitted.bse[1] / fitted.params[1]) ** 2)
+    freedom = variance**2 / ((variance - fixed) ** 2 / of_people + fixed**2 / of_fixed)
+    assert found.inference.criticals[0] == pytest.approx(stats.t.ppf(0.975, min(freedom, n - 2)), rel=1e-9)
 
 
 @given(seeds, st.floats(-2, 2))
@@ -103,6 +111,17 @@ def test_fewer_than_ten_differences_have_no_interval() -> None:
     found = inferred(sample).inference
     assert np.isnan([found.low[0], found.high[0], found.p[0]]).all()
     assert found.claims[0] == 0
+
+
+def test_comparisons_without_an_interval_do_not_widen_those_of_the_others() -> None:
+    whole = drawn(6, family=3)
+    few = drawn(6, family=8)
+    few.people[3:, np.flatnonzero(~np.isnan(few.people[3]))[9:]] = 0.0
+    few.people[:3], few.judge[:3] = whole.people, whole.judge
+    beside, alone = inferred(few).inference, inferred(whole).inference
+    assert np.isnan(beside.low[3:]).all()
+    for numbers in ("low", "high", "p_corrected"):
+        np.testing.assert_allclose(getattr(beside, numbers)[:3], getattr(alone, numbers))
 
 
 def test_of_equal_comparisons_the_critical_value_is_that_of_one_and_of_different_ones_that_of_so_many() -> None:

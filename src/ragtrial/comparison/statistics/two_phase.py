@@ -92,6 +92,10 @@ def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> 
     root of 1 less its leverage (MacKinnon & White 1985, HC2), and b^2 times the variance of mean f over all. Whatever
     a judge's error is, it makes the residuals larger and moves nothing.
 
+    The degrees of freedom are those of the sum of both variances (Satterthwaite 1946): people's part has its own (see
+    ``_freedom``), in the other b is the most uncertain. At most n - 2: where chance makes people's part too small, the
+    other one seems to weigh more, and critical values would be too small as well.
+
     Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, say how the
     largest of the studentised estimates is distributed (Chernozhukov, Chetverikov & Kato 2013); its quantile is that of
     a level, by which each comparison has its t. One comparison has the level itself.
@@ -127,13 +131,17 @@ def _estimate(people: Scores, judge: Scores) -> _Estimate:
     weights = 1 / n + (mean_of_all - f.mean()) * about / spread
     residuals = y - y.mean() - slope * about
     leverage = 1 / n + np.square(about) / spread
-    freedom = _freedom(np.square(weights) / (1 - leverage), leverage, about / np.sqrt(spread))
-    of_all = slope * np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
-    fixed = float(of_all @ of_all)
+    of_all = np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
+    fixed = slope**2 * float(of_all @ of_all)
     of_people = np.zeros(len(people))
     of_people[both] = weights * residuals / np.sqrt(1 - leverage)
     variance = float(of_people @ of_people) + fixed
-    influence = of_people + of_all
+    freedom = _freedom(np.square(weights) / (1 - leverage), leverage, about / np.sqrt(spread))
+    if fixed > 0:
+        share, of_slope = fixed / variance, float(residuals @ residuals) / (n - 2) / spread
+        doubt = share**2 / (everywhere - 1) + 2 * share * of_slope * float(of_all @ of_all) / variance
+        freedom = min(1 / ((1 - share) ** 2 / freedom + doubt), n - 2)
+    influence = of_people + slope * of_all
     size = float(influence @ influence)
     influence *= np.sqrt(variance / size) if size > 0 else 0.0
     return _Estimate(float(weights @ y), influence, freedom, fixed, Basis.BOTH)
