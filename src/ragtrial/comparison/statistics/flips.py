@@ -163,6 +163,8 @@ def _pairs(weights: Scores) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
     Two rows are subtracted in a small part of the time of a product, for which BLAS also wakes its threads.
     """
+    if not weights.size:
+        return None
     plus, minus = weights.argmax(axis=1), weights.argmin(axis=1)
     rows = np.arange(len(weights))
     are_pairs = (weights[rows, plus] == 1) & (weights[rows, minus] == -1) & (np.count_nonzero(weights, axis=1) == 2)
