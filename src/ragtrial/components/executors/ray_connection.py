@@ -98,13 +98,14 @@ class _Connection:
                 _connect(address)
             return
         environment = {**_LOOPBACK, "RAY_AUTH_TOKEN": _token()}
-        self._head, here = _started(environment, num_cpus=workers, num_gpus=workers * gpus)
-        try:
-            with _environment({**_QUIET, **environment}):
+        with _environment({**_QUIET, **environment}):
+            _refuse_other_addresses()
+            self._head, here = _started(environment, num_cpus=workers, num_gpus=workers * gpus)
+            try:
                 _connect(here)
-        except ConfigError:
-            self._close()
-            raise
+            except ConfigError:
+                self._close()
+                raise
 
     def _close(self) -> None:
         import ray
@@ -126,6 +127,17 @@ CONNECTION = _Connection()
 
 def _is_connected() -> bool:
     return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+def _refuse_other_addresses() -> None:
+    """Raise EmbedderError if this process would listen on more than the loopback: Ray has read its environment."""
+    import ray
+
+    if not ray.util.get_node_ip_address().startswith("127."):  # type: ignore[no-untyped-call]
+        raise EmbedderError(
+            "Ray was imported before and would listen on all addresses of this machine. Set the environment variable "
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER to 0, or call ray.init yourself."
+        )
 
 
 def _started(environment: Mapping[str, str], **resources: int) -> tuple[subprocess.Popen[bytes], str]:
