@@ -43,8 +43,11 @@ others that are gone. Its folder is in /tmp, since the paths of sockets must be 
 _SECONDS_TO_ANSWER = 5.0
 _SECONDS_TO_END = 30.0
 
-_QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_NUM_REDIS_GET_RETRIES": "1"}
-"""Ray prints to standard output that an actor died, and it asks twenty times whether a wrong token is right."""
+_QUIET = {
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it prints to standard output that an actor died
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # it prints addresses of the stack at an interruption
+    "RAY_NUM_REDIS_GET_RETRIES": "1",  # it asks twenty times whether a wrong token is right
+}
 
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 """The environment in which Ray, on Linux too, listens on 127.0.0.1 alone. It sends nothing, and asks for a token."""
