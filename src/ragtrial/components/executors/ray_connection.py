@@ -43,8 +43,11 @@ others that are gone. Its folder is in /tmp, since the paths of sockets must be 
 _SECONDS_TO_ANSWER = 5.0
 _SECONDS_TO_END = 30.0
 
-_QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_NUM_REDIS_GET_RETRIES": "1"}
-"""Ray prints to standard output that an actor died, and it asks twenty times whether a wrong token is right."""
+_QUIET = {
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it prints to standard output that an actor died
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # it prints addresses of the stack at an interruption
+    "RAY_NUM_REDIS_GET_RETRIES": "1",  # it asks twenty times whether a wrong token is right
+}
 
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 """The environment in which Ray, on Linux too, listens on 127.0.0.1 alone. It sends nothing, and asks for a token."""
@@ -98,13 +101,14 @@ class _Connection:
                 _connect(address)
             return
         environment = {**_LOOPBACK, "RAY_AUTH_TOKEN": _token()}
-        self._head, here = _started(environment, num_cpus=workers, num_gpus=workers * gpus)
-        try:
-            with _environment({**_QUIET, **environment}):
+        with _environment({**_QUIET, **environment}):
+            _refuse_other_addresses()
+            self._head, here = _started(environment, num_cpus=workers, num_gpus=workers * gpus)
+            try:
                 _connect(here)
-        except ConfigError:
-            self._close()
-            raise
+            except ConfigError:
+                self._close()
+                raise
 
     def _close(self) -> None:
         import ray
@@ -126,6 +130,17 @@ CONNECTION = _Connection()
 
 def _is_connected() -> bool:
     return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+def _refuse_other_addresses() -> None:
+    """Raise EmbedderError if this process would listen on more than the loopback: Ray has read its environment."""
+    import ray
+
+    if not ray.util.get_node_ip_address().startswith("127."):  # type: ignore[no-untyped-call]
+        raise EmbedderError(
+            "Ray was imported before and would listen on all addresses of this machine. Set the environment variable "
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER to 0, or call ray.init yourself."
+        )
 
 
 def _started(environment: Mapping[str, str], **resources: int) -> tuple[subprocess.Popen[bytes], str]:
