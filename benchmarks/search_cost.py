@@ -2,9 +2,10 @@
 
     python benchmarks/search_cost.py [CONFIG] [--pairs 5]
 
-Searches with the command line, in a fresh workspace, then runs the sweep that the report of the search lists; pairs of
-both in alternating order. Prints processor and wall seconds, the sum of seconds that the distinct stages took by their
-seals, and at last the medians, the least processor time and the ratios. Without a CONFIG 30 settings of hybrid search
+Searches with the command line, then runs the sweep that the report of the search lists; then pairs of both side by
+side, so that other work on the machine slows both alike, each in a fresh workspace. Prints processor and wall seconds,
+and the seconds of the distinct stages by their seals (without indexes of terms, which rankings make meanwhile); at last
+medians, the least of each and the ratios. Without a CONFIG 30 settings of hybrid search
 over the sample documents are searched at random, with an embedder that takes no model: less work than any real search,
 so that what comes beside the work shows most.
 """
@@ -47,6 +48,9 @@ latency: false
 """
 
 
+_WITHIN = ("bm25", "terms")
+
+
 @dataclass(frozen=True)
 class Run:
     processor: float
@@ -55,17 +59,26 @@ class Run:
     count: int
 
 
-def run(config: Path, results: Path) -> Run:
-    """One run in this folder's own results and a workspace of its own, which are removed first."""
-    workspace = results / "workspace"
-    shutil.rmtree(results, ignore_errors=True)
-    command = [sys.executable, "-m", "ragtrial", "run", str(config), "--quiet", "--set", f"output.directory={results}"]
-    before, start = os.times(), time.perf_counter()
-    subprocess.run([*command, "--set", f"workspace={workspace}"], check=True, stdout=subprocess.DEVNULL)
-    wall, after = time.perf_counter() - start, os.times()
-    seconds = [json.loads(path.read_text())["seconds"] or 0.0 for path in workspace.rglob(SEAL)]
-    processor = after.children_user + after.children_system - before.children_user - before.children_system
-    return Run(processor, wall, sum(seconds), len(seconds))
+def run(*configs: Path) -> list[Run]:
+    """Runs side by side, each with a folder beside its config for results and workspace, which is removed first."""
+    started, made = dict[int, Path](), dict[Path, Run]()
+    for config in configs:
+        folder = config.with_suffix("")
+        shutil.rmtree(folder, ignore_errors=True)
+        places = ["--set", f"output.directory={folder}/results", "--set", f"workspace={folder}/workspace"]
+        command = [sys.executable, "-m", "ragtrial", "run", str(config), "--quiet", *places]
+        started[subprocess.Popen(command, stdout=subprocess.DEVNULL).pid] = config
+    start = time.perf_counter()
+    while started:
+        pid, status, used = os.wait4(-1, 0)
+        wall, config = time.perf_counter() - start, started.pop(pid)
+        if status:
+            raise SystemExit(f"{config} failed")
+        folders = config.with_suffix("").joinpath("workspace").iterdir()
+        seals = [path for one in folders if one.name not in _WITHIN for path in one.rglob(SEAL)]
+        seconds = [json.loads(path.read_text())["seconds"] or 0.0 for path in seals]
+        made[config] = Run(used.ru_utime + used.ru_stime, wall, sum(seconds), len(seconds))
+    return [made[config] for config in configs]
 
 
 def main() -> None:
@@ -75,14 +88,14 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        config, results = options.config or folder / "search.yaml", folder / "results"
-        if options.config is None:
-            config.write_text(CONFIG, encoding="utf-8")
-            shutil.copy(HERE / "configs" / "trigram_embedder.py", folder)
-        run(config, results)
-        (experiment,) = (path for path in results.iterdir() if path.name != "workspace")
+        search, sweep = folder / "search.yaml", folder / "sweep.yaml"
+        search.write_text(CONFIG, encoding="utf-8")
+        if options.config is not None:
+            search.write_text(f"extends: {json.dumps(str(options.config.resolve()))}\n", encoding="utf-8")
+        shutil.copy(HERE / "configs" / "trigram_embedder.py", folder)
+        run(search)
+        (experiment,) = (folder / "search" / "results").iterdir()
         report = load_report(experiment / (experiment / "latest").read_text().strip())
-        sweep = config.with_name("sweep.yaml") if options.config is None else folder / "sweep.yaml"
         listed = {key: one for key, one in report.config.items() if key not in ("output", "workspace")}
         sweep.write_text(json.dumps(listed), encoding="utf-8")
         print(f"{len(report.settings)} settings", flush=True)
@@ -90,9 +103,9 @@ def main() -> None:
         print("processor    wall  stages   processor    wall  stages   ratio  load", flush=True)
         pairs = []
         for number in range(options.pairs):
-            order = (config, sweep) if number % 2 else (sweep, config)
-            made = {one: run(one, results) for one in order}
-            pairs.append((made[config], made[sweep]))
+            order = (search, sweep) if number % 2 else (sweep, search)
+            made = dict(zip(order, run(*order), strict=True))
+            pairs.append((made[search], made[sweep]))
             cells = (f"{one.processor:9.2f} {one.wall:7.2f} {one.stages:7.2f}" for one in pairs[-1])
             ratio = pairs[-1][0].processor / pairs[-1][1].processor
             print(f"{'   '.join(cells)}   {ratio:5.2f}  {os.getloadavg()[0]:.1f}", flush=True)
