@@ -74,7 +74,8 @@ def test_a_config_that_is_broken_yaml(tmp_path: Path, capsys: Capture) -> None:
 def test_a_config_that_is_empty_is_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config="")
     assert_refused(
-        ragtrial(capsys, "run", "experiment.yaml"), "experiment.yaml: is empty; it must be a mapping of keys to values."
+        ragtrial(capsys, "run", "experiment.yaml"),
+        "experiment.yaml: is empty; a config has keys and values. `ragtrial init` writes one.",
     )
 
 

@@ -76,7 +76,7 @@ CASES = [
     Wrong("seed in letters", "experiment.yaml:9:1", "must be a whole number", more="seed: x"),
     Wrong("no retrievers", "experiment.yaml:1:1", "retrievers is missing", (RETRIEVERS, "")),
     Wrong("empty retrievers", "experiment.yaml:6:1", "at least 1", (RETRIEVERS, "retrievers: {}\n")),
-    Wrong("empty config", "experiment.yaml", "a mapping of keys to values", files={"experiment.yaml": b""}),
+    Wrong("empty config", "experiment.yaml", "`ragtrial init` writes one", files={"experiment.yaml": b""}),
     Wrong("config in Latin 1", "experiment.yaml:1", "iconv -f CP1252", files={"experiment.yaml": b"# f\xfcr alle"}),
     Wrong("missing base", "experiment.yaml:9:1", "/base.yaml", more="extends: base.yaml"),
     Wrong("missing variable", "experiment.yaml:2:19", "set it, or write ${RAGTRIAL_NO_SUCH:-a default}",
