@@ -39,11 +39,11 @@ class ShardFile:
     keys: npt.NDArray[np.bytes_]
 
     def rows(self, wanted: npt.NDArray[np.bytes_]) -> tuple[Counts, Counts]:
-        """Which of the sorted keys ``wanted`` are here, and in which rows."""
+        """Which of the sorted keys ``wanted``, where some may be equal, are here, and in which rows."""
         if not len(self.keys):  # they are damaged
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        first, last = np.searchsorted(wanted, self.keys[[0, -1]])
-        near = wanted[first : last + 1]
+        first = np.searchsorted(wanted, self.keys[0])
+        near = wanted[first : np.searchsorted(wanted, self.keys[-1], side="right")]
         rows = np.minimum(np.searchsorted(self.keys, near), len(self.keys) - 1)
         here = np.flatnonzero(self.keys[rows] == near)
         return here + first, rows[here]

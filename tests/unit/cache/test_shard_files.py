@@ -95,6 +95,14 @@ def test_shards_are_arrays_in_the_order_of_their_keys(tmp_path: Path) -> None:
     assert sorted(every_key) == sorted(key.tobytes() for key in keys_of(range(1000)))
 
 
+def test_equal_texts_are_all_found(tmp_path: Path) -> None:
+    """Also those of the first and of the last key of a shard."""
+    with VectorCache(filled(tmp_path / "v.sqlite", 300)) as cache:
+        asked = [number for number in range(300) for _ in range(3)]
+        assert not cache.missing(keys_of(asked)).any()
+        assert np.array_equal(cache.read(keys_of(asked)), vectors_of(asked))
+
+
 def test_a_few_rows_stay_in_the_database(tmp_path: Path) -> None:
     path = filled(tmp_path / "v.sqlite", 100, compact=False)
     with VectorCache(path) as cache:
