@@ -310,7 +310,7 @@ def draw(measured: Sequence[Measured], title: str, path: Path) -> None:
         for panel, (axes, clients) in enumerate(zip(panels, CLIENTS, strict=True)):
             for one in measured:
                 look = looks[KINDS[one.store].kind]
-                points = [(at.recall, at.loads[panel].throughput) for at in one.points]
+                points = sorted((at.recall, at.loads[panel].throughput) for at in one.points)
                 axes.plot(*zip(*points, strict=True), marker=look.sign, color=look.colour, label=one.store,
                           linestyle="-" if one.network is None else "--",
                           markerfacecolor=look.colour if one.network is None else "white")  # fmt: skip
