@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ def sweep(folder: Path, sizes: int) -> Experiment:
 
 def kept_open(experiment: Experiment) -> int:
     """How many files are open more than before, while the settings' results are held."""
+    gc.collect()  # or it closes files of an earlier experiment in between
     before = sum(1 for _ in OPEN.iterdir())
     evaluator = RetrievalEvaluator(experiment.config())
     results = evaluator.retrieve()
     assert len(results) == len(evaluator.settings) >= 2
+    gc.collect()
     return sum(1 for _ in OPEN.iterdir()) - before
 
 
