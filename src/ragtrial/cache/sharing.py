@@ -264,6 +264,9 @@ class SharedCache:
                 return
             if manifest["probe"] is not None:  # before any vector
                 text, vector = manifest["probe"]
+                if why := _why_not_beside(rows, len(vector)):
+                    made.damaged.append((what, why))
+                    return
                 rows.keep_probe(text, np.array(vector, dtype=np.float32))
             self._fetch_folder(target, manifest["files"], what, made)
 
@@ -314,6 +317,8 @@ class SharedCache:
                 self._files.get(name, pack, None, digest)
                 made.bytes += pack.stat().st_size
                 with VectorCache(pack, as_it_is=True) as found:
+                    if kind == "vectors" and (why := _why_not_beside(cache, found.dimension())):
+                        raise DamagedError(why)
                     cache.name(found.what)
                     keys = found.keys_in_database()
                     new = keys[cache.missing(keys, unread=True)]
@@ -334,6 +339,14 @@ class SharedCache:
         if entry.path.is_dir() and files_of(entry.path):
             return "an index on a server"
         return None
+
+
+def _why_not_beside(cache: VectorCache, dimension: int | None) -> str | None:
+    """Why vectors of ``dimension`` must not be beside those of ``cache``; None where they may be."""
+    own = cache.dimension()
+    if own is None or dimension is None or own == dimension:
+        return None
+    return f"its vectors have {dimension:,} dimensions and those here {own:,}: they are of another model"
 
 
 def _inside(path: str) -> PurePosixPath:

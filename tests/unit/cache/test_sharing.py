@@ -453,3 +453,23 @@ def test_a_shard_that_was_cut_is_fetched_again(tmp_path: Path) -> None:
     assert len(remote.pull(Workspace(root), remote.listed()).moved) == 1
     with VectorCache(root / "vectors" / "numbers.sqlite") as fetched:
         assert not fetched.missing(keys).any()
+
+
+@pytest.mark.parametrize("most_rows", [1, 1_000])
+def test_vectors_of_another_dimension_are_not_fetched(most_rows: int, tmp_path: Path) -> None:
+    """As of an endpoint that has another model on the other machine: in shards, and in packs."""
+    url = str(tmp_path / "shared")
+    for name, first, dimension in (("source", 0, 4), ("target", 100, 3)):
+        root = Workspace(tmp_path / name).root
+        with VectorCache(root / "vectors" / "numbers.sqlite", "numbers") as cache:
+            cache.keep_probe("0", np.ones(dimension, np.float32))
+            cache.write(text_keys(map(str, range(first, first + 20))), np.ones((20, dimension), np.float32))
+            cache.compact(most_rows)
+    SharedCache(url).push(Upkeep(tmp_path / "source").entries())
+    remote = SharedCache(url)
+    found = remote.pull(Workspace(tmp_path / "target"), remote.listed())
+    assert found.moved == []
+    ((_, why),) = found.damaged
+    assert why.startswith("its vectors have 4 dimensions and those here 3: they are of another model")
+    with VectorCache(tmp_path / "target" / "vectors" / "numbers.sqlite") as cache:
+        assert cache.missing(text_keys(map(str, range(20)))).all()
