@@ -65,10 +65,15 @@ def remove_folder(path: Path) -> None:
             shutil.rmtree(gone)
 
 
-def remove_partial(folder: Path, name: str = "") -> None:
-    """Remove what stands half-made in ``folder``, with ``name`` only what was to be that. Nobody may work there."""
+def remove_partial(folder: Path, name: str = "", *, left: bool = False) -> None:
+    """Remove what stands half-made in ``folder``, with ``name`` only what was to be that.
+
+    Nobody may work there, unless only what was ``left`` an hour ago or longer is removed.
+    """
     begin = f"{TEMPORARY_PREFIX}{name}-" if name else TEMPORARY_PREFIX
     for path in folder.glob(f"{escape(begin)}*"):
+        if left and not _is_left(path):
+            continue
         if path.is_dir():
             if release(path):
                 shutil.rmtree(path, ignore_errors=True)
@@ -93,7 +98,7 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
     prefix = f"{TEMPORARY_PREFIX}{path.name[:_NAMED]}-"
     for left in path.parent.glob(f"{escape(prefix)}*"):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _LEFT_AFTER:
+            if _is_left(left):
                 left.unlink()
     handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
     try:
@@ -109,6 +114,14 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
         raise
     if not may_be_lost:
         _sync(path.parent)
+
+
+def _is_left(path: Path) -> bool:
+    """Whether nobody still writes it; if it is gone, somebody has just finished it."""
+    try:
+        return time.time() - path.stat().st_mtime > _LEFT_AFTER
+    except FileNotFoundError:
+        return False
 
 
 def write_bytes(path: Path, content: bytes, *, may_be_lost: bool = False) -> None:

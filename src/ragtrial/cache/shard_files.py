@@ -111,8 +111,11 @@ class ShardFiles:
 
     def write(self, keys: Keys, vectors: Floats) -> None:
         """Keep ``vectors``, float32 (keys, dimension), under ``keys``, which ascend, as one shard."""
-        remove_partial(self.folder)  # left behind by a process that was killed
-        with new_folder(self.folder / array_digest(keys)) as folder:
+        remove_partial(self.folder, left=True)  # by a process that was killed; another one may fetch a shard now
+        with (
+            suppress(FileExistsError),  # it was fetched just now
+            new_folder(self.folder / array_digest(keys)) as folder,
+        ):
             write_array(folder / "keys.npy", keys)
             write_array(folder / "vectors.npy", vectors)
             seal(folder, counted(len(keys), "vector"))

@@ -118,7 +118,7 @@ class SharedCache:
             elif (found := _ROWS.fullmatch(name)) and experiment is None and is_whole:
                 self._pull_rows(workspace, name, found[1], found[2], found[3], made)
             elif (found := _SHARD.fullmatch(name)) and experiment is None:
-                self._pull_shard(workspace.root / found[1] / f"{found[2]}.sqlite", name, found[3], made)
+                self._pull_shard(workspace, name, found[1], found[2], found[3], made)
             advance(1)
         if experiment is not None and experiment not in experiments and not made.damaged:
             near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
@@ -251,18 +251,22 @@ class SharedCache:
         about = {"what": cache.what, "probe": None if probe is None else [probe[0], probe[1].tolist()]}
         return self._send_folder(folder, name, about, known, there, verify=verify)
 
-    def _pull_shard(self, cache: Path, name: str, shard: str, made: Transfer) -> None:
+    def _pull_shard(self, workspace: Workspace, name: str, kind: str, cache: str, shard: str, made: Transfer) -> None:
         manifest = self._manifest(name)
         if manifest is None:
             made.damaged.append((name, "its list of files is damaged; push it again"))
             return
-        what, target = f"a shard of {manifest['what']}", cache.with_suffix(SUFFIX) / shard
-        if target.exists():
-            made.present.append(what)
-            return
-        with VectorCache(cache, manifest["what"]) as rows:
+        what, path = f"a shard of {manifest['what']}", workspace.root / kind / f"{cache}.sqlite"
+        target = path.with_suffix(SUFFIX) / shard
+        with workspace.lock(f"{kind}-{cache}-{shard}", what), VectorCache(path, manifest["what"]) as rows:
+            if target.exists():  # whole, or the cache would have removed it
+                made.present.append(what)
+                return
             if manifest["probe"] is not None:  # before any vector
                 text, vector = manifest["probe"]
+                if why := _why_not_beside(rows, len(vector)):
+                    made.damaged.append((what, why))
+                    return
                 rows.keep_probe(text, np.array(vector, dtype=np.float32))
             self._fetch_folder(target, manifest["files"], what, made)
 
@@ -313,6 +317,8 @@ class SharedCache:
                 self._files.get(name, pack, None, digest)
                 made.bytes += pack.stat().st_size
                 with VectorCache(pack, as_it_is=True) as found:
+                    if kind == "vectors" and (why := _why_not_beside(cache, found.dimension())):
+                        raise DamagedError(why)
                     cache.name(found.what)
                     keys = found.keys_in_database()
                     new = keys[cache.missing(keys, unread=True)]
@@ -333,6 +339,14 @@ class SharedCache:
         if entry.path.is_dir() and files_of(entry.path):
             return "an index on a server"
         return None
+
+
+def _why_not_beside(cache: VectorCache, dimension: int | None) -> str | None:
+    """Why vectors of ``dimension`` must not be beside those of ``cache``; None where they may be."""
+    own = cache.dimension()
+    if own is None or dimension is None or own == dimension:
+        return None
+    return f"its vectors have {dimension:,} dimensions and those here {own:,}: they are of another model"
 
 
 def _inside(path: str) -> PurePosixPath:

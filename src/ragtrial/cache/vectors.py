@@ -228,6 +228,8 @@ class VectorCache:
         found = dict[bytes, bytes]()
         for _, block in _blocks(keys):
             found |= self._whole(block)
+        if not found:  # all were there already, or are damaged
+            return
         names = sorted(found)
         vectors = np.frombuffer(b"".join(map(found.__getitem__, names)), dtype=np.float32)
         self.shards.write(_joined(names), vectors.reshape(len(names), -1))

@@ -172,10 +172,33 @@ def test_a_kill_at_any_time_loses_nothing(tmp_path: Path) -> None:
             os.kill(process.pid, signal.SIGKILL)
         with VectorCache(path) as cache:
             assert np.array_equal(cache.read(keys_of(range(2_000))), vectors_of(range(2_000)))
+            for half_made in path.with_suffix(".shards").glob(".partial-*"):
+                os.utime(half_made, (0, 0))  # an hour later
             cache.compact(1, 50)
             assert len(cache) == 2_000
             assert np.array_equal(cache.read(keys_of(range(2_000))), vectors_of(range(2_000)))
             assert not list(path.with_suffix(".shards").glob(".*"))
+
+
+def test_vectors_that_are_all_in_shards_leave_the_database(tmp_path: Path) -> None:
+    """Two processes may embed the same texts: one writes what the other has moved meanwhile."""
+    path = filled(tmp_path / "v.sqlite", 300)
+    with VectorCache(path) as cache:
+        shards = shards_of(path)
+        cache.write(keys_of(range(300)), vectors_of(range(300)))
+        cache.compact(300, ROWS_PER_SHARD)
+        assert len(cache.keys_in_database()) == 0
+        assert shards_of(path) == shards
+        assert np.array_equal(cache.read(keys_of(range(300))), vectors_of(range(300)))
+
+
+def test_what_another_process_fetches_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    path = filled(tmp_path / "v.sqlite", 300, compact=False)
+    fetched = path.with_suffix(".shards") / ".partial-of-another"
+    fetched.mkdir(parents=True)
+    with VectorCache(path) as cache:
+        cache.compact(300, ROWS_PER_SHARD)
+    assert fetched.exists()
 
 
 def test_a_full_disk_ends_the_move_and_nothing_is_lost(tmp_path: Path) -> None:

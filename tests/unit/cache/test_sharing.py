@@ -10,6 +10,7 @@ import sys
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,9 @@ import pytest
 from experiments import DOCUMENTS, Experiment, write_experiment
 from local_servers import local_server
 from ragtrial.cache.seals import check_bytes
-from ragtrial.cache.sharing import SharedCache
-from ragtrial.cache.vectors import VectorCache
+from ragtrial.cache.sharing import SharedCache, Transfer
+from ragtrial.cache.upkeep import Upkeep
+from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace
 from ragtrial.experiment import run_experiment
 from report_hits import hits_of
@@ -415,3 +417,59 @@ def test_the_keys_of_a_bucket_are_in_no_message(
     assert done.code == 3
     assert done.err.startswith(f"error: cannot list {url}: ")
     assert "s3cr3t" not in done.err
+
+
+def test_two_pulls_at_once_fetch_each_shard_once(tmp_path: Path) -> None:
+    source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")
+    path, count = source.root / "vectors" / "numbers.sqlite", 400
+    keys, vectors = text_keys(map(str, range(count))), np.arange(count * 4, dtype=np.float32).reshape(count, 4)
+    with VectorCache(path, "numbers") as cache:
+        cache.write(keys, vectors)
+        cache.compact(1, rows_per_shard=10)
+    SharedCache(url).push(Upkeep(source.root).entries())
+
+    def fetch(_: int) -> Transfer:
+        remote = SharedCache(url)
+        return remote.pull(target, remote.listed())
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(fetch, range(2)))
+    assert [one.damaged for one in found] == [[], []]
+    assert sum(len(one.moved) for one in found) == len(shards_of(source.root)) == 40
+    with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
+        np.testing.assert_array_equal(fetched.read(keys), vectors)
+
+
+def test_a_shard_that_was_cut_is_fetched_again(tmp_path: Path) -> None:
+    root, url = Workspace(tmp_path / "workspace").root, str(tmp_path / "shared")
+    keys = text_keys(map(str, range(20)))
+    with VectorCache(root / "vectors" / "numbers.sqlite", "numbers") as cache:
+        cache.write(keys, np.ones((20, 4), np.float32))
+        cache.compact(1, rows_per_shard=10)
+    remote = SharedCache(url)
+    remote.push(Upkeep(root).entries())
+    file = next(root.glob("vectors/*.shards/*/vectors.npy"))
+    file.write_bytes(file.read_bytes()[:-4])
+    assert len(remote.pull(Workspace(root), remote.listed()).moved) == 1
+    with VectorCache(root / "vectors" / "numbers.sqlite") as fetched:
+        assert not fetched.missing(keys).any()
+
+
+@pytest.mark.parametrize("most_rows", [1, 1_000])
+def test_vectors_of_another_dimension_are_not_fetched(most_rows: int, tmp_path: Path) -> None:
+    """As of an endpoint that has another model on the other machine: in shards, and in packs."""
+    url = str(tmp_path / "shared")
+    for name, first, dimension in (("source", 0, 4), ("target", 100, 3)):
+        root = Workspace(tmp_path / name).root
+        with VectorCache(root / "vectors" / "numbers.sqlite", "numbers") as cache:
+            cache.keep_probe("0", np.ones(dimension, np.float32))
+            cache.write(text_keys(map(str, range(first, first + 20))), np.ones((20, dimension), np.float32))
+            cache.compact(most_rows)
+    SharedCache(url).push(Upkeep(tmp_path / "source").entries())
+    remote = SharedCache(url)
+    found = remote.pull(Workspace(tmp_path / "target"), remote.listed())
+    assert found.moved == []
+    ((_, why),) = found.damaged
+    assert why.startswith("its vectors have 4 dimensions and those here 3: they are of another model")
+    with VectorCache(tmp_path / "target" / "vectors" / "numbers.sqlite") as cache:
+        assert cache.missing(text_keys(map(str, range(20)))).all()
