@@ -59,9 +59,9 @@ class VectorCache:
         from filelock import FileLock
 
         self.path = path
-        self.shards = ShardFiles(path.with_suffix(SUFFIX), as_it_is=as_it_is)
         self._lock = RLock()  # a connection has one transaction, whatever the number of threads
         with self._errors():
+            self.shards = ShardFiles(path.with_suffix(SUFFIX), as_it_is=as_it_is)
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
                 with FileLock(f"{path}.lock"):
@@ -146,7 +146,8 @@ class VectorCache:
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
         """Which of ``keys`` have no vector yet, shape (keys,); damaged ones are removed, unless they are ``unread``."""
-        absent = ~self.shards.has(keys, unread=unread)
+        with self._errors():
+            absent = ~self.shards.has(keys, unread=unread)
         left = np.flatnonzero(absent)
         for start, block in _blocks(keys[left]):
             found = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
@@ -170,11 +171,12 @@ class VectorCache:
 
     def _read(self, keys: Keys) -> Floats:
         found, left = np.empty((len(keys), 0), dtype=np.float32), np.ones(len(keys), dtype=np.bool_)
-        for positions, vectors in self.shards.read(keys):
-            if not found.size:
-                found = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
-            found[positions] = vectors
-            left[positions] = False
+        with self._errors():
+            for positions, vectors in self.shards.read(keys):
+                if not found.size:
+                    found = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
+                found[positions] = vectors
+                left[positions] = False
         if not left.any():
             return found
         rest = np.frombuffer(b"".join(self._from_database(keys[left])), dtype=np.float32).reshape(int(left.sum()), -1)

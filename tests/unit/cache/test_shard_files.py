@@ -209,6 +209,27 @@ def test_a_full_disk_ends_the_move_and_nothing_is_lost(tmp_path: Path) -> None:
         assert np.array_equal(cache.read(keys_of(range(3_000))), vectors_of(range(3_000)))
 
 
+def test_shards_that_cannot_be_read_are_an_error_and_stay(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from ragtrial.cache.vectors import VectorCache, text_keys\n"
+        "from ragtrial.errors import WorkspaceError\n"
+        "path, keys = Path(sys.argv[1]), text_keys(map(str, range(300)))\n"
+        "with VectorCache(path) as cache:\n"
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+        "    for act in (lambda: cache.missing(keys), lambda: cache.read(keys), lambda: VectorCache(path)):\n"
+        "        try:\n"
+        "            act()\n"
+        "        except WorkspaceError as error:\n"
+        "            print(error)\n"
+    )
+    path = filled(tmp_path / "v.sqlite", 300)
+    shards = shards_of(path)
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert ended.stdout.count(f"the embedding cache {path} cannot be used: [Errno 24] Too many open files") == 3
+    assert shards_of(path) == shards
+
+
 def test_the_workspace_counts_verifies_and_removes_shards_with_their_cache(tmp_path: Path) -> None:
     Workspace(tmp_path)
     path = filled(tmp_path / "vectors" / f"{'a' * 32}.sqlite", 5_000)
