@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
-from ragtrial.cache.atomic import new_folder, remove_folder, remove_partial
+from ragtrial.cache.atomic import new_folder, remove_folder, remove_partial, write_text
 from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal, seal
 from ragtrial.errors import counted
@@ -109,8 +110,21 @@ class ShardFiles:
         for positions, rows, vectors in self._found(keys):
             yield positions, vectors[rows]
 
-    def write(self, keys: Keys, vectors: Floats) -> None:
-        """Keep ``vectors``, float32 (keys, dimension), under ``keys``, which ascend, as one shard."""
+    def probe(self) -> tuple[str, Floats] | None:
+        """The text and the vector that tell the model from another one, if a shard has them."""
+        for one in list(self._files.values()):
+            with self._dropping(one):
+                if (one.folder / "probe.json").exists():
+                    check_bytes(one.folder, only="probe.json")
+                    text, vector = json.loads((one.folder / "probe.json").read_bytes())
+                    return text, np.array(vector, dtype=np.float32)
+        return None
+
+    def write(self, keys: Keys, vectors: Floats, probe: tuple[str, Floats] | None) -> None:
+        """Keep ``vectors``, float32 (keys, dimension), under ``keys``, which ascend, as one shard.
+
+        ``probe`` is kept with it: the database, which has it too, may be lost.
+        """
         remove_partial(self.folder, left=True)  # by a process that was killed; another one may fetch a shard now
         with (
             suppress(FileExistsError),  # it was fetched just now
@@ -118,6 +132,8 @@ class ShardFiles:
         ):
             write_array(folder / "keys.npy", keys)
             write_array(folder / "vectors.npy", vectors)
+            if probe is not None:
+                write_text(folder / "probe.json", json.dumps([probe[0], probe[1].tolist()]))
             seal(folder, counted(len(keys), "vector"))
         self.refresh()
 

@@ -114,7 +114,8 @@ class VectorCache:
         with self._errors():
             rows = self._connection.execute("SELECT text, vector, crc FROM probes").fetchall()
         sound = ((text, vector) for text, vector, crc in rows if _crc(text, vector) == crc)
-        return next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
+        own = next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
+        return own or self.shards.probe()
 
     def keep_probe(self, text: str, vector: Floats) -> None:
         """Keep ``text`` and its vector as the probe, unless there is one."""
@@ -234,7 +235,7 @@ class VectorCache:
             return
         names = sorted(found)
         vectors = np.frombuffer(b"".join(map(found.__getitem__, names)), dtype=np.float32)
-        self.shards.write(_joined(names), vectors.reshape(len(names), -1))
+        self.shards.write(_joined(names), vectors.reshape(len(names), -1), self.probe())
         self._drop(names)
 
     def drop_damaged(self) -> int:

@@ -250,10 +250,18 @@ def test_the_workspace_counts_verifies_and_removes_shards_with_their_cache(tmp_p
 def test_a_damaged_database_costs_no_shard(tmp_path: Path) -> None:
     Workspace(tmp_path)
     path = filled(tmp_path / "vectors" / f"{'a' * 32}.sqlite", 300)
+    with VectorCache(path) as cache:
+        cache.keep_probe("a text with – signs", vectors_of([7])[0])
+        cache.write(keys_of(range(300, 400)), vectors_of(range(300, 400)))
+        cache.compact(100, ROWS_PER_SHARD)
     path.write_bytes(b"no database " * 1_000)
     ((_, why),) = Upkeep(tmp_path).verify()
     assert why == "file is not a database"
     with VectorCache(path, as_it_is=True) as cache:
+        probe = cache.probe()
+        assert probe is not None, "or nothing would tell another model's vectors from these"
+        assert probe[0] == "a text with – signs"
+        assert probe[1].tobytes() == vectors_of([7])[0].tobytes()
         assert np.array_equal(cache.read(keys_of(range(300))), vectors_of(range(300)))
 
 
