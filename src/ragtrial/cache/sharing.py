@@ -3,7 +3,7 @@
     objects/<checksum>                         a file of a stage, under the checksum of its bytes (XXH3, 128 bits)
     stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
     rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
-    rows/<kind>/<name>/<fingerprint>.json      the files of a shard of such a cache, and its probe
+    rows/<kind>/<name>/<fingerprint>.json      the files of a shard of such a cache
     rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
     partial/                                   files of a folder on their way; what is left there is of a killed push
 
@@ -247,8 +247,7 @@ class SharedCache:
         self, cache: VectorCache, folder: Path, name: str, there: Mapping[str, int], *, verify: bool
     ) -> int:
         known = self._manifest(name) if name in there else None
-        probe = cache.probe()
-        about = {"what": cache.what, "probe": None if probe is None else [probe[0], probe[1].tolist()]}
+        about = {"what": cache.what, "dimension": cache.dimension()}
         return self._send_folder(folder, name, about, known, there, verify=verify)
 
     def _pull_shard(self, workspace: Workspace, name: str, kind: str, cache: str, shard: str, made: Transfer) -> None:
@@ -262,12 +261,9 @@ class SharedCache:
             if target.exists():  # whole, or the cache would have removed it
                 made.present.append(what)
                 return
-            if manifest["probe"] is not None:  # before any vector
-                text, vector = manifest["probe"]
-                if why := _why_not_beside(rows, len(vector)):
-                    made.damaged.append((what, why))
-                    return
-                rows.keep_probe(text, np.array(vector, dtype=np.float32))
+            if why := _why_not_beside(rows, manifest["dimension"]):
+                made.damaged.append((what, why))
+                return
             self._fetch_folder(target, manifest["files"], what, made)
 
     def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:

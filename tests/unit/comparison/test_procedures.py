@@ -13,6 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
+from ragtrial.comparison.statistics import samples
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
@@ -131,3 +132,17 @@ def test_the_page_on_statistics_has_every_procedure_as_it_describes_itself(root:
     page = (root / "docs" / "statistics.md").read_text(encoding="utf-8")
     for card in PROCEDURES.values():
         assert f"| `{card.name}` | {card.sentence} | {card.caveat} |" in page
+
+
+@pytest.mark.parametrize("name", sorted(PROCEDURES))
+@pytest.mark.parametrize("values_at_once", [1, 100])
+def test_how_many_comparisons_are_looked_at_at_once_changes_no_number(
+    name: str, values_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_family = family(5, settings_=8)
+    whole = one(name, given_family)
+    monkeypatch.setattr(samples, "_BLOCK_VALUES", values_at_once)
+    assert len(list(given_family.blocks())) == {1: 7, 100: 4}[values_at_once]
+    in_blocks = one(name, given_family)
+    for field in ("n", "differing", "mean", "deviation", "skewness", "p", "p_corrected", "low", "high", "claims"):
+        np.testing.assert_array_equal(getattr(in_blocks, field), getattr(whole, field))
