@@ -183,7 +183,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("address", ["auto", "ray://head:10001", "head", "head:0"])
 def test_an_address_without_host_and_port_is_refused(experiment: Experiment, address: str) -> None:
-    with pytest.raises(ConfigError, match=r"must be the host:port of the cluster's head node"):
+    with pytest.raises(ConfigError, match=r"it must be the host:port of the head node"):
         experiment.config("executor.kind=ray", "executor.workers=2", f"executor.address={address}")
 
 

@@ -48,7 +48,7 @@ class RayExecutor(Executor):
     @classmethod
     def _has_host_and_port(cls, address: str | None) -> str | None:
         if address is not None and not re.fullmatch(r"[^\s:/@]+:[1-9]\d{0,4}", address):
-            raise ValueError("must be the host:port of the cluster's head node, such as 10.0.0.7:6379.")
+            raise ValueError(f"is {address!r}; it must be the host:port of the head node, like 10.0.0.7:6379.")
         return address
 
     def start(self, embedder: Embedder) -> Workers:
