@@ -205,12 +205,13 @@ def test_every_control_is_reached_by_tab_in_the_order_in_which_it_stands(browser
         f"""[...document.querySelectorAll("{controls}")].filter((one) => one.checkVisibility())
             .map((one, place) => (one.dataset.place = String(place)))"""
     )
-    seen.page.evaluate("document.activeElement.blur()")
-    reached: list[str] = []
+    # Where Tab starts on a page that was opened at a fragment depends on the browser, so the first control is focused.
+    seen.page.locator("[data-place='0']").focus()
+    reached = ["0"]
     while len(reached) < 3 * len(stands):
         seen.page.keyboard.press("Tab")
         place = seen.page.evaluate("document.activeElement?.dataset?.place ?? null")
-        if place is None and reached and reached[-1] == stands[-1]:
+        if place is None and reached[-1] == stands[-1]:
             break
         if place is not None:
             reached.append(place)
