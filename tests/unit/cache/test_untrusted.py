@@ -1,0 +1,49 @@
+"""Bytes of others are a value or a ValueError that says why, whatever they are."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from ragtrial.cache.untrusted import DEEPEST_JSON, load_json
+
+REFUSED = {
+    "arrays without an end": (b"[" * 100_000, "nested more than 100 deep"),
+    "objects one in another": (b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100 deep"),
+    "depth behind a string of brackets": (b'["]]]]", ' + b"[" * 100 + b"]" * 101, "nested more than 100 deep"),
+    "an integer of 400 digits": (b"[" + b"9" * 400 + b"]", "an integer of 400 digits"),
+    "a negative one": (b"[-" + b"9" * 20 + b"]", "an integer of 20 digits"),
+    "an integer of 5,000 digits": (b"9" * 5000, "an integer of 5,000 digits"),
+    "a float that overflows": (b'{"total_tokens": 1e999}', "1e999, which is not finite"),
+    "a negative one that overflows": (b"[-1.5e400]", "-1.5e400, which is not finite"),
+    "not a number": (b"[NaN]", "NaN, which is not finite"),
+    "infinity": (b"[-Infinity]", "-Infinity, which is not finite"),
+    "bytes that are not UTF-8": (b'["\xff"]', "can't decode byte 0xff"),
+    "no JSON at all": (b"<html>", "Expecting value"),
+    "nothing": (b"", "Expecting value"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_json_beyond_its_budget_is_an_error_that_says_why(name: str) -> None:
+    content, reason = REFUSED[name]
+    start = time.process_time()
+    with pytest.raises(ValueError, match=reason):
+        load_json(content)
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("value", [
+    {"a": [1, -2.5, None, True, "[[[[" * 100, 'quote " and \\ and [']}, 2**63 - 1, -(2**63), 1e308, "\ud800", "",
+    [[[]]] * 300,
+])  # fmt: skip
+def test_json_within_its_budget_is_what_was_written(value: object) -> None:
+    assert load_json(json.dumps(value)) == value
+    assert load_json(json.dumps(value).encode()) == value
+
+
+def test_the_deepest_json_is_read() -> None:
+    text = "[" * DEEPEST_JSON + "]" * DEEPEST_JSON
+    assert json.dumps(load_json(text)) == text
