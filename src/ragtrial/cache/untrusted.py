@@ -11,8 +11,8 @@ from typing import Any
 DEEPEST_JSON = 100
 """Brackets within one another: more than any file of ours has, and far fewer than Python's own limit."""
 
-LONGEST_INTEGER = 19
-"""Digits of an integer: those of 64 bits. One of 309 or more cannot even become a float."""
+LONGEST_INTEGER = 100
+"""Digits of an integer: more than any id that is a number has. One of 310 cannot even become a float."""
 
 _BETWEEN_BRACKETS = re.compile(r'(?:[^\[\]{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)++', re.DOTALL)
 """What is no bracket, whole strings among it; one that does not end reaches to the end."""

@@ -14,7 +14,7 @@ REFUSED = {
     "objects one in another": (b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100 deep"),
     "depth behind a string of brackets": (b'["]]]]", ' + b"[" * 100 + b"]" * 101, "nested more than 100 deep"),
     "an integer of 400 digits": (b"[" + b"9" * 400 + b"]", "an integer of 400 digits"),
-    "a negative one": (b"[-" + b"9" * 20 + b"]", "an integer of 20 digits"),
+    "a negative one": (b"[-" + b"9" * 101 + b"]", "an integer of 101 digits"),
     "an integer of 5,000 digits": (b"9" * 5000, "an integer of 5,000 digits"),
     "a float that overflows": (b'{"total_tokens": 1e999}', "1e999, which is not finite"),
     "a negative one that overflows": (b"[-1.5e400]", "-1.5e400, which is not finite"),
