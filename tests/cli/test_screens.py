@@ -50,7 +50,6 @@ SCREENS = {
     "help": ("--help",),
     "help-run": ("run", "--help"),
     "help-compare": ("compare", "--help"),
-    "help-work": ("work", "--help"),
 }
 """By the name of the file. A name that ends in -80 is of a terminal of 80 columns, others are of 120."""
 

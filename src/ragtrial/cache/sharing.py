@@ -125,10 +125,6 @@ class SharedCache:
             raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
         return made
 
-    def keys(self, kind: str, name: str) -> Iterator[Keys]:
-        """The keys of all rows that were sent of the cache ``name``, pack by pack. Raises RunError."""
-        return self._sent_keys(self._files.listed(_folder_of(kind, name)))
-
     def send_rows(self, kind: str, cache: VectorCache, keys: Keys) -> int:
         """Send the rows of ``keys``, which ``cache`` has, as one pack; its size in bytes. Raises RunError."""
         folder = _folder_of(kind, cache.path.stem)

@@ -10,7 +10,7 @@ from ragtrial import __version__
 
 COMMANDS = (
     "demo", "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score",
-    "questions", "pool", "label", "judge", "rescore", "export", "list", "explain", "cache", "work", "schema",
+    "questions", "pool", "label", "judge", "rescore", "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 

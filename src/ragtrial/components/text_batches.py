@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.tokenizers import Tokenizer
@@ -54,24 +53,6 @@ class TextList:
         return repr(self.texts[position][:60])
 
 
-@dataclass(frozen=True, eq=False)
-class SomeTexts:
-    """The texts of a source at some of its positions, as a source."""
-
-    source: TextSource
-    positions: Counts
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        wanted = self.positions if positions is None else self.positions[list(positions)]
-        return self.source.indexed_texts(wanted.tolist())
-
-    def text_id(self, position: int) -> str:
-        return self.source.text_id(int(self.positions[position]))
-
-
 @contextmanager
 def naming_the_text(source: TextSource, positions: Counts) -> Iterator[None]:
     """An EmbedderError about one text says which of those at ``positions`` it is."""
@@ -88,20 +69,6 @@ def keys_of(source: TextSource, prefix: str) -> Keys:
     """The key of every text behind ``prefix``, shape (texts, 16)."""
     groups = _groups(source.indexed_texts())
     return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in groups)])
-
-
-def keys_among(source: TextSource, prefix: str, chosen: Callable[[Keys], npt.NDArray[np.bool_]]) -> tuple[Counts, Keys]:
-    """The positions of the texts whose keys are ``chosen``, of equal ones the first, ascending; and their keys."""
-    positions, found, begin = [np.empty(0, dtype=np.int64)], [text_keys(())], 0
-    for texts in _groups(source.indexed_texts()):
-        keys = text_keys(prefix + text for text in texts)
-        is_chosen = chosen(keys)
-        positions.append(np.flatnonzero(is_chosen) + begin)
-        found.append(keys[is_chosen])
-        begin += len(texts)
-    keys = np.concatenate(found)
-    first = first_of_each(keys)
-    return np.concatenate(positions)[first], keys[first]
 
 
 def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> Counts:
