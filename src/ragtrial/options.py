@@ -350,15 +350,40 @@ def _element(annotation: Any) -> Any:
 
 
 def field_docstrings(model: type[Any]) -> dict[str, str]:
-    """The docstring of each field of a model or dataclass that has one where it was last declared."""
+    """The docstring of each field of a model or dataclass, of the nearest class that describes it."""
     fields = getattr(model, "model_fields", None) or getattr(model, "__dataclass_fields__", {})
-    found: dict[str, str | None] = {}
-    for one in model.__mro__:
-        own = _docstrings(getattr(sys.modules[one.__module__], "__file__", None)).get(one.__qualname__, {})
-        for name in inspect.get_annotations(one):
-            if name in fields:
-                found.setdefault(name, own.get(name))
-    return {name: text for name, text in found.items() if text}
+    texts: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        texts |= _described_in(cls)
+    return {name: text for name, text in texts.items() if name in fields}
+
+
+def declarations(model: type[BaseModel]) -> dict[str, type]:
+    """The class that declares each key of ``model``: the nearest that describes it.
+
+    A class that only changes the default or the limits of an inherited option has no docstring for it.
+    """
+    return {field.alias or name: _declaring_class(model, name) for name, field in model.model_fields.items()}
+
+
+def kinds_at(model: type[BaseModel], path: Sequence[str], value: object) -> dict[str, type[BaseModel]]:
+    """The options that the section of ``value`` under ``path`` may be, by kind; empty where no kinds are told apart."""
+    loc: list[str] = []
+    for part in path:
+        section: Mapping[str, object] = value if isinstance(value, Mapping) else {}
+        loc += [str(section["kind"]), part] if "kind" in section else [part]
+        value = section.get(part)
+    return {tag: cls for cls in _models_in(_field_at(model, tuple(loc))[0]) if (tag := _tag_of(cls)) is not None}
+
+
+def _declaring_class(model: type[BaseModel], name: str) -> type:
+    classes = [cls for cls in model.__mro__ if name in inspect.get_annotations(cls)]
+    return next((cls for cls in classes if name in _described_in(cls)), classes[0])
+
+
+def _described_in(cls: type[Any]) -> Mapping[str, str]:
+    """The docstrings below the attributes that ``cls`` declares itself."""
+    return _docstrings(getattr(sys.modules[cls.__module__], "__file__", None)).get(cls.__qualname__, {})
 
 
 @cache

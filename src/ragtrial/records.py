@@ -188,6 +188,7 @@ class WarningCode(StrEnum):
         "drafted-questions",
         "A model drafted questions from passages, which favours lexical retrievers.",
     )
+    DROPPED_OPTIONS = "dropped-options", "Another kind was chosen for a section, and lacks some of its options."
     DUPLICATE_HITS = "duplicate-hits", "A ranking has the same hit more than once; the first counts."
     DUPLICATE_TEXTS = "duplicate-texts", "Several chunks have the same text."
     DUPLICATES_DROPPED = "duplicates-dropped", "Rows of a run were dropped: their document is ranked higher already."

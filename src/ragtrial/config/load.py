@@ -15,7 +15,7 @@ from ragtrial.config.search_checks import limit_faults, search_faults
 from ragtrial.config.search_options import is_limit
 from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
-from ragtrial.config.variants import all_configs, check_variants
+from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, expand_user, shown, validate
@@ -242,9 +242,13 @@ def _refuse_swept(overrides: Sequence[str], config: Mapping[str, Any]) -> None:
 
 
 def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[ReportWarning]) -> YamlText:
+    laid = YamlText({}, {})
     for number, override in enumerate(overrides, 1):
-        content = merged(content, _renamed(_override(override, f"--set #{number}", content.value), renamed))
-    return content
+        laid = merged(laid, _renamed(_override(override, f"--set #{number}", merged(content, laid).value), renamed))
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    values = {key: follow(laid.value, tuple(key.split("."))) for key in keys}
+    renamed += [change.warning() for change in kind_changes(content.value, values) if change.dropped]
+    return laid_over(content, laid, values, "set whole")
 
 
 def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:

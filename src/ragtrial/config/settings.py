@@ -22,7 +22,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import effective, scored
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.sweep import PlacedFault, SweepOptions
-from ragtrial.config.variants import variants_of
+from ragtrial.config.variants import dropped_options, variants_of
 from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError, counted, did_you_mean, listed
@@ -171,7 +171,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
     """
     settings: dict[tuple[str, int], Setting] = {}
-    warnings = dict.fromkeys(config.warnings)
+    warnings = dict.fromkeys([*config.warnings, *dropped_options(config)])
     names = SettingNames.of(config.sweep) if config.sweep else None
     reaching: set[str] = set()
     for variant in variants_of(config):

@@ -42,8 +42,8 @@ class SweepOptions(Options):
     """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive),
     `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search,
     `{between: [0.0, 1.0]}`. Values may be whole mappings; those of another kind replace what the config has, others are
-    laid over it. Keys that move together are in one entry, joined by commas, with a list of lists:
-    `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
+    laid over it. A swept `kind` keeps the options that both kinds have in common. Keys that move together are in one
+    entry, joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
     """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They are

@@ -22,7 +22,8 @@ from ragtrial.config.sweep import (
     resolved,
 )
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
-from ragtrial.options import dotted, validate
+from ragtrial.options import declarations, dotted, kinds_at, validate
+from ragtrial.records import ReportWarning, WarningCode
 
 SWEPT = ("chunker", "context", "embedder", "store", "retrievers")
 """The sections of a config that settings are made of."""
@@ -107,8 +108,8 @@ def _as_written(content: YamlText, combination: Combination) -> dict[str, Any]:
 
 def _written_value(content: YamlText, new: Any, origin: KeyPath) -> Any:
     """What is written at ``origin`` for the value ``new``; itself where it was computed."""
-    is_literal = identity_of(_follow(content.value, origin)) == identity_of(new)
-    return _follow(content.written, origin) if is_literal else new
+    is_literal = identity_of(follow(content.value, origin)) == identity_of(new)
+    return follow(content.written, origin) if is_literal else new
 
 
 def combinations_given(config: ExperimentConfig) -> list[Combination]:
@@ -197,8 +198,9 @@ def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
 def with_values(content: YamlText, values: Combination) -> YamlText:
     """The config with ``values`` laid over it, and without its sweep and its search.
 
-    Mappings are merged, those of another ``kind`` replaced, as --set does. The places of values, and of the sections
-    that they reach into, are their places in the sweep: a fault of validation is reported where the value stands.
+    Mappings are merged, those of another ``kind`` replaced; see ``laid_over`` for a ``kind`` by itself. The places of
+    values, and of the sections that they reach into, are their places in the sweep: a fault of validation is reported
+    where the value stands. Raises ConfigError as ``laid_over`` does.
     """
     value: dict[str, Any] = {}
     written: dict[str, Any] = {}
@@ -216,16 +218,112 @@ def with_values(content: YamlText, values: Combination) -> YamlText:
         {key: one for key, one in whole.items() if key not in ("sweep", "search")}
         for whole in (content.value, content.written)
     ]
-    return merged(YamlText(base[0], base[1], content.places), YamlText(value, written, places))
+    return laid_over(
+        YamlText(base[0], base[1], content.places), YamlText(value, written, places), values.values, "sweep whole"
+    )
 
 
-def _nested(path: tuple[str, ...], value: Any) -> Any:
+@dataclass(frozen=True)
+class KindChange:
+    """A ``kind`` that is chosen by itself, for a section that has another one.
+
+    ``kept`` are the written options of the section that both kinds inherit from one declaration, ``dropped`` those that
+    the new kind lacks, ``unlike`` those that each kind declares for itself. Options that are chosen with the kind are
+    in none of these.
+    """
+
+    section: KeyPath
+    before: str
+    after: str
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+    unlike: tuple[str, ...]
+
+    def warning(self) -> ReportWarning:
+        """The options that are dropped."""
+        name = dotted(self.section)
+        message = (
+            f"{name}.kind: {self.after} has no {listed(self.dropped)}; the values for kind: {self.before} are left out "
+            "there."
+        )
+        return ReportWarning(WarningCode.DROPPED_OPTIONS, message)
+
+    def refusal(self, advice: str) -> str:
+        """Why an option that means one thing to the old kind and another to the new one cannot be kept."""
+        name = dotted(self.section)
+        return (
+            f"{name}.kind: {listed(self.unlike)} of kind: {self.before} is not that of kind: {self.after}; {advice} "
+            f"sections, like {name}: [{{kind: {self.before}, ...}}, {{kind: {self.after}, ...}}]."
+        )
+
+
+def kind_changes(content: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[KindChange]:
+    """The kinds that ``values``, by dotted keys, choose by themselves for sections of ``content`` of another kind."""
+    for key, kind in values.items():
+        *section, option = key.split(".")
+        options = follow(content, tuple(section))
+        if option != "kind" or not isinstance(options, Mapping) or options.get("kind", kind) == kind:
+            continue
+        kinds = kinds_at(ExperimentConfig, section, content)
+        if kind not in kinds or options["kind"] not in kinds:
+            continue  # validation knows better what is wrong
+        before, after = declarations(kinds[options["kind"]]), declarations(kinds[kind])
+        chosen = {other.split(".")[len(section)] for other in values if other.split(".")[: len(section)] == section}
+        names = [name for name in options if name not in chosen]
+        yield KindChange(
+            tuple(section),
+            options["kind"],
+            kind,
+            kept=tuple(name for name in names if name in after and before.get(name) is after[name]),
+            dropped=tuple(name for name in names if name not in after),
+            unlike=tuple(name for name in names if name in after and before.get(name, after[name]) is not after[name]),
+        )
+
+
+def laid_over(content: YamlText, over: YamlText, values: Mapping[str, Any], advice: str) -> YamlText:
+    """``over``, which has ``values`` by dotted keys, on ``content``.
+
+    A section for which another kind is chosen by itself keeps the options that both kinds inherit from one declaration.
+    Raises ConfigError where the two kinds declare an option of the section apart.
+    """
+    faults = []
+    for change in kind_changes(content.value, values):
+        if change.unlike:
+            faults.append(over.fault_at((*change.section, "kind"), change.refusal(advice)))
+        kept = [_options(whole, change) for whole in (content.value, content.written)]
+        length = len(change.section)
+        places = {
+            path: place for path, place in content.places.items()
+            if path[:length] == change.section and path[length : length + 1] in [(name,) for name in change.kept]
+        }  # fmt: skip
+        value, written = (merged_values(one, two) for one, two in zip(kept, (over.value, over.written), strict=True))
+        over = YamlText(value, written, {**places, **over.places})
+    if faults:
+        raise ConfigError(*faults)
+    return merged(content, over)
+
+
+def _options(content: Any, change: KindChange) -> Any:
+    """The options of ``content`` that ``change`` keeps, in their section."""
+    options = follow(content, change.section)
+    return _nested(change.section, {name: options[name] for name in change.kept})
+
+
+def dropped_options(config: ExperimentConfig) -> Iterator[ReportWarning]:
+    """A warning for each kind that a sweep chooses for a section with options that this kind lacks."""
+    content = content_of(config).value
+    for variant in (*variants_of(config), *probes_of(config)):
+        yield from (change.warning() for change in kind_changes(content, variant.values) if change.dropped)
+
+
+def _nested(path: KeyPath, value: Any) -> Any:
     for part in reversed(path):
         value = {part: value}
     return value
 
 
-def _follow(content: Any, path: KeyPath) -> Any:
+def follow(content: Any, path: KeyPath) -> Any:
+    """The value under ``path`` in ``content``; None if there is none."""
     for part in path:
         try:
             content = content[part]

@@ -193,8 +193,8 @@ def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None
             "sweep.exclude drops every combination of the matrix; there is nothing to run.",
         ),
         (
-            {"matrix": {"chunker.kind": ["recursive", "sentence"]}},
-            '"sentence"',
+            {"matrix": {"chunker.kind": ["recursive", "sentence"], "chunker.unit": ["tokens"]}},
+            '"tokens"',
             "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;",
         ),
         (

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ragtrial.config.axis_values import RangeAxis, ShareOfKey
+from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
-from ragtrial.config.settings import setting_of
+from ragtrial.config.settings import setting_of, settings_of
 from ragtrial.config.strict_yaml import merged_values, parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
@@ -23,7 +24,7 @@ from ragtrial.config.sweep import (
     combinations,
     identity_of,
 )
-from ragtrial.config.variants import with_values
+from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText, validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
@@ -284,11 +285,170 @@ def test_a_mapping_of_another_kind_replaces_the_section_and_others_are_merged(va
     assert with_last(f"matrix: {{chunker: [{value}]}}").value["chunker"] == expected
 
 
-@pytest.mark.parametrize(
-    "keys", ["chunker.kind: [fixed], chunker.size: [9]", "chunker.size: [9], chunker.kind: [fixed]"]
-)
-def test_a_swept_kind_replaces_the_section_with_what_is_swept_beside_it(keys: str) -> None:
-    assert with_last(f"matrix: {{{keys}}}").value["chunker"] == {"kind": "fixed", "size": 9}
+OPENAI = "embedder: {kind: openai, model: m, base_url: 'http://a/v1', batch_size: 8, price: 0.1}"
+
+KINDS = {
+    "sizes and units": (
+        "chunker: {kind: recursive, size: 300, overlap: 0, unit: characters}",
+        "chunker.kind: [markdown]",
+        "{kind: markdown, size: 300, overlap: 0, unit: characters}",
+        "",
+    ),
+    "what is swept with it": (
+        "chunker: {kind: recursive, size: 300, overlap: 0}",
+        "chunker.size: [9], chunker.kind: [fixed]",
+        "{kind: fixed, size: 9, overlap: 0}",
+        "",
+    ),
+    "a size without overlap": (
+        "chunker: {kind: sentence, size: 100, overlap: 10}",
+        "chunker.kind: [cluster]",
+        "{kind: cluster, size: 100}",
+        "chunker.kind: cluster has no overlap;",
+    ),
+    "a size that has no default": (
+        "chunker: {kind: fixed, size: 100, measure: text}",
+        "chunker.kind: [semantic]",
+        "{kind: semantic, size: 100, measure: text}",
+        "",
+    ),
+    "no size at all": (
+        "chunker: {kind: recursive, size: 300, unit: characters}",
+        "chunker.kind: [document]",
+        "{kind: document}",
+        "chunker.kind: document has no size, unit;",
+    ),
+    "a family of models": (
+        "embedder: {kind: sentence-transformer, model: tiny, precision: bfloat16, max_length: 64, normalize: false}",
+        "embedder.kind: [late-chunking]",
+        "{kind: late-chunking, model: tiny, precision: bfloat16, max_length: 64, normalize: false}",
+        "",
+    ),
+    "a function in place of a model": (
+        "embedder: {kind: sentence-transformer, model: tiny, batch_size: 4}",
+        '"embedder.kind, embedder.function": [[custom, "a:b"]]',
+        "{kind: custom, function: 'a:b', batch_size: 4}",
+        "embedder.kind: custom has no model;",
+    ),
+    "a model swept with its kind": (
+        "embedder: {kind: sentence-transformer, model: tiny, batch_size: 4}",
+        '"embedder.kind, embedder.model": [[openai, text-embedding-3-small]]',
+        "{kind: openai, model: text-embedding-3-small, batch_size: 4}",
+        "",
+    ),
+    "a store": (
+        "store: {kind: chroma, space: ip, hnsw: {ef_search: 50}}",
+        "store.kind: [exact]",
+        "{kind: exact, space: ip}",
+        "store.kind: exact has no hnsw;",
+    ),
+    "a server": (
+        "store: {kind: chroma, space: ip, url: 'http://a:1', timeout: 5}",
+        "store.kind: [qdrant]",
+        "{kind: qdrant, space: ip, url: 'http://a:1', timeout: 5}",
+        "",
+    ),
+    "a retriever": (
+        "retrievers: {dense: {kind: sparse, model: tiny, top_k: 7, max_length: 9}}",
+        "retrievers.dense.kind: [late]",
+        "{kind: late, model: tiny, top_k: 7, max_length: 9}",
+        "",
+    ),
+    "a refiner": (
+        "retrievers: {dense: {kind: rerank, inputs: a, candidates: 30, title: false}, a: {kind: bm25}}",
+        "retrievers.dense.kind: [mmr]",
+        "{kind: mmr, inputs: a, candidates: 30}",
+        "retrievers.dense.kind: mmr has no title;",
+    ),
+    "a retriever's own chunker": (
+        "retrievers: {dense: {kind: dense, chunker: {kind: recursive, size: 70, keep: end}}}",
+        "retrievers.dense.chunker.kind: [sentence]",
+        "{kind: sentence, size: 70}",
+        "retrievers.dense.chunker.kind: sentence has no keep;",
+    ),
+    "a section in a section": (
+        "store: {kind: qdrant, quantization: {kind: scalar, quantile: 0.9}}",
+        "store.quantization.kind: [binary]",
+        "{kind: binary}",
+        "store.quantization.kind: binary has no quantile;",
+    ),
+}  # fmt: skip
+
+
+def config_with(section: str) -> str:
+    """A config whose only section that matters is ``section``."""
+    more = "" if section.startswith("retrievers") else "retrievers: {dense: {kind: dense}}\n"
+    return f"experiment: first\ndataset: {{corpus: c, queries: q}}\n{section}\n{more}sweep:\n"
+
+
+@pytest.mark.parametrize(("section", "axes", "expected", "dropped"), KINDS.values(), ids=KINDS)
+def test_a_swept_kind_keeps_what_both_kinds_inherit_and_names_what_it_drops(
+    section: str, axes: str, expected: str, dropped: str
+) -> None:
+    content = written(f"matrix:\n  {axes.replace('], ', ']' + chr(10) + '  ')}", config_with(section))
+    (combination,) = combined(read(content), 0, content.value)
+    path = next(key for key in combination.values if key.endswith(".kind")).split(".")[:-1]
+    made = with_values(content, combination)
+    assert (
+        follow(made.value, tuple(path)) == follow(made.written, tuple(path)) == parse_yaml(expected, "", FOLDER).value
+    )
+    found = [one.warning().message for one in kind_changes(content.value, combination.values) if one.dropped]
+    assert [one.partition("; ")[0] + ";" for one in found] == [dropped] * bool(dropped)
+
+
+APART = {
+    "a model": ("embedder: {kind: sentence-transformer, model: tiny}", "embedder.kind", "openai", "model"),
+    "dimensions": (f"{OPENAI[:-1]}, dimensions: 9}}", "embedder.kind", "custom", "dimensions"),
+    "prefixes": ("embedder: {kind: custom, function: 'a:b', query_prefix: q}", "embedder.kind", "late-chunking",
+                 "query_prefix"),
+    "an address": (OPENAI, "embedder.kind", "cohere", "base_url"),
+    "a version": ("embedder: {kind: custom, function: 'a:b', version: v}", "embedder.kind", "openai", "version"),
+    "an index": ("store: {kind: milvus, index: {kind: flat}}", "store.kind", "pgvector", "index"),
+    "scoring again": ("store: {kind: exact, rescore: 3}", "store.kind", "faiss", "rescore"),
+    "a method": ("retrievers: {dense: {kind: bm25, method: atire}}", "retrievers.dense.kind", "fusion", "method"),
+    "inputs": ("retrievers: {dense: {kind: mmr, inputs: a}, a: {kind: bm25}}", "retrievers.dense.kind", "fusion",
+               "inputs"),
+    "a reranker": ("retrievers: {dense: {kind: rerank, inputs: a, model: tiny}, a: {kind: bm25}}",
+                   "retrievers.dense.kind", "late_rerank", "model"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "key", "kind", "unlike"), APART.values(), ids=APART)
+def test_a_swept_kind_with_another_meaning_of_an_option_is_an_error_where_it_stands(
+    section: str, key: str, kind: str, unlike: str
+) -> None:
+    content = written(f"matrix: {{{key}: [{kind}]}}", config_with(section))
+    with pytest.raises(ConfigError) as caught:
+        with_values(content, *combined(read(content), 0, content.value))
+    (fault,) = caught.value.faults
+    assert (fault.file, fault.line) == ("config.yaml", config_with(section).count("\n") + 1)
+    assert fault.message.startswith(f"{key}: ")
+    assert f" {unlike} of kind: " in fault.message
+    assert "whole sections" in fault.message
+
+
+def test_an_override_of_a_kind_keeps_the_same_options_and_the_order_of_overrides_is_no_matter(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(BASE.removesuffix("sweep:\n"))
+    for overrides in (["embedder.kind=openai", "embedder.model=m"], ["embedder.model=m", "embedder.kind=openai"]):
+        config = load_config(tmp_path / "c.yaml", ["chunker.kind=cluster", "chunker.unit=characters", *overrides])
+        assert config.as_written["chunker"] == {"kind": "cluster", "size": 200, "unit": "characters"}
+        assert config.as_written["embedder"] == {"kind": "openai", "model": "m"}
+        assert [one.code for one in config.warnings] == ["dropped-options"]
+    with pytest.raises(ConfigError, match=r"set whole sections"):
+        load_config(tmp_path / "c.yaml", ["embedder.kind=openai"])
+
+
+def test_what_a_swept_kind_drops_is_said_once_however_many_settings_have_it(tmp_path: Path) -> None:
+    sweep = "  matrix: {chunker.kind: [recursive, cluster, document], context.title: [true, false]}\n"
+    (tmp_path / "c.yaml").write_text(
+        BASE.replace("sentence-transformer, model: tiny", "custom, function: 'a:b'") + sweep
+    )
+    config = load_config(tmp_path / "c.yaml", ["chunker.unit=characters"])
+    dropped = [one.message for one in settings_of(config)[1] if one.code == "dropped-options"]
+    assert [one.partition(";")[0] for one in dropped] == [
+        "chunker.kind: cluster has no overlap",
+        "chunker.kind: document has no size, overlap, unit",
+    ]
 
 
 def test_each_value_stands_where_the_sweep_has_it() -> None:

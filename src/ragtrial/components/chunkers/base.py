@@ -103,6 +103,9 @@ class MeasuredChunker(Chunker):
     """`indexed`: `size` includes all that is indexed (title, special tokens); `text`: only the chunk's text, as in
     other tools; `encoded`: the text with the tokenizer's special tokens, as where lengths are of encoded texts."""
 
+    size: Annotated[int, Field(ge=1)] = 200
+    """The maximum length of a chunk, in `unit`s; `measure` says what is included."""
+
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
         if self.unit == "characters" and self.tokenizer not in ("embedder", "characters"):
@@ -143,9 +146,6 @@ class SizedChunker(MeasuredChunker):
     """A chunker that is given how long a chunk may be."""
 
     named_by = ("size", "overlap", "unit")
-
-    size: Annotated[int, Field(ge=1)] = 200
-    """The maximum length of a chunk, in `unit`s; `measure` says what is included."""
 
     overlap: Annotated[int, Field(ge=0)] = 40
     """How much of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""

@@ -31,9 +31,6 @@ class ClusterChunker(EmbeddingChunker):
     kind: Literal["cluster"] = "cluster"
     """Small pieces grouped into the chunks that are most alike within, by the setting's own embedder."""
 
-    size: Annotated[int, Field(ge=1)] = 200
-    """How long a chunk may be at most, in `unit`s, with its title and a model's special tokens counted in."""
-
     piece: Annotated[int, Field(ge=1)] = 50
     """How long the pieces that are embedded and grouped may be at most, in `unit`s; they are cut as `recursive` cuts.
     Must be at most `size`."""

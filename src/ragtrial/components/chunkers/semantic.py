@@ -39,7 +39,8 @@ class SemanticChunker(EmbeddingChunker):
     revision = 2
 
     kind: Literal["semantic"] = "semantic"
-    """Between sentences whose meaning differs most, by the setting's own embedder."""
+    """Between sentences whose meaning differs most, by the setting's own embedder; of any length, unless `size` is
+    given."""
 
     buffer: Annotated[int, Field(ge=0)] = 1
     """How many sentences on each side are embedded together with each sentence."""
@@ -57,9 +58,7 @@ class SemanticChunker(EmbeddingChunker):
     """The average length of chunks in `unit`s, instead of `threshold` and `amount`. The cuts of a
     document are then its (length / `target`) largest distances."""
 
-    size: Annotated[int, Field(ge=1)] | None = None
-    """How long a chunk may be at most, in `unit`s, with its title and a model's special tokens counted in; a longer one
-    is cut at its sentences. Without it any length is left as it is."""
+    size: Annotated[int, Field(ge=1)] | None = None  # type: ignore[assignment]  # no maximum unless one is given
 
     @model_validator(mode="after")
     def _agrees(self) -> SemanticChunker:

@@ -46,7 +46,7 @@ class Embedder(Options):
     share one embedding pass (default: the whole vectors)."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """How many texts the model gets at once; affects speed and memory, not results."""
+    """How many texts the model gets at once, an endpoint in one request; affects speed and memory, not results."""
 
     reads_documents: ClassVar[bool] = False
     """Whether chunks are embedded from whole documents; other texts are not."""

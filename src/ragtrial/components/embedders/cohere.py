@@ -26,7 +26,6 @@ class CohereEmbedder(EndpointEmbedder):
     """The URL before `/embed`."""
 
     batch_size: Annotated[int, Field(ge=1, le=96)] = 96
-    """The maximum number of texts in one request."""
 
     truncate: Literal["none", "end", "start"] = "end"
     """The end to cut from a text that is too long; with `none`, such a text is an error."""

@@ -36,7 +36,6 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     """The number of dimensions to request from the endpoint (default: the model's full size)."""
 
     batch_size: Annotated[int, Field(ge=1)] = 64
-    """The maximum number of texts in one request."""
 
     batch_tokens: Annotated[int, Field(ge=1)] = 100_000
     """The maximum number of tokens in one request. Without a tokenizer, two characters count as one token."""

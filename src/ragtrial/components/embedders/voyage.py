@@ -25,7 +25,6 @@ class VoyageEmbedder(EndpointEmbedder):
     """The URL before `/embeddings`."""
 
     batch_size: Annotated[int, Field(ge=1, le=1000)] = 128
-    """The maximum number of texts in one request."""
 
     truncate: bool = True
     """Cut the end of a text that is too long; with false, such a text is an error."""

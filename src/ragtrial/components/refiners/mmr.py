@@ -58,7 +58,6 @@ class Mmr(SingleInputRefiner):
     """The weight of diversity, from 0 (only nearness to the question) to 1; LangChain's lambda_mult is 1 minus it."""
 
     candidates: Annotated[int, Field(ge=1)] = 50
-    """How many hits of the input are ordered."""
 
     embedder: AnyEmbedder | None = None
     """The embedder of questions and texts (default: the config's); the part's own is not taken over. Texts are
