@@ -20,6 +20,9 @@ More than are made by imports: these stay."""
 def main() -> None:
     """Run ``ragtrial`` with the arguments of the process, and exit."""
     try:
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # closed (``>&-``): its number would be that of the next file that is opened
+                setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the end
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])

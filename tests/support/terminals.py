@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
+
+from ragtrial.cli.outcome import run
 
 PATIENCE = 60
 
@@ -24,14 +28,15 @@ class Typed:
     terminal: int
     seen: str = ""
 
-    def await_text(self, awaited: str) -> None:
-        """Read until a text has come."""
+    def await_text(self, awaited: str) -> str:
+        """Read until a text has come; what came before it."""
         deadline = time.monotonic() + PATIENCE
         while awaited not in self.seen:
             assert time.monotonic() < deadline, self.seen
             if select.select([self.terminal], [], [], 1)[0]:
                 self.seen += os.read(self.terminal, 4096).decode("utf-8", "replace")
-        self.seen = self.seen.partition(awaited)[2]
+        before, _, self.seen = self.seen.partition(awaited)
+        return before
 
     def await_key(self) -> None:
         """Wait until the program reads single keys: what is typed before is thrown away."""
@@ -67,3 +72,35 @@ def in_terminal(*arguments: str) -> Iterator[Typed]:
         process.wait()
         os.close(theirs)
         os.close(ours)
+
+
+def shown(*arguments: str) -> tuple[int, bytes]:
+    """The exit code of a command line in this process, and the bytes that its terminal got."""
+    import termios
+
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+    ours, theirs = pty.openpty()
+    modes = termios.tcgetattr(theirs)
+    modes[1] &= ~termios.OPOST  # a line feed stays one
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    parts: list[bytes] = []
+
+    def read() -> None:
+        with suppress(OSError):  # it is closed
+            while part := os.read(ours, 65_536):
+                parts.append(part)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with os.fdopen(theirs, "w", encoding="utf-8") as terminal, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", terminal)
+            patch.setattr(sys, "stderr", terminal)
+            code = run(arguments)
+    finally:
+        reader.join()
+        os.close(ours)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code, b"".join(parts)

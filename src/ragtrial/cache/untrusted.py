@@ -1,4 +1,4 @@
-"""Bytes that others wrote, read within a budget: the depth of JSON, the size of its numbers."""
+"""The text of others, where it comes in and where it leaves: read within a budget, made harmless for who shows it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,24 @@ LONGEST_INTEGER = 100
 
 _BETWEEN_BRACKETS = re.compile(r'(?:[^\[\]{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)++', re.DOTALL)
 """What is no bracket, whole strings among it; one that does not end reaches to the end."""
+
+_STEERING = dict.fromkeys(
+    [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
+     *range(0xD800, 0xE000)], 0xFFFD,
+)  # fmt: skip
+_ESCAPES = {code: f"\\u{code:04x}" for code in _STEERING}
+_LINE_ENDS = re.compile(r"\r\n|\r")
+_COMMAND = re.compile(r"(?<=#)#(?=\[|vso\[|teamcity\[)")
+"""A sign of what GitHub, Azure and TeamCity take for a command wherever it is in a log: ``##[group]``."""
+
+_COMMAND_LINE = re.compile(r"^(\s*:):", re.MULTILINE)
+"""What GitHub takes for a command at the beginning of a line: ``::error::``."""
+
+_FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]|::")
+"""How a cell begins that spreadsheets run as a formula (OWASP, CSV injection), or that is a command in a log."""
+
+_NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
 
 
 def load_json(content: bytes | str) -> Any:
@@ -48,3 +66,38 @@ def _finite(number: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"it has the number {number}, which is not finite")
     return value
+
+
+def plain(text: str) -> str:
+    """``text`` on its lines, with U+FFFD for each control character, mark of direction and lone surrogate."""
+    return _LINE_ENDS.sub(lambda end: "\n" if end[0] == "\r\n" else "\ufffd", text).translate(_STEERING)
+
+
+def visible(text: str) -> str:
+    """``text`` on one line, with U+FFFD for each character that has no form of its own."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def for_terminal(text: str) -> str:
+    """``text`` as it is shown in a terminal and in the log of a job, where no line of it is a command."""
+    return _COMMAND_LINE.sub(r"\1 :", _COMMAND.sub(" #", plain(text)))
+
+
+def for_json(text: str) -> str:
+    """A JSON document with the escapes of JSON for what ``for_terminal`` changes: it means the same."""
+    return _COMMAND.sub(r"\\u0023", text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPES))
+
+
+def for_csv(text: str) -> str:
+    """A text in a cell of CSV: an apostrophe comes before what a spreadsheet would run."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def for_markdown(text: str) -> str:
+    """``text`` on one line; what could be markup, or call somebody, is a character reference."""
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", visible(text))
+
+
+def for_xml(text: str) -> str:
+    r"""``text`` or a whole document with what XML cannot hold, or ``plain`` replaces, as Python has it: ``\x07``."""
+    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)

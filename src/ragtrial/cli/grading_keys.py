@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
 import click
 
+from ragtrial.cli.output import write
 from ragtrial.cli.terminal import Terminal
 from ragtrial.errors import InputError
 from ragtrial.labelling.answers import NO_TEXT, has_passage
@@ -81,7 +83,7 @@ def ask(
         except EOFError:  # ctrl-d
             break
         except InputError as error:
-            click.echo(str(error), err=True)
+            write(str(error), sys.stderr)
 
 
 def _quote(grading: Grading) -> None:

@@ -40,6 +40,19 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _check_current_folder() -> None:
+    """Raises InputError if the current folder was removed: no path that is relative to it means anything."""
+    from pathlib import Path
+
+    from ragtrial.errors import InputError
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        message = "the current folder no longer exists: it was removed. Go to another one, and run the command there."
+        raise InputError(message) from None
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="ragtrial")
 def group() -> None:
@@ -58,3 +71,4 @@ def group() -> None:
     Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 invalid config, labels or options;
     3 failed while running; 4 some settings failed, the rest were saved; 130 interrupted.
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    _check_current_folder()

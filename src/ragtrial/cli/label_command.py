@@ -12,7 +12,6 @@ import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options
 from ragtrial.errors import InputError, counted
-from ragtrial.views.plain_text import visible
 
 if TYPE_CHECKING:
     from ragtrial.labelling.session.session import Session
@@ -174,12 +173,10 @@ class _Items:
         item, passage = self._session.item, self._session.passage
         if item is None:
             return None
-        text = answer_text(
-            FoundText(1, visible(item.doc), visible(item.title), item.start, item.end, None, item.text), width
-        )
-        named = f'\n  " {visible(" ".join(passage.text.split()))}' if passage else ""
+        text = answer_text(FoundText(1, item.doc, item.title, item.start, item.end, None, item.text), width)
+        named = f'\n  " {" ".join(passage.text.split())}' if passage else ""
         no_answer = "\n  no answer expected in the documents" if item.draft and not passage else ""
-        return f"{click.style(visible(self._session.question), bold=True)}\n{text}{named}{no_answer}"
+        return f"{self._session.question}\n{text}{named}{no_answer}"
 
     def progress(self) -> str:
         answers = self._session.answers

@@ -7,13 +7,20 @@ import os
 import sys
 from typing import Any, TextIO
 
+from ragtrial.cache.untrusted import for_json, for_terminal
 from ragtrial.errors import Fault, RunError
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Print a line. Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on.
+    """Print lines; nothing in them steers the terminal, or the job that keeps a log. Raises as ``write_as_is``."""
+    write_as_is(for_terminal(text), stream)
 
-    Raises RunError if standard output cannot be written, to a full disk for example.
+
+def write_as_is(text: str, stream: TextIO) -> None:
+    """Print lines whose escape sequences are ours.
+
+    Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on. Raises RunError if
+    standard output cannot be written, to a full disk for example.
     """
     try:
         print(text, file=stream, flush=True)
@@ -27,4 +34,4 @@ def write(text: str, stream: TextIO) -> None:
 def write_json(value: Any, stream: TextIO) -> None:
     """Print one JSON document, in whatever encoding ``stream`` has."""
     is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    write(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1), stream)
+    write_as_is(for_json(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1)), stream)

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ragtrial.cache.untrusted import visible
 from ragtrial.cli.output import write
 from ragtrial.errors import counted
 from ragtrial.views.plain_text import duration
@@ -106,7 +107,7 @@ class BarProgress:
                 self._bars = _new_bars(no_color=self._no_color)
                 self._bars.start()
             self._at_work += 1
-            self._mine.begun.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
+            self._mine.begun.append(self._bars.add_task(visible(f"{stage} ({unit})" if unit else stage), total=total))
 
     def advance(self, count: int) -> None:
         if self._bars:

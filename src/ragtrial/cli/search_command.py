@@ -123,10 +123,10 @@ def _items_json(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def _say(terminal: Terminal, added: Added, graded: Sequence[tuple[FoundText, int]]) -> None:
-    from ragtrial.views.query import graded_text
+    from ragtrial.views.query import hit_text
 
     for hit, grade in graded:
-        terminal.say(graded_text(replace(hit, grade=grade, score=None), terminal.width))
+        terminal.say(hit_text(replace(hit, grade=grade, score=None), terminal.width))
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"
     total = "" if added.queries is None else f"; it has {counted(added.queries, 'query', 'queries')}"

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from ragtrial.cli.output import write, write_json
+from ragtrial.cache.untrusted import visible
+from ragtrial.cli.output import write, write_as_is, write_json
 from ragtrial.errors import counted
-from ragtrial.views.plain_text import plain, visible, wrapped
+from ragtrial.views.plain_text import wrapped
 from ragtrial.views.table import Table, best_cells, cell_kind
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ def _coloured(table: Table, width: int) -> str:
     return captured.get().rstrip("\n")
 
 
+class _Log(logging.Handler):
+    """Messages of the library on stderr, as all else is printed."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            write(self.format(record), sys.stderr)
+        except Exception:  # noqa: BLE001 - as logging has it: a message that cannot be made ends no run
+            self.handleError(record)
+
+
 class Stopped(KeyboardInterrupt):
     """An interruption with a message of the command: what is kept, and how to go on."""
 
@@ -70,8 +81,7 @@ class Terminal:
         self.quiet = quiet
         self.verbose = verbose
         self.no_color = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler = _Log()
         logger = logging.getLogger("ragtrial")
         logger.handlers = [handler]
         logger.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
@@ -115,7 +125,7 @@ class Terminal:
         before = "\n"
         for block in blocks:
             if isinstance(block, str):
-                self.tell(plain(block))
+                self.tell(block)
             else:
                 self.table(block, before=before)
             before = "" if isinstance(block, str) else "\n"
@@ -127,8 +137,10 @@ class Terminal:
         columns = [replace(column, title=visible(column.title)) for column in table.columns]
         shown = replace(table, columns=columns, rows=[[visible(cell) for cell in row] for row in table.rows])
         shown = shown.squeezed(self.prose_width)
-        lines = "\n".join("  ".join(row).rstrip() for row in shown.aligned())
-        write(before + (_coloured(shown, self.width) if self.styled else lines), self.out)
+        if self.styled:
+            write_as_is(before + _coloured(shown, self.width), self.out)
+        else:
+            write(before + "\n".join("  ".join(row).rstrip() for row in shown.aligned()), self.out)
         for note in table.notes:
             write(wrapped(visible(note), self.prose_width), self.out)
 

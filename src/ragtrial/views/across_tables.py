@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragtrial.cache.untrusted import visible
 from ragtrial.comparison.across import AcrossComparison, DataSetPart
 from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import counted
-from ragtrial.views.plain_text import visible
 from ragtrial.views.table import Column, Table, number
 
 _MARKS = {"better": "*", "worse": "*", "worse within the margin": "*"}

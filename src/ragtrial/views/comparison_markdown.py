@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from ragtrial.cache.untrusted import for_markdown
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.gates.gate import Findings
 from ragtrial.report.schema import MeanPart
 from ragtrial.views import comparison_tables as tables
 from ragtrial.views.gate_results import expected_line, gate_details, summary
-from ragtrial.views.plain_text import visible
 from ragtrial.views.table import Table, mean_row, mean_table
-
-_MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
 
 
 def markdown_text(findings: Findings) -> str:
@@ -25,10 +22,10 @@ def markdown_text(findings: Findings) -> str:
 
 
 def _sections(findings: Findings) -> Iterator[str]:
-    yield f"### {_escaped(findings.subject)}: {_outcome(findings)}"
+    yield f"### {for_markdown(findings.subject)}: {_outcome(findings)}"
     comparison = findings.comparison
     if comparison is not None:
-        yield _escaped(" ".join(comparison.conclusion.sentences))
+        yield for_markdown(" ".join(comparison.conclusion.sentences))
     if comparison is None:
         yield _table(_score_table(findings, [findings.primary_metric]))
     else:
@@ -36,8 +33,8 @@ def _sections(findings: Findings) -> Iterator[str]:
         if parts:
             yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all", most=3))
         lines = [tables.left_out_line(comparison, parts)] if parts else ["There is nothing to compare."]
-        yield _escaped(" ".join(filter(None, lines)))
-        yield from map(_escaped, tables.looked_into_lines(comparison))
+        yield for_markdown(" ".join(filter(None, lines)))
+        yield from map(for_markdown, tables.looked_into_lines(comparison))
     if items := [f"- {item}" for item in _items(findings)]:
         yield "\n".join(items)
     metrics = list(comparison.metrics if comparison else next(iter(findings.settings.values())).scores)
@@ -47,7 +44,7 @@ def _sections(findings: Findings) -> Iterator[str]:
     else:
         yield from _folded("Other metrics, for which nothing is claimed",
                            _table(tables.descriptive_table(comparison, others, parts)))  # fmt: skip
-        yield from _folded("How it was tested", _escaped(comparison.procedure.sentence))
+        yield from _folded("How it was tested", for_markdown(comparison.procedure.sentence))
 
 
 def _outcome(findings: Findings) -> str:
@@ -62,14 +59,14 @@ def _outcome(findings: Findings) -> str:
 def _items(findings: Findings) -> Iterator[str]:
     """A line for each gate, each expected score that is not just so, each setting that failed, and each warning."""
     for gate in findings.gates:
-        yield f"**{gate.outcome}**: {code(gate.gate)}: {_escaped(gate_details(gate))}"
+        yield f"**{gate.outcome}**: {code(gate.gate)}: {for_markdown(gate_details(gate))}"
     for one in findings.expected:
         if one.outcome != "OK":
-            yield f"**{one.outcome}**: {_escaped(expected_line(one))}"
+            yield f"**{one.outcome}**: {for_markdown(expected_line(one))}"
     for failure in findings.failures:
-        yield f"**could not be run**: {code(failure.name)}: {_escaped(failure.error)}"
+        yield f"**could not be run**: {code(failure.name)}: {for_markdown(failure.error)}"
     for warning in findings.comparison.warnings if findings.comparison else ():
-        yield f"warning: {_escaped(warning.message)}"
+        yield f"warning: {for_markdown(warning.message)}"
 
 
 def _score_table(findings: Findings, metrics: Sequence[str]) -> Table:
@@ -88,15 +85,10 @@ def _folded(title: str, content: str) -> Iterator[str]:
 
 
 def _table(table: Table) -> str:
-    lines = [f"| {' | '.join(map(_escaped, row))} |" for row in table.cells]
+    lines = [f"| {' | '.join(map(for_markdown, row))} |" for row in table.cells]
     return "\n".join([lines[0], "|" + "---|" * len(table.columns), *lines[1:]]) if lines else ""
 
 
 def code(text: str) -> str:
     """``text`` as code: whatever it holds, it is shown and does nothing."""
-    return f"<code>{_escaped(text)}</code>"
-
-
-def _escaped(text: str) -> str:
-    """``text`` with every character that could be markup, break a line or call somebody as a character reference."""
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", visible(text))
+    return f"<code>{for_markdown(text)}</code>"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from ragtrial.cache.untrusted import for_xml
 from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.gates.gate import Findings
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.gate_results import expected_line, finding_lines, gate_line
-
-_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, and the carriage return, which readers change."""
 
 _ENDINGS = {"failed": "failure", "FAIL": "failure", "not checked": "skipped", "error": "error"}
 _COUNTS = {"failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -54,9 +51,9 @@ def junit_text(findings: Findings) -> str:
             if name == "comparison" and findings.comparison:
                 lines = [*looked_into_lines(findings.comparison), findings.comparison.procedure.sentence]
                 lines += [f"warning: {one.message}" for one in findings.comparison.warnings]
-                SubElement(suite, "system-out").text = _visible("\n".join(["", *lines]))
+                SubElement(suite, "system-out").text = "\n".join(["", *lines])
     indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + for_xml(tostring(root, encoding="unicode")) + "\n"
 
 
 def _compared(findings: Findings) -> Iterator[_Case]:
@@ -78,16 +75,9 @@ def _add(root: Element, subject: str, name: str, cases: Sequence[_Case]) -> Elem
     counts = {count: str(endings.count(ending)) for count, ending in _COUNTS.items()}
     suite = SubElement(root, "testsuite", {"name": name, "tests": str(len(cases)), **counts})
     for case in cases:
-        names = {"name": _visible(case.name), "classname": _visible(f"ragtrial.{subject}.{name}")}
+        names = {"name": case.name, "classname": f"ragtrial.{subject}.{name}"}
         test = SubElement(suite, "testcase", names)
         if case.ending:
-            SubElement(test, case.ending, {"message": _visible(case.found[0])}).text = _visible(
-                "\n".join(case.found[1:])
-            )
-        SubElement(test, "system-out").text = _visible("\n".join(case.found))
+            SubElement(test, case.ending, {"message": case.found[0]}).text = "\n".join(case.found[1:])
+        SubElement(test, "system-out").text = "\n".join(case.found)
     return suite
-
-
-def _visible(text: str) -> str:
-    r"""``text`` with what XML cannot hold as Python writes it: ``\x07``."""
-    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)

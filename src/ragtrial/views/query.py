@@ -10,7 +10,6 @@ from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, PassagePart
 from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
-from ragtrial.views.plain_text import plain
 
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
@@ -36,26 +35,21 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         found = {hit.doc for hit in ranking.hits}
         missed = [one for one in query.relevant_docs if one.relevance > 0 and one.doc not in found]
         lines += [f"  not found: grade {one.relevance}  {one.doc}" for one in missed]
-    return _harmless("\n".join(lines))
-
-
-def graded_text(hit: FoundText, width: int) -> str:
-    """A hit that was just graded."""
-    return _harmless(hit_text(hit, width))
+    return "\n".join(lines)
 
 
 def items_text(items: Sequence[Item], settings: Sequence[str], width: int) -> str:
     """What a search found, numbered, and which of several settings found it at which rank."""
     head = settings[0] if len(settings) == 1 else f"{len(settings)} settings"
     if not items:
-        return _harmless(f"{head}: nothing found")
+        return f"{head}: nothing found"
     lines = [f"{head}:"]
     for item in items:
         lines.append(hit_text(item.hit, width))
         if len(settings) > 1:
             by = ", ".join(f"{name} {rank}" for name, rank in item.found_by.items())
             lines += textwrap.wrap(f"rank: {by}", max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
-    return _harmless("\n".join(lines))
+    return "\n".join(lines)
 
 
 def answer_text(hit: FoundText, width: int) -> str:
@@ -65,12 +59,12 @@ def answer_text(hit: FoundText, width: int) -> str:
     text = "".join(mark if mark.isprintable() or mark == "\n" else " " for mark in (hit.text or "").expandtabs())
     for line in text.strip().splitlines():
         lines += textwrap.wrap(line, max(40, width - 4), initial_indent="    ", subsequent_indent="    ") or [""]
-    return _harmless("\n".join(lines))
+    return "\n".join(lines)
 
 
 def prompt_text(prompt: FilledPrompt) -> str:
     """The filled prompt, and how long it is."""
-    return _harmless(f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {len(prompt.prompt):,} characters)")
+    return f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {len(prompt.prompt):,} characters)"
 
 
 def hit_text(hit: FoundText, width: int) -> str:
@@ -111,8 +105,3 @@ def _pages_text(hit: FoundText) -> str:
         return ""
     first, last = hit.pages
     return f"  p. {first}" if first == last else f"  pp. {first}-{last}"
-
-
-def _harmless(text: str) -> str:
-    """``text`` without characters that would steer the terminal."""
-    return plain(text.replace("\r\n", "\n").replace("\r", "\N{REPLACEMENT CHARACTER}"))

@@ -10,7 +10,6 @@ from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.plain_text import plain
 from ragtrial.views.table import Table, cells_if_different, mean_row, mean_table, mean_text, money, number
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
         line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}".rstrip()
-        lines.append(plain(line if len(line) <= width else line[: width - 3] + "..."))
+        lines.append(line if len(line) <= width else line[: width - 3] + "...")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ragtrial.cache.untrusted import DEEPEST_JSON, load_json
+from ragtrial.cache.untrusted import DEEPEST_JSON, for_csv, for_json, for_markdown, for_terminal, for_xml, load_json
 
 REFUSED = {
     "arrays without an end": (b"[" * 100_000, "nested more than 100 deep"),
@@ -47,3 +47,39 @@ def test_json_within_its_budget_is_what_was_written(value: object) -> None:
 def test_the_deepest_json_is_read() -> None:
     text = "[" * DEEPEST_JSON + "]" * DEEPEST_JSON
     assert json.dumps(load_json(text)) == text
+
+
+FORMS = {
+    "a control character": ("a\x1b[2Jb\x07\x9b\x7f", "a\ufffd[2Jb\ufffd\ufffd\ufffd"),
+    "a mark of direction": ("\u202edlo\u2066", "\ufffddlo\ufffd"),
+    "half of a surrogate pair": ("\ud83d!", "\ufffd!"),
+    "line ends": ("a\r\nb\rc\nd\te", "a\nb\ufffdc\nd\te"),
+    "a command of GitHub": ("::error::x\n \t::warning::y", ": :error::x\n \t: :warning::y"),
+    "an older one": ("a ##[group]b", "a # #[group]b"),
+    "one of Azure": ("##vso[task.setvariable]", "# #vso[task.setvariable]"),
+    "one of TeamCity": ("##teamcity[x]", "# #teamcity[x]"),
+    "what only looks like one": ("std::sort a ::b\n## Heading [1]", "std::sort a ::b\n## Heading [1]"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_text_for_a_terminal_steers_nothing(name: str) -> None:
+    text, shown = FORMS[name]
+    assert for_terminal(text) == shown
+    document = json.dumps([text], ensure_ascii=False)
+    assert json.loads(for_json(document)) == [text]
+    assert for_terminal(for_json(document)) == for_json(document)
+
+
+@pytest.mark.parametrize(("text", "cell"), [
+    ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\tx", "'\tx"), ("\rx", "'\rx"),
+    ("::add-mask::x", "'::add-mask::x"),
+    ("a=1", "a=1"), ("", ""),
+])  # fmt: skip
+def test_a_cell_of_csv_is_no_formula(text: str, cell: str) -> None:
+    assert for_csv(text) == cell
+
+
+def test_markdown_and_xml_hold_what_they_can_hold() -> None:
+    assert for_markdown("a|b\n<i> @c") == "a&#124;b&#65533;&#60;i&#62; &#64;c"
+    assert for_xml("<a>\x07\x9b\u202e\ufffe\U0001f600</a>") == "<a>\\x07\\x9b\\u202e\\ufffe\U0001f600</a>"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.records import FoundText
-from ragtrial.views.query import answer_text
 from small_experiment import LABELS, ragtrial, small_experiment
 
 STEERING = "\x1b[31mred\x07 \u202edliub \x9b2J\u2066 over"
@@ -47,8 +45,3 @@ def test_steering_characters_are_shown_replaced(
     assert shown.code == 0, shown.err
     assert FOUND in " ".join(shown.out.split())
     assert not BAD & set(shown.out)
-
-
-def test_a_name_that_steers_is_shown_replaced_where_a_hit_is_graded() -> None:
-    hit = FoundText(1, "a\r\x1b[2Jb", "\u202eT", 0, 4, None, "text")
-    assert answer_text(hit, 80) == "a\ufffd\ufffd[2Jb  \ufffdT\n    text"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, TextIO, cast
 
 from ragtrial.cache.atomic import new_file
+from ragtrial.cache.untrusted import for_terminal
 from ragtrial.errors import Fault, InputError, RunError
 
 Target = str | Path
@@ -40,8 +43,8 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
     try:
         if str(target) == "-":
             sys.stdout.flush()
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
+            yield cast("IO[bytes]", _Shown(sys.stdout)) if sys.stdout.isatty() else sys.stdout.buffer
+            sys.stdout.flush()
         else:
             with new_file(path) as raw:
                 if path.suffix == ".gz":
@@ -56,6 +59,21 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
         _let_go(target)
         name = "standard output" if str(target) == "-" else str(target)
         raise RunError(Fault(name, message=f"cannot be written: {error.strerror or error}.")) from error
+
+
+class _Shown(io.RawIOBase):
+    """A terminal to write bytes to: it shows them, and they do not steer it."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any, /) -> int:
+        self._terminal.write(for_terminal(self._decoder.decode(bytes(content))))
+        return len(content)
 
 
 def _let_go(target: Target) -> None:

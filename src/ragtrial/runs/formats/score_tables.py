@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.cache.untrusted import for_csv, for_markdown
 from ragtrial.errors import Fault, InputError
 from ragtrial.runs.formats.output import Target, opened
 
@@ -22,16 +23,16 @@ Row = Sequence[object]
 TableForm = Literal["csv", "json", "jsonl", "md", "parquet"]
 
 _FORMS: tuple[TableForm, ...] = get_args(TableForm)
-_ESCAPED = str.maketrans({"|": r"\|", "\\": r"\\", "\n": " ", "\r": " "})
 
 
 def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
     """Write columns of one length, row by row, in the form that the name of ``target`` ends in (.csv, .json, .jsonl,
     .md, .parquet; all but the last also as .gz), or in ``form``; to ``-``, standard output, as CSV.
 
-    Numbers are written in full. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere.
-    JSON is a list of objects, one a line. Raises InputError for a name that says no form and for what JSON or Parquet
-    cannot hold, ValueError for columns of unequal length, RunError if the file cannot be written.
+    Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are as
+    they are elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. JSON is
+    a list of objects, one a line. Raises InputError for a name that says no form and for what JSON or Parquet cannot
+    hold, ValueError for columns of unequal length, RunError if the file cannot be written.
     """
     chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
@@ -69,7 +70,7 @@ def _csv_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     for row in chain([names], rows):
-        writer.writerow(row)
+        writer.writerow([for_csv(value) if isinstance(value, str) else value for value in row])
         yield text.getvalue()
         text.seek(0)
         text.truncate()
@@ -101,9 +102,9 @@ def _markdown_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     listed = [["" if value is None else value for value in row] for row in rows]
     numeric = [any(isinstance(value, int | float) for value in column) for column in zip(*listed, strict=True)]
     rules = ["---:" if is_numeric else "---" for is_numeric in numeric] or ["---"] * len(names)
-    yield f"| {' | '.join(name.translate(_ESCAPED) for name in names)} |\n|{'|'.join(rules)}|\n"
+    yield f"| {' | '.join(map(for_markdown, names))} |\n|{'|'.join(rules)}|\n"
     for row in listed:
-        yield f"| {' | '.join(str(value).translate(_ESCAPED) for value in row)} |\n"
+        yield f"| {' | '.join(for_markdown(value) if isinstance(value, str) else str(value) for value in row)} |\n"
 
 
 def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis, analyse
@@ -21,7 +22,6 @@ from ragtrial.views.page.means import column_texts, have_best, means_by_budget, 
 from ragtrial.views.page.origins import origins_of
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 from ragtrial.views.page.reasons import reasons_block
-from ragtrial.views.plain_text import plain
 from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput

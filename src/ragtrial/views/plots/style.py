@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ragtrial.cache.untrusted import plain
 from ragtrial.errors import PlotError
-from ragtrial.views.plain_text import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ def series_of(names: Sequence[str]) -> dict[str, Series]:
 
 def shortened(name: str, most: int = 28) -> str:
     """A name that fits, without what no plot can show."""
-    shown = plain(name).replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    shown = plain(name).replace("\n", " ").replace("\t", " ")
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

@@ -1,0 +1,31 @@
+"""Where a command runs changes what it may say, and never how it ends: closed streams, a folder that is gone."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX is needed")
+
+
+def done(folder: Path, line: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    command = f"{before} {shlex.quote(sys.executable)} -m ragtrial {line}"
+    return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("line", "code"), [("list metrics", 0), ("run nothing.yaml", 2)])
+def test_a_closed_stream_changes_no_exit_code(tmp_path: Path, streams: str, line: str, code: int) -> None:
+    process = done(tmp_path, f"{line} {streams}")
+    assert (process.returncode, "Traceback" in process.stdout + process.stderr) == (code, False)
+
+
+@pytest.mark.parametrize("line", ["run", "run /tmp/x.yaml", "list", "show", "compare a b", "init x", "cache list"])
+def test_a_current_folder_that_is_gone_is_an_error_that_says_so(tmp_path: Path, line: str) -> None:
+    process = done(tmp_path, line, "mkdir gone && cd gone && rmdir ../gone &&")
+    assert process.returncode == 2, process.stderr
+    assert "the current folder no longer exists" in process.stderr
