@@ -21,7 +21,7 @@ from ragtrial.errors import counted
 from ragtrial.rankings import Counts, Floats
 
 if TYPE_CHECKING:
-    from ragtrial.cache.vectors import Keys
+    from ragtrial.cache.vectors import Costs, Keys
 
 ROWS_PER_SHARD = 65_536
 SUFFIX = ".shards"
@@ -110,6 +110,16 @@ class ShardFiles:
         for positions, rows, vectors in self._found(keys):
             yield positions, vectors[rows]
 
+    def costs(self, keys: Keys) -> Costs:
+        """What the vectors of ``keys`` took; see ``VectorCache.costs``."""
+        costs = np.full((len(keys), 2), np.nan)
+        for one, positions, rows in self._shards_of(keys):
+            with self._dropping(one):
+                if (one.folder / "costs.npy").exists():  # else it is of before costs were kept
+                    check_bytes(one.folder, only="costs.npy")
+                    costs[positions] = read_array(one.folder / "costs.npy")[rows]
+        return costs
+
     def probe(self) -> tuple[str, Floats] | None:
         """The text and the vector that tell the model from another one, if a shard has them."""
         for one in list(self._files.values()):
@@ -120,8 +130,8 @@ class ShardFiles:
                     return text, np.array(vector, dtype=np.float32)
         return None
 
-    def write(self, keys: Keys, vectors: Floats, probe: tuple[str, Floats] | None) -> None:
-        """Keep ``vectors``, float32 (keys, dimension), under ``keys``, which ascend, as one shard.
+    def write(self, keys: Keys, vectors: Floats, probe: tuple[str, Floats] | None, costs: Costs) -> None:
+        """Keep ``vectors``, float32 (keys, dimension), and what they took under ``keys``, which ascend, as one shard.
 
         ``probe`` is kept with it: the database, which has it too, may be lost.
         """
@@ -132,6 +142,7 @@ class ShardFiles:
         ):
             write_array(folder / "keys.npy", keys)
             write_array(folder / "vectors.npy", vectors)
+            write_array(folder / "costs.npy", costs)
             if probe is not None:
                 write_text(folder / "probe.json", json.dumps([probe[0], probe[1].tolist()]))
             seal(folder, counted(len(keys), "vector"))
@@ -150,15 +161,20 @@ class ShardFiles:
 
     def _found(self, keys: Keys, *, unread: bool = False) -> Iterator[tuple[Counts, Counts, Floats]]:
         """For each shard with some of ``keys``: their positions, their rows in it, and all of its vectors."""
+        for one, positions, rows in self._shards_of(keys):
+            with self._dropping(one):
+                yield positions, rows, np.empty((0, 0), np.float32) if unread else one.vectors()
+
+    def _shards_of(self, keys: Keys) -> Iterator[tuple[ShardFile, Counts, Counts]]:
+        """Each shard with some of ``keys``, their positions, and their rows in it."""
         if not self._files:
             return
         order = np.argsort(as_bytes(keys))
         wanted = as_bytes(keys)[order]
         for one in list(self._files.values()):
             at, rows = one.rows(wanted)
-            with self._dropping(one):
-                if len(at):
-                    yield order[at], rows, np.empty((0, 0), np.float32) if unread else one.vectors()
+            if len(at):
+                yield one, order[at], rows
 
     @contextmanager
     def _dropping(self, one: ShardFile) -> Iterator[None]:

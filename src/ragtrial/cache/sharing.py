@@ -369,6 +369,7 @@ def _keys(content: bytes) -> Keys:
 def _copy(source: VectorCache, target: VectorCache, keys: Keys) -> None:
     for start in range(0, len(keys), _ROWS_AT_ONCE):
         block = keys[start : start + _ROWS_AT_ONCE]
-        target.write(block, [np.frombuffer(row, dtype=np.uint8) for row in source.read_each(block)])
+        rows = [np.frombuffer(row, dtype=np.uint8) for row in source.read_each(block)]
+        target.write(block, rows, source.costs(block))
     if (probe := source.probe()) is not None:
         target.keep_probe(*probe)

@@ -27,6 +27,9 @@ from ragtrial.rankings import Floats
 Keys = npt.NDArray[np.uint8]
 """Hashes of texts, shape (texts, 16)."""
 
+Costs = npt.NDArray[np.float64]
+"""What each text took: seconds, and tokens that were billed, shape (texts, 2); NaN where that is not known."""
+
 logger = logging.getLogger(__name__)
 
 _checked: set[tuple[Path, int]] = set()
@@ -36,6 +39,7 @@ MOST_ROWS = 2**20
 """Rows of the database; when it has more, they are moved to shard files."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
+_UNKNOWN = np.full(2, np.nan).tobytes()
 _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 
@@ -81,8 +85,12 @@ class VectorCache:
                 self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
+                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL, "
+                "cost BLOB NOT NULL DEFAULT x'')"
             )
+            columns = self._connection.execute("PRAGMA table_info(vectors)").fetchall()
+            if "cost" not in [name for _, name, *_ in columns]:  # vectors of before costs were kept
+                self._connection.execute("ALTER TABLE vectors ADD COLUMN cost BLOB NOT NULL DEFAULT x''")
             self._connection.execute("CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)")
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
@@ -190,16 +198,31 @@ class VectorCache:
         parts: list[bytes] = []
         for _, block in _blocks(keys):
             found = self._whole(block)
-            parts += map(found.__getitem__, block)
+            parts += (found[key][0] for key in block)
         return parts
 
-    def write(self, keys: Keys, vectors: Floats | Sequence[npt.NDArray[Any]]) -> None:
+    def costs(self, keys: Keys) -> Costs:
+        """What the vectors of ``keys`` took when they were made."""
+        costs = self.shards.costs(keys)
+        left = np.flatnonzero(np.isnan(costs).all(axis=1))
+        for start, block in _blocks(keys[left]):
+            found = self._whole(block)
+            for position, key in zip(left[start:], block, strict=False):
+                if key in found and found[key][1]:
+                    costs[position] = np.frombuffer(found[key][1])
+        return costs
+
+    def write(self, keys: Keys, vectors: Floats | Sequence[npt.NDArray[Any]], costs: Costs | None = None) -> None:
         """Keep ``vectors``, float32 (keys, dimension), under ``keys``: all of them, or none if the process dies.
 
-        They may be arrays of several lengths, whose bytes are kept.
+        They may be arrays of several lengths, whose bytes are kept. ``costs`` are kept with them, if they are known.
         """
-        rows = [(key.tobytes(), row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
-        self._change("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((*row, _crc(*row)) for row in rows))
+        known = [b""] * len(keys) if costs is None else [b"" if np.isnan(row).all() else row.tobytes() for row in costs]
+        rows = [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
+        self._change(
+            "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)",
+            ((*row, _crc(*row)) for row in rows),
+        )
 
     def compact(self, most_rows: int = MOST_ROWS, rows_per_shard: int = ROWS_PER_SHARD) -> None:
         """Move vectors, which all have one dimension, to shards of about ``rows_per_shard`` if there are ``most_rows``.
@@ -228,30 +251,31 @@ class VectorCache:
         return int(count) >= rows
 
     def _move(self, keys: Keys) -> None:
-        found = dict[bytes, bytes]()
+        found = dict[bytes, tuple[bytes, bytes]]()
         for _, block in _blocks(keys):
             found |= self._whole(block)
         if not found:  # all were there already, or are damaged
             return
         names = sorted(found)
-        vectors = np.frombuffer(b"".join(map(found.__getitem__, names)), dtype=np.float32)
-        self.shards.write(_joined(names), vectors.reshape(len(names), -1), self.probe())
+        vectors = np.frombuffer(b"".join(found[name][0] for name in names), dtype=np.float32)
+        costs = np.array([np.frombuffer(found[name][1] or _UNKNOWN) for name in names])
+        self.shards.write(_joined(names), vectors.reshape(len(names), -1), self.probe(), costs)
         self._drop(names)
 
     def drop_damaged(self) -> int:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
-            rows = self._connection.execute("SELECT key, vector, crc FROM vectors")
-            damaged = [key for key, vector, crc in rows if _crc(key, vector) != crc]
+            rows = self._connection.execute("SELECT key, vector, cost, crc FROM vectors")
+            damaged = [key for key, vector, cost, crc in rows if _crc(key, vector, cost) != crc]
         self._drop(damaged)
         return len(damaged) + self.shards.drop_damaged()
 
-    def _whole(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """The vectors of those ``keys`` that have one; what is damaged is removed."""
-        found, damaged = dict[bytes, bytes](), list[bytes]()
-        for key, vector, crc in self._rows("key, vector, crc", keys):
-            if _crc(key, vector) == crc:
-                found[key] = vector
+    def _whole(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
+        """The vectors, with their costs, of those ``keys`` that have one; what is damaged is removed."""
+        found, damaged = dict[bytes, tuple[bytes, bytes]](), list[bytes]()
+        for key, vector, cost, crc in self._rows("key, vector, cost, crc", keys):
+            if _crc(key, vector, cost) == crc:
+                found[key] = vector, cost
             else:
                 damaged.append(key)
         if damaged:
@@ -324,5 +348,5 @@ def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:
         yield start, block.view(f"V{DIGEST_BYTES}").ravel().tolist()
 
 
-def _crc(key: bytes, vector: bytes) -> int:
-    return crc32(vector, crc32(key))
+def _crc(key: bytes, vector: bytes, cost: bytes = b"") -> int:
+    return crc32(cost, crc32(vector, crc32(key)))

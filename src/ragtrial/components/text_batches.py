@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from threading import Lock
+from typing import Protocol, Self
 
 import numpy as np
 
-from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.cache.vectors import Costs, Keys, VectorCache, text_keys
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Counts
@@ -51,6 +54,45 @@ class TextList:
 
     def text_id(self, position: int) -> str:
         return repr(self.texts[position][:60])
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a model took for texts: seconds, and tokens that an endpoint billed. None where that is not known."""
+
+    seconds: float | None
+    tokens: float | None
+
+    @classmethod
+    def of(cls, cache: VectorCache, keys: Keys) -> Self:
+        """The sum over the different ones of ``keys``, as it was measured when each was made."""
+        sums = cache.costs(keys[first_of_each(keys)]).sum(axis=0).tolist()
+        return cls(*(None if math.isnan(one) else one for one in sums))
+
+
+class Meter:
+    """Shares out what the work on a batch took among its texts, by their lengths.
+
+    Time is counted once: from the end of one batch to the end of the next, however many are at work. ``billed`` gives
+    the tokens that were billed so far, None where that is not known.
+    """
+
+    def __init__(self, billed: Callable[[], int | None] = lambda: None) -> None:
+        self._lock = Lock()
+        self._billed = billed
+        self._before = self._now()
+
+    def shares(self, lengths: Counts) -> Costs:
+        """What each of the texts took that have just been done, shape (texts, 2); see ``Costs``."""
+        with self._lock:
+            now, before = self._now(), self._before
+            self._before = now
+        weights = lengths + 1.0  # a text without characters takes some time, too
+        return np.outer(weights / weights.sum(), now - before)
+
+    def _now(self) -> Costs:
+        billed = self._billed()
+        return np.array([time.perf_counter(), np.nan if billed is None else billed])
 
 
 @contextmanager

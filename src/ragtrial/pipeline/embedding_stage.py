@@ -18,6 +18,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import Embedded
+from ragtrial.components.text_batches import Spent
 from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
@@ -41,6 +42,9 @@ class Embeddings:
 
     matrix: Floats
     health: VectorHealth
+    spent: Spent
+    """What embedding all of the texts took, as it was measured when each was embedded."""
+
     in_windows: int | None = None
     """How many documents were read in windows, because they are longer than the model reads; None without any read."""
 
@@ -90,7 +94,9 @@ class VectorStage(Stage[Embeddings]):
     def load(self, folder: Path) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
         health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
-        return Embeddings(read_array(folder / "vectors.npy"), health)
+        spent = folder / "spent.json"  # not there in stages of before it was kept
+        known = json.loads(spent.read_text()) if spent.exists() else {"seconds": None, "tokens": None}
+        return Embeddings(read_array(folder / "vectors.npy"), health, Spent(**known))
 
 
 @dataclass(eq=False)
@@ -131,6 +137,7 @@ class EmbeddingStage(VectorStage):
             made = self._embedded(texts, windows, lengths, progress.advance)
             near = self._nearness(texts)
             _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct, near)
+            _write_spent(folder, made.spent)
         if windows is not None:
             write_text(folder / "windows.json", json.dumps({"documents": windows.documents_in_windows}))
         self.resources.rates.note(self.rate, made.amount, made.seconds)
@@ -197,9 +204,9 @@ class EmbeddingStage(VectorStage):
         seconds, cost = self.resources.rates.seconds(self.rate, length), self.cost(length)
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
 
-    def cost(self, length: float) -> float | None:
-        """What it costs to embed texts of so much length."""
-        return self.resources.embedding_cost(self.setting.embedder, length)
+    def cost(self, length: float, tokens: float | None = None) -> float | None:
+        """What it costs to embed texts of so much length, for which so many ``tokens`` were billed, if that is known."""
+        return self.resources.embedding_cost(self.setting.embedder, length, tokens)
 
     def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
         from ragtrial.components.token_vectors.late_chunks import token_encoder
@@ -237,6 +244,7 @@ class TruncationStage(VectorStage):
         blocks = (truncated(matrix[at : at + rows], self.dimensions, normalize=normalize) for at in starts)
         health = embeddings.health
         _write(folder, blocks, (len(matrix), dimension), health.distinct_texts, health.nearness)
+        _write_spent(folder, embeddings.spent)
 
     def amount(self, known: Known) -> Amount:
         return replace(self.whole.amount(known), unit="vectors", seconds=0.0)
@@ -248,3 +256,7 @@ def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], disti
     write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
     health = replace(seen.health(shape[0], distinct, shape[1]), nearness=near)
     write_text(folder / "health.json", json.dumps(asdict(health)))
+
+
+def _write_spent(folder: Path, spent: Spent) -> None:
+    write_text(folder / "spent.json", json.dumps(asdict(spent)))

@@ -60,11 +60,15 @@ class Resources:
         if tokens is not None:
             self.rates.note(self._billed(embedder), length, tokens)
 
-    def embedding_cost(self, embedder: Embedder, length: float) -> float | None:
-        """What it costs to embed texts of so much length, as it was billed so far; None where nothing is paid."""
+    def embedding_cost(self, embedder: Embedder, length: float, tokens: float | None = None) -> float | None:
+        """What it costs to embed texts of so much length, for which ``tokens`` were billed; None if nothing is paid.
+
+        Without these, as much as was billed so far for so much length.
+        """
         if not embedder.is_paid:
             return None
-        tokens = self.rates.seconds(self._billed(embedder), length)
+        if tokens is None:
+            tokens = self.rates.seconds(self._billed(embedder), length)
         if tokens is None:
             tokens = length if self.embedder(embedder).tokenizer else length / CHARACTERS_PER_TOKEN
         return embedder.cost(tokens)

@@ -263,8 +263,9 @@ class Results:
             if one.index is not None and one.embeddings is not None and one.lengths is not None:
                 tokens = int(self.graph.corpus.runner.artefact(one.lengths).sum())
                 whole = one.embeddings.whole
-                embedding[whole.spec] = self.graph.corpus.resources.rates.seconds(whole.rate, tokens)
-                cost = whole.cost(tokens)
+                spent = self.graph.corpus.runner.artefact(one.embeddings).spent
+                embedding[whole.spec] = spent.seconds
+                cost = whole.cost(tokens, spent.tokens)
                 paid |= {} if cost is None else {whole.spec: cost}
                 if one.index.store.is_exact:
                     sizes[one.embeddings.spec] = self._size_and_seconds(one.embeddings.kind, one.embeddings.key())[0]

@@ -226,7 +226,7 @@ class CostsPart(Part):
     """
 
     embedding_seconds: float | None
-    """To embed all of its texts, cached or not, at the rate of this model on the machine of the run."""
+    """To embed all of its texts: the sum of what was measured when each was embedded, in this run or an earlier one."""
 
     indexing_seconds: float | None
     """To build its index from the vectors, or from the words; of exact search next to nothing."""
@@ -237,7 +237,7 @@ class CostsPart(Part):
     vector_bytes: int | None = None
     """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
     embedding_cost: float | None = None
-    """What endpoints are paid for embedding all of its texts, cached or not, at the prices of the config."""
+    """What endpoints are paid for the tokens that were billed when its texts were embedded, at the config's prices."""
 
     query_cost: float | None = None
     """What endpoints are paid for a thousand queries: to embed, expand and rerank them."""

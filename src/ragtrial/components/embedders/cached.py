@@ -29,6 +29,8 @@ from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.text_batches import (
     MOST_BATCHES,
     Batch,
+    Meter,
+    Spent,
     TextList,
     TextSource,
     absent,
@@ -76,6 +78,12 @@ class Embedded:
     def distinct(self) -> int:
         """How many different texts there are."""
         return len(first_of_each(self.keys))
+
+    @property
+    def spent(self) -> Spent:
+        """What embedding all of the texts took, whenever that was done."""
+        with VectorCache(self.path) as cache:
+            return Spent.of(cache, self.keys)
 
 
 Start = Callable[[Embedder], Workers | None]
@@ -230,13 +238,15 @@ class CachedEmbedder:
                 self._refuse_another_model(cache)
                 if workers is None:
                     self._model.loaded()
-            start = time.perf_counter()
+            start, meter = time.perf_counter(), Meter(self._billed)
 
-            def keep(batch: Batch, vectors: Floats) -> None:
-                positions, texts = batch
-                shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
-                cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
-                cache.write(keys[positions], vectors)
+            def keep(made: Sequence[tuple[Batch, Floats]]) -> None:
+                shares = meter.shares(np.concatenate([lengths[positions] for (positions, _), _ in made]))
+                for (positions, texts), vectors in made:
+                    shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
+                    cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
+                    costs, shares = np.split(shares, [len(texts)])
+                    cache.write(keys[positions], vectors, costs)
                 cache.compact()
 
             for count in self._each_done(source, order, lengths, prefix, workers, keep):
@@ -253,7 +263,7 @@ class CachedEmbedder:
         lengths: Counts,
         prefix: str,
         workers: Workers | None,
-        keep: Callable[[Batch, Floats], None],
+        keep: Callable[[Sequence[tuple[Batch, Floats]]], None],
     ) -> Iterator[int]:
         """Embed the texts of ``order`` in batches, which ``keep`` gets at once; how many texts are done, each time."""
         size, most_length = self.embedder.batch_size, self.embedder.batch_length
@@ -263,8 +273,8 @@ class CachedEmbedder:
                 positions = np.concatenate([positions for positions, _ in shard])
                 with naming_the_text(source, positions):
                     made = workers.embed([[prefix + text for text in texts] for _, texts in shard])
-                for batch, vectors in zip(shard, made, strict=True):
-                    keep(batch, self._of_one_dimension(vectors, batch[1]))
+                pairs = zip(shard, made, strict=True)
+                keep([(batch, self._of_one_dimension(vectors, batch[1])) for batch, vectors in pairs])
                 return len(positions)
 
             most_batches = min(max(self._batch_count(len(order)) // _SHARDS, 1), MOST_BATCHES)
@@ -276,7 +286,7 @@ class CachedEmbedder:
             positions, texts = batch
             with naming_the_text(source, positions):
                 vectors = self._made([prefix + text for text in texts])
-            keep(batch, vectors)
+            keep([(batch, vectors)])
             return len(positions)
 
         todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once

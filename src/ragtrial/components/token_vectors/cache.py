@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache
 from ragtrial.components.text_batches import (
+    Meter,
+    Spent,
     TextList,
     TextSource,
     absent,
@@ -106,8 +108,12 @@ class TokenEncoder:
         with self._lock, self._opened() as cache:
             order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
+            if len(order):
+                self._loaded()
+            meter = Meter()
             for positions, texts in batches(source, order, lengths, self._batch_size):
-                cache.write(keys[positions], [one.packed() for one in self._made(texts, task)])
+                packed = [one.packed() for one in self._made(texts, task)]
+                cache.write(keys[positions], packed, meter.shares(lengths[positions]))
                 advance(len(positions))
         return keys
 
@@ -116,6 +122,11 @@ class TokenEncoder:
         with self._opened() as cache:
             for start in range(0, len(keys), _TEXTS_READ):
                 yield [TokenVectors.unpacked(kept) for kept in cache.read_each(keys[start : start + _TEXTS_READ])]
+
+    def spent(self, keys: Keys) -> Spent:
+        """What encoding the texts of ``keys`` took, whenever that was done."""
+        with self._opened() as cache:
+            return Spent.of(cache, keys)
 
     def missing(self, source: TextSource, task: Task) -> Counts:
         """The positions of the texts that would be encoded, equal ones counted each time; nothing is changed."""
@@ -131,9 +142,12 @@ class TokenEncoder:
         return VectorCache(self._path, self._what)
 
     def _made(self, texts: Sequence[str], task: Task) -> list[TokenVectors]:
+        return self._loaded()(texts, task)
+
+    def _loaded(self) -> EncodeTokens:
         if self._encode is None:
             self._encode = self._load()
-        return self._encode(texts, task)
+        return self._encode
 
 
 def _marked(task: Task) -> str:

@@ -18,6 +18,7 @@ from ragtrial.components.contextual_text import IndexedTexts, by_document
 from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
 from ragtrial.components.embedders.sentence_transformer import without_bars
+from ragtrial.components.text_batches import Spent
 from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEncoder, TokenVectors, checked
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.rankings import Counts, Floats
@@ -147,6 +148,11 @@ class PooledChunks:
     def distinct(self) -> int:
         """How many different vectors to expect: equal chunks have different surroundings."""
         return len(self.windows.chunks)
+
+    @property
+    def spent(self) -> Spent:
+        """What reading all of the windows took, whenever that was done."""
+        return self.encoder.spent(self.keys)
 
     @cached_property
     def dimension(self) -> int:
