@@ -205,7 +205,7 @@ class EmbeddingStage(VectorStage):
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
 
     def cost(self, length: float, tokens: float | None = None) -> float | None:
-        """What it costs to embed texts of so much length, for which so many ``tokens`` were billed, if that is known."""
+        """What it costs to embed texts of so much length, for which ``tokens`` were billed, if that is known."""
         return self.resources.embedding_cost(self.setting.embedder, length, tokens)
 
     def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
