@@ -28,12 +28,60 @@ An error carries faults: each names the place, what was found, what was expected
 
 from __future__ import annotations
 
+import base64
 import difflib
+import os
+import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, Self
+from urllib.parse import quote
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+_NAMED: set[str] = set()
+"""The variables that a config names for secrets, whatever they are called."""
+
+
+def hold_secret(name: str) -> None:
+    """Keep the value of the environment variable ``name`` out of texts from now on."""
+    _NAMED.add(name)
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with the values of environment variables that hold secrets put back as ``${NAME}``.
+
+    These are the variables that are named like secrets, and those that a config names for one.
+    """
+    for name in sorted(_NAMED | set(filter(_SECRET.search, os.environ))):
+        text = without_secret(text, name, os.environ.get(name, ""))
+    return text
+
+
+def without_secret(text: str, name: str, value: str) -> str:
+    """``text`` with ``${name}`` for a secret ``value``, also where it is in base64, escaped for a URL or for JSON."""
+    if len(value) >= _SHORTEST_SECRET:
+        for form in _forms(value):
+            text = text.replace(form, f"${{{name}}}")
+    return text
+
+
+@lru_cache(maxsize=256)
+def _forms(value: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([value, *_encoded(value), quote(value, safe=""), value.replace("/", r"\/")]))
+
+
+def _encoded(value: str) -> Iterator[str]:
+    """The characters of base64 that depend on ``value`` alone, wherever it is in a longer text."""
+    raw = value.encode(errors="surrogateescape")
+    for before in range(3):
+        padded = bytes(before) + raw
+        first, last = -(-before * 8 // 6), len(padded) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(padded).decode()[first:last]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,12 +103,13 @@ class Fault:
 
 
 class RagtrialError(Exception):
-    """The base of all errors below; ``str()`` is one line per fault."""
+    """The base of all errors below; ``str()`` is one line per fault, without secrets."""
 
     exit_code: ClassVar[int] = 3
 
     def __init__(self, *faults: Fault | str) -> None:
-        self.faults = tuple(fault if isinstance(fault, Fault) else Fault(message=fault) for fault in faults)
+        named = (fault if isinstance(fault, Fault) else Fault(message=fault) for fault in faults)
+        self.faults = tuple(replace(fault, message=without_secrets(fault.message)) for fault in named)
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
 

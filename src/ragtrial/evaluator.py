@@ -30,7 +30,7 @@ from ragtrial.config.settings import (
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
-from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
+from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
 from ragtrial.evaluation.grading import grade
 from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
@@ -52,7 +52,6 @@ from ragtrial.records import (
     ReportWarning,
     WarningCode,
 )
-from ragtrial.report.environment import without_secrets
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.dry_run import DryRun

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, settings_of
-from ragtrial.errors import Fault, InputError, RagtrialError, RunError, without_frames
+from ragtrial.errors import Fault, InputError, RagtrialError, RunError, without_frames, without_secrets
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.open_setting import open_setting
@@ -25,7 +25,6 @@ from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.pipeline.written_wordings import write_wordings
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, Question
-from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
 
@@ -255,7 +254,7 @@ def _all_of(failures: Mapping[str, tuple[FailurePart, Exception]]) -> Exception:
 def _failure(setting: Setting, error: Exception) -> FailurePart:
     """What is noted of a setting that failed; where nobody expected that, with the traceback."""
     if isinstance(error, RagtrialError):
-        return FailurePart(name=setting.name, error=without_secrets(str(error)))
+        return FailurePart(name=setting.name, error=str(error))
     said = f"{type(error).__name__}: {error}"
     details = without_secrets("".join(traceback.format_exception(error)))
     return FailurePart(name=setting.name, error=without_secrets(f"it broke ({said})"), details=details)

@@ -21,8 +21,7 @@ from ragtrial import __version__
 from ragtrial.cli.group import group
 from ragtrial.cli.output import write, write_json
 from ragtrial.cli.terminal import Stopped
-from ragtrial.errors import Fault, RagtrialError
-from ragtrial.report.environment import without_secrets
+from ragtrial.errors import Fault, RagtrialError, without_secrets
 
 _MISUSED = 2
 _INTERRUPTED = 130
@@ -158,7 +157,7 @@ def _crash(error: BaseException) -> str:
     """Keep the traceback in a file of the workspace, or of the user's without one; the sentence that says so."""
     if isinstance(error, MemoryError):
         return _where("out of memory", error)
-    summary = traceback.format_exception_only(error)[-1].strip()
+    summary = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")  # notes follow in a traceback
     message = f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept."
     workspace = sys.modules.get("ragtrial.cache.workspace")
     folder = workspace.Workspace.opened if workspace else None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, SecretStr
 
+from ragtrial.errors import hold_secret
 from ragtrial.options import VARIABLE, LocatedText
 
 
@@ -16,6 +17,8 @@ class EnvironmentSecret(SecretStr):
     def __init__(self, value: str, written: str) -> None:
         super().__init__(value)
         self.written = written
+        for variable in VARIABLE.finditer(written):
+            hold_secret(variable.group(1))
 
 
 def _from_environment(value: object) -> object:

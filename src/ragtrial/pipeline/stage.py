@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.library import Library
+from ragtrial.errors import without_secrets
 from ragtrial.options import Options
-from ragtrial.report.environment import without_secrets
 
 T = TypeVar("T")
 

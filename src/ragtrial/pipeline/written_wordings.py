@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import Setting
-from ragtrial.errors import RagtrialError, without_frames
+from ragtrial.errors import without_frames
 from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
 from ragtrial.pipeline.stage import Amount
 from ragtrial.progress import stage
@@ -60,7 +60,7 @@ def write_wordings(
         if asks:
             try:
                 writing.ask()
-            except RagtrialError as error:
+            except Exception as error:  # noqa: BLE001 - kept as a value: other settings go on
                 failures[key] = without_frames(error)
         planned.append(writing.planned(tuple(dict.fromkeys(users[key]))))
         questions = writing.answered()

@@ -15,19 +15,6 @@ _ALWAYS = ("ragtrial", "numpy")
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 6
-
-
-def without_secrets(text: str) -> str:
-    """``text`` with the values of environment variables that are named like secrets put back as ``${NAME}``."""
-    for name in filter(_SECRET.search, os.environ):
-        value = os.environ[name]
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"${{{name}}}")
-    return text
-
-
 def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
     """Versions and machine, as JSON values; of ``packages``, named as pip names them, those that are installed."""
     versions = {name: installed_version(name) for name in sorted({*_ALWAYS, *packages})}

@@ -12,12 +12,12 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
-from ragtrial.errors import Fault, InputError, RunError
+from ragtrial.errors import Fault, InputError, RunError, without_secrets
 from ragtrial.pipeline.metric_descriptions import metric_part
 from ragtrial.pipeline.reporting import query_parts
 from ragtrial.pipeline.scores import means
 from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
-from ragtrial.report.environment import environment, without_secrets
+from ragtrial.report.environment import environment
 from ragtrial.report.model import SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, QueryColumns, SettingPart, WarningPart

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 import endpoint_double
-from endpoint_double import EndpointDouble
+from endpoint_double import EndpointDouble, saying
+from ragtrial.cache.journal import append_row
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatReply, ChatRequest, KeptReplies, replies
 from ragtrial.errors import EndpointError
 
@@ -84,3 +89,72 @@ def test_an_answer_of_another_form_is_an_error(answer: object) -> None:
     said = r"^the model 'm' at http://127.0.0.1:\d+/v1 answered without"
     with EndpointDouble(default=lambda *_: answer) as double, pytest.raises(EndpointError, match=said):
         list(replies(options_of(double), asking("a"), KeptReplies(None)))
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("\ud800 ferry", "\ufffd ferry"), ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"),
+        ("a\ud83db", "a\ufffdb"), ("\ud83d\ude00 whole", "\U0001f600 whole"), ("\udfff", "\ufffd"),
+        ("渡し船\ud867", "渡し船\ufffd"), ("plain", "plain"),
+    ],
+)  # fmt: skip
+def test_half_an_emoji_is_replaced_where_it_comes_in_and_where_it_is_kept(tmp_path: Path, sent: str, kept: str) -> None:
+    file, old = tmp_path / "replies.jsonl", tmp_path / "old.jsonl"
+    (request,) = asking("a")
+    with EndpointDouble(default=saying(lambda _: sent)) as double:
+        options = options_of(double)
+        assert dict(replies(options, [request], KeptReplies(file)))[request].text == kept
+    assert json.loads(file.read_bytes().split(b" ", 1)[1])["reply"]["text"] == kept
+    row = json.loads(file.read_bytes().split(b" ", 1)[1])
+    append_row(old, {**row, "reply": {**row["reply"], "text": sent}})
+    reply = KeptReplies(old).get(options, request)
+    assert reply is not None
+    assert reply.text == kept
+
+
+@pytest.mark.parametrize(
+    "row", [5, [], "key", {}, {"key": "k"}, {"key": "k", "reply": 5}, {"key": "k", "reply": {"text": 5}},
+            {"key": [], "reply": {"text": "a"}}, {"key": "k", "reply": {"text": "a", "input_tokens": "many"}}],
+)  # fmt: skip
+def test_a_row_that_is_no_reply_is_passed_over(tmp_path: Path, row: Any) -> None:
+    append_row(tmp_path / "replies.jsonl", row)
+    with EndpointDouble() as double:
+        ((_, reply),) = replies(options_of(double), asking("a"), KeptReplies(tmp_path / "replies.jsonl"))
+    assert reply.text == "about be brief | a"
+
+
+OWN_KEY = "sk-own/+key=0123456789"
+REPEATED = {
+    "as it is": OWN_KEY,
+    "in a header": f"Bearer {OWN_KEY}",
+    "in base64": base64.b64encode(OWN_KEY.encode()).decode(),
+    "in base64 for URLs": base64.urlsafe_b64encode(OWN_KEY.encode()).decode(),
+    "in a header in base64": base64.b64encode(f"Bearer {OWN_KEY}".encode()).decode(),
+    "as a password": base64.b64encode(f"user:{OWN_KEY}".encode()).decode(),
+    "within base64": base64.b64encode(f"x {OWN_KEY} and more".encode()).decode(),
+    "in a URL": f"https://host/?key={quote(OWN_KEY, safe='')}",
+}
+
+
+@pytest.mark.parametrize("form", REPEATED)
+def test_a_key_that_a_server_repeats_is_in_no_file_and_in_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Its variable is called as no secret is."""
+    monkeypatch.setenv("MY_OWN", OWN_KEY)
+    encoded = base64.b64encode(OWN_KEY.encode()).decode()[4:-4]
+    file = tmp_path / "replies.jsonl"
+
+    def repeat(_: Any, answer: Any) -> Any:
+        answer["choices"][0] |= {"message": {"content": f"it is {REPEATED[form]}."}, "finish_reason": REPEATED[form]}
+        return {**answer, "model": REPEATED[form]}
+
+    with EndpointDouble(faults=[repeat, endpoint_double.status(418, f"no {REPEATED[form]}")]) as double:
+        options = options_of(double, api_key="${MY_OWN}", concurrency=1)
+        with pytest.raises(EndpointError) as error:
+            list(replies(options, asking("a", "b"), KeptReplies(file)))
+    written = file.read_text()
+    for text in (written, str(error.value)):
+        assert "${MY_OWN}" in text
+        assert not any(secret in text for secret in (OWN_KEY, encoded, quote(OWN_KEY, safe="")))

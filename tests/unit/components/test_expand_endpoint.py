@@ -243,3 +243,15 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
 def test_chat_options_take_a_temperature_of_nothing() -> None:
     assert ChatOptions.model_validate({"model": "m", "temperature": None}).temperature is None
     assert json.loads(refiner().model_dump_json())["endpoint"]["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 100_000, '{"a":' * 99_000, '{"choices": 1' + "1" * 5000 + "}", '{"error": {"code": 1e999}}', "\ufeff"],
+)
+def test_what_an_endpoint_answers_costs_no_setting_that_needs_none(tmp_path: Path, body: str) -> None:
+    with EndpointDouble(default=lambda handler, _: handler.reply(200, body)) as double:
+        report = run_experiment(experiment_of(tmp_path, double).config("retrievers.wide.endpoint.retries=0"))
+    assert [setting.name for setting in report.settings] == ["dense"]
+    assert [failure.name for failure in report.failures] == ["wide"]
+    assert " answered " in report.failures[0].error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.report.environment import without_secrets
+from ragtrial.errors import without_secrets
 from ragtrial.report.find import find_report
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.endpoints.answers import billed, member, named
+from ragtrial.components.endpoints.bodies import vectors_budget
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.embeddings import EmbeddingReply, matrix
 from ragtrial.components.endpoints.options import EndpointUrl
@@ -37,7 +38,7 @@ class CohereEmbedder(EndpointEmbedder):
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
         size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
         body = {"model": self.model, "texts": list(texts), "embedding_types": ["float"], **size, **fields}
-        answer, who = client.post("embed", body), named(client)
+        answer, who = client.post("embed", body, vectors_budget(len(texts), self.dimensions)), named(client)
         vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
         tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
         return EmbeddingReply(matrix(vectors, len(texts), who), tokens)

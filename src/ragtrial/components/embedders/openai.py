@@ -35,4 +35,4 @@ class OpenAIEmbedder(EndpointEmbedder):
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
         size = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        return embed(client, texts, {"encoding_format": self.encoding, **size, **fields})
+        return embed(client, texts, {"encoding_format": self.encoding, **size, **fields}, self.dimensions)

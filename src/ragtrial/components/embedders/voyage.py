@@ -35,4 +35,4 @@ class VoyageEmbedder(EndpointEmbedder):
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
         size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
-        return embed(client, texts, {"encoding_format": "base64", **size, **fields})
+        return embed(client, texts, {"encoding_format": "base64", **size, **fields}, self.dimensions)

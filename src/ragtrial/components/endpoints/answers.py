@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ragtrial.components.endpoints.client import Client
 from ragtrial.errors import EndpointError
+
+_MOST_TOKENS = 2**53
 
 
 def named(client: Client) -> str:
@@ -18,7 +21,7 @@ def member(answer: Any, name: str, kind: type, who: str) -> Any:
     """The value that an answer has under ``name``. Raises EndpointError where it is not of that kind."""
     found = answer.get(name) if isinstance(answer, Mapping) else None
     if not isinstance(found, kind):
-        has = sorted(map(str, answer)) if isinstance(answer, Mapping) else type(answer).__name__
+        has = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
         raise EndpointError(f"{who} answered without {name!r}; the answer has {str(has)[:100]}.")
     return found
 
@@ -40,9 +43,14 @@ def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any
 
 
 def billed(answer: Any, *path: str | tuple[str, ...]) -> int | None:
-    """The first whole number under the names of ``path``, None if an answer does not say it."""
+    """The first number under the names of ``path``, None if an answer does not say it."""
     *steps, names = path
     for step in steps:
         answer = answer.get(step) if isinstance(answer, Mapping) else None
     values = [answer.get(name) for name in names] if isinstance(answer, Mapping) else []
-    return next((int(value) for value in values if isinstance(value, int | float) and value >= 0), None)
+    return next((int(value) for value in values if is_number(value) and 0 <= value <= _MOST_TOKENS), None)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether ``value`` is a finite number; true and false are none."""
+    return type(value) in (int, float) and math.isfinite(value)

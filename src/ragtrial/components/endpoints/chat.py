@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +12,11 @@ from pydantic import Field, JsonValue
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.components.endpoints.answers import billed, member, named
+from ragtrial.components.endpoints.bodies import chat_budget, whole_characters
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.endpoints.options import EndpointOptions, Price
-from ragtrial.errors import EndpointError
+from ragtrial.errors import EndpointError, without_secrets
 
 
 class ChatOptions(EndpointOptions):
@@ -81,7 +82,8 @@ class ChatReply:
 
 def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatReply:
     """The model's reply to one request, from the endpoint. Raises EndpointError."""
-    answer = client.post("chat/completions", _body(options, request))
+    most = chat_budget(sum(len(message.content) for message in request))
+    answer = client.post("chat/completions", _body(options, request), most)
     who = named(client)
     choices = member(answer, "choices", list, who)
     first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
@@ -118,7 +120,7 @@ class KeptReplies:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         rows = read_rows(path) if path is not None else ()
-        self._replies = {row["key"]: ChatReply(**row["reply"]) for row in rows}
+        self._replies = dict(pair for row in rows if (pair := _kept(row)) is not None)
 
     def get(self, options: ChatOptions, request: ChatRequest) -> ChatReply | None:
         """The reply to an equal request, None if none is kept."""
@@ -130,6 +132,19 @@ class KeptReplies:
         if self._path is not None:
             append_row(self._path, {"key": key, "reply": asdict(reply)})
         self._replies[key] = reply
+
+
+def _kept(row: Any) -> tuple[str, ChatReply] | None:
+    """The key and the reply in a row of the file, None for what is no such row; as clean as they come in today."""
+    try:
+        key, reply = row["key"], ChatReply(**row["reply"])
+    except (TypeError, KeyError):
+        return None
+    texts = (key, reply.text, reply.finish or "", reply.model or "")
+    tokens = (reply.input_tokens or 0, reply.output_tokens or 0)
+    if not (all(isinstance(text, str) for text in texts) and all(type(count) is int for count in tokens)):
+        return None
+    return key, replace(reply, text=without_secrets(whole_characters(reply.text)))
 
 
 def _key(options: ChatOptions, request: ChatRequest) -> str:

@@ -14,9 +14,9 @@ from threading import BoundedSemaphore, Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.errors import EndpointError
-from ragtrial.report.environment import without_secrets
+from ragtrial.errors import EndpointError, without_secret
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +32,9 @@ _UNREACHED = 2
 _SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Error codes with status 429 that waiting does not change."""
 
+_ERROR_BYTES = 100_000
+"""How much of a failed answer is read; a message shows 300 characters of it."""
+
 _ADVICE = {
     400: " If a batch is too large for it, lower batch_size or batch_tokens.",
     404: " Check base_url and model.",
@@ -39,6 +42,12 @@ _ADVICE = {
     422: " Check base_url and model. If a batch is too large, lower batch_size.",
 }
 
+_NAMED_CODES = {
+    ("rate_limit", "too_many", "resource_exhausted"): 429,
+    ("overloaded", "unavailable", "server_error", "internal"): 503,
+    ("authentication", "api_key", "unauthorized"): 401,
+}
+"""What services call the errors that have a status of their own."""
 
 _SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
 
@@ -80,7 +89,7 @@ class Client:
     """
 
     def __init__(self, options: EndpointOptions, sleep: Callable[[float], None] = time.sleep) -> None:
-        import httpx
+        from ragtrial.components.endpoints.transport import http_client
 
         self.options = options
         self._key = options.key()
@@ -91,11 +100,8 @@ class Client:
         self._has_answered = False
         self._random = random.Random()  # noqa: S311 - jitter
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        limits = httpx.Limits(max_connections=options.concurrency, max_keepalive_connections=options.concurrency)
-        self._http = httpx.Client(
-            headers={**headers, "User-Agent": "ragtrial"}, limits=limits, timeout=httpx.Timeout(options.timeout)
-        )
-
+        asked = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
+        self._http = http_client({**headers, **asked}, options.concurrency)
         self._closing = weakref.finalize(self, self._http.close)
 
     def __enter__(self) -> Self:
@@ -108,15 +114,15 @@ class Client:
         """Close the connections. They are also closed when nothing refers to the client any more."""
         self._closing()
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON value that ``base_url/path`` answers to ``body``. Raises EndpointError.
+    def post(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
+        """The JSON value that ``base_url/path`` answers to ``body``, of at most ``most_bytes``, without the key.
 
         The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a truncated body
-        and a timeout.
+        and a timeout. Raises EndpointError.
         """
         tries = 0
         while True:
-            found = self._once(path, body)
+            found = self._once(path, body, most_bytes)
             if not isinstance(found, _Refusal):
                 return found
             most = min(self.options.retries, _UNREACHED) if found.is_unreached else self.options.retries
@@ -127,7 +133,7 @@ class Client:
             self._wait(found.wait, tries)
             tries += 1
 
-    def _once(self, path: str, body: Mapping[str, Any]) -> Any:
+    def _once(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
         """The answer, or a refusal that is worth a retry. Raises EndpointError for one that is not."""
         import httpx
 
@@ -138,7 +144,8 @@ class Client:
                 self._sleep(pause)
             _REQUESTS.note()
             try:
-                status, headers, content = self._exchange(request)
+                status, headers, content = self._exchange(request, most_bytes)
+                answer = self._without_key(json_value(content)) if status == httpx.codes.OK else None
             except httpx.TimeoutException as error:
                 is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
                 reason = f"did not answer completely within {self.options.timeout:g} s"
@@ -146,31 +153,39 @@ class Client:
             except httpx.HTTPError as error:
                 is_unreached = isinstance(error, httpx.ConnectError) and not self._has_answered
                 return _Refusal(f"cannot be reached ({self._shown(str(error))})", is_unreached=is_unreached)
+            except BodyError as error:
+                if error.is_cut:
+                    return _Refusal(str(error))
+                raise EndpointError(f"{self._place(path)} {error}.") from error
         self._has_answered = True
-        if status == httpx.codes.OK:
-            try:
-                return json.loads(content)
-            except ValueError:
-                return _Refusal("answered with something that is not JSON")
-        said = self._said(content)
-        is_spent = any(code in said[0] for code in _SPENT)
-        if (status in (408, 429) and not is_spent) or status >= 500:
-            return _Refusal(f"answered {status}{said[1]}", _asked_wait(headers))
-        raise EndpointError(f"{self._place(path)} answered {status}{said[1]}.{self._advice(status)}")
+        code = status if status != httpx.codes.OK else _code_of_error(answer)
+        if code is None:
+            return answer
+        text, said = self._said(content)
+        said = f"{status}{said}" if code == status else f"{status} with the error {code}{said}"
+        is_spent = any(spent in text for spent in _SPENT)
+        if (code in (408, 429) and not is_spent) or code >= 500:
+            return _Refusal(f"answered {said}", _asked_wait(headers))
+        raise EndpointError(f"{self._place(path)} answered {said}.{self._advice(code)}")
 
-    def _exchange(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body. The timeout applies to all of it, however slowly the body arrives."""
-        import httpx
+    def _exchange(self, request: httpx.Request, most_bytes: int) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body, inflated. The timeout applies to all of it, however slowly it arrives.
 
-        deadline = time.monotonic() + self.options.timeout
-        response = self._http.send(request, stream=True)
-        with closing(response):
-            parts = []
-            for part in response.iter_bytes():
-                parts.append(part)
-                if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("the body drips", request=request)
-            return response.status_code, response.headers, b"".join(parts)
+        Raises HTTPError, and BodyError for a body of more than ``most_bytes``; that of an error is cut.
+        """
+        from ragtrial.components.endpoints.transport import deadline
+
+        with deadline(self.options.timeout), closing(self._http.send(request, stream=True)) as response:
+            is_whole = response.status_code == 200
+            most = most_bytes if is_whole else _ERROR_BYTES
+            encoding = response.headers.get("content-encoding", "").strip().lower()
+            content = collected(response.iter_raw(), encoding, most, is_whole=is_whole)
+            return response.status_code, response.headers, content
+
+    def _without_key(self, answer: Any) -> Any:
+        """``answer`` with the name of its variable for the key, which some servers repeat."""
+        name, key = self.options.key_variable, self._key
+        return answer if name is None or key is None else mapped(answer, lambda text: without_secret(text, name, key))
 
     def _wait(self, asked: float | None, tries: int) -> None:
         """Wait as long as the server asked, or twice as long each time; jitter keeps requests from coming at once."""
@@ -199,8 +214,8 @@ class Client:
         text = content.decode("utf-8", "replace")
         message: Any = text
         try:
-            found = json.loads(text)
-        except ValueError:
+            found = json_value(content)
+        except BodyError:
             found = None
         if isinstance(found, dict):
             error = found.get("error")
@@ -210,11 +225,28 @@ class Client:
         return text, f": {short}" if short else ""
 
     def _shown(self, text: str) -> str:
-        """``text`` on one line, shortened, and without the key, which some servers repeat."""
-        if self._key:
-            text = text.replace(self._key, f"${{{self.options.key_variable}}}")
-        text = " ".join(without_secrets(text).split())
+        """``text`` on one line, shortened, and without the key, whole or not."""
+        text = " ".join(self._without_key(text).split())
         return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _code_of_error(answer: Any) -> int | None:
+    """The status of the error that a body of status 200 reports, None for an answer without one."""
+    if not isinstance(answer, Mapping):
+        return None
+    choices = answer.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = answer.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
+    if not error:
+        return None
+    named = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, Mapping) else []
+    for name in map(str, named):
+        if len(name) == 3 and name.isdecimal() and 400 <= int(name) < 600:
+            return int(name)
+        for words, code in _NAMED_CODES.items():
+            if any(word in name.lower() for word in words):
+                return code
+    return 400
 
 
 def _times(count: int) -> str:
@@ -233,5 +265,5 @@ def _asked_wait(headers: Mapping[str, str]) -> float | None:
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.components.endpoints.answers import billed, in_order, member, named
+from ragtrial.components.endpoints.bodies import vectors_budget
 from ragtrial.components.endpoints.client import Client
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
@@ -24,9 +25,15 @@ class EmbeddingReply:
     tokens: int | None
 
 
-def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
-    """The vectors of ``texts``, asked for in OpenAI's form with some more ``fields``. Raises EndpointError."""
-    answer = client.post("embeddings", {"model": client.options.model, "input": list(texts), **fields})
+def embed(
+    client: Client, texts: Sequence[str], fields: Mapping[str, Any], dimensions: int | None = None
+) -> EmbeddingReply:
+    """The vectors of ``texts``, requested in OpenAI's form with some more ``fields``.
+
+    They have so many ``dimensions``; None where that is not known. Raises EndpointError.
+    """
+    body = {"model": client.options.model, "input": list(texts), **fields}
+    answer = client.post("embeddings", body, vectors_budget(len(texts), dimensions))
     who = named(client)
     rows = in_order(member(answer, "data", list, who), len(texts), who)
     vectors = [_vector(row.get("embedding"), who) for row in rows]
@@ -36,7 +43,10 @@ def embed(client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> Em
 def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
     """Vectors as float32 (count, dimension). Raises EndpointError for another shape, and other values than numbers."""
     try:
-        made = np.asarray(vectors, dtype=np.float32)
+        if not all(isinstance(vector, np.ndarray) or {*map(type, vector)} <= {int, float} for vector in vectors):
+            raise TypeError("neither true nor a text is a number")
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            made = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EndpointError(
             f"{who} answered with vectors of different lengths, or with values that are not numbers."

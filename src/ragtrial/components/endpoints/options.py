@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from ragtrial.components.urls import parts_of
-from ragtrial.errors import ModelNotFoundError
+from ragtrial.errors import ModelNotFoundError, hold_secret
 from ragtrial.options import Options
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -109,6 +109,7 @@ class EndpointOptions(Options):
         name = self.key_variable
         if name is None:
             return None
+        hold_secret(name)
         found = os.environ.get(name, "").strip()
         if not found:
             raise ModelNotFoundError(

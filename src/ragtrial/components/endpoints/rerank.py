@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.components.endpoints.answers import billed, in_order, named
+from ragtrial.components.endpoints.answers import billed, in_order, is_number, named
+from ragtrial.components.endpoints.bodies import scores_budget
 from ragtrial.components.endpoints.client import Client
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,8 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
 
     Raises EndpointError.
     """
-    answer = client.post("rerank", {"model": client.options.model, "query": question, texts_are: list(texts)})
+    body = {"model": client.options.model, "query": question, texts_are: list(texts)}
+    answer = client.post("rerank", body, scores_budget([question, *texts]))
     who = named(client)
     rows = answer
     if isinstance(answer, Mapping):
@@ -34,7 +38,7 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
     if not isinstance(rows, list):
         raise EndpointError(f"{who} answered without 'results'.")
     scores = [row.get("relevance_score", row.get("score")) for row in in_order(rows, len(texts), who)]
-    if not all(isinstance(score, int | float) and np.isfinite(np.float32(score)) for score in scores):
+    if not all(is_number(score) and abs(score) <= _LARGEST for score in scores):
         raise EndpointError(f"{who} answered with a score that is not a finite number.")
     tokens = billed(answer, "usage", ("total_tokens",))
     return RerankReply(np.array(scores, dtype=np.float32), tokens)

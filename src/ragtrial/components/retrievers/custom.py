@@ -30,7 +30,6 @@ from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
-from ragtrial.report.environment import without_secrets
 
 _MOST_FAULTS = 5
 _ENOUGH = 5
@@ -140,7 +139,7 @@ class _OpenCustom:
             "limit": hits[0] if is_limit else None,
         }
         if errors:
-            facts["first_error"] = without_secrets(str(errors[0]))
+            facts["first_error"] = str(errors[0])
         if rising:
             facts["first_rising"] = short(rising[0])
         rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
