@@ -191,6 +191,7 @@ ERRORS: dict[str, Mode] = {
     "message alone": answered(lambda _: {"message": f"no {KEY}"}),
 }
 
+
 def _usage(value: str) -> Mode:
     return written(lambda text: text.replace(": 10}", f": {value}}}").replace(": 7,", f": {value},"))
 
