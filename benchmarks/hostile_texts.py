@@ -22,10 +22,10 @@ from queue import Empty
 
 from ragtrial.components.chunkers import CHUNKERS
 from ragtrial.components.chunkers.base import LengthFunction
-from ragtrial.components.chunkers.headings import Headings
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.tokenizers import Words
 from ragtrial.dataset.documents import read_documents
+from ragtrial.dataset.headings import Headings
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised

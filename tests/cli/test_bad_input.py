@@ -225,13 +225,14 @@ def test_a_corpus_without_documents_is_refused(tmp_path: Path, capsys: Capture) 
 
 
 def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path, capsys: Capture) -> None:
-    bad = {"a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"\xff\xfex\x00"}
+    bad = {"a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"x\x00y\x00"}
     small_experiment(tmp_path, documents={**DOCUMENTS, **bad})
-    told = "is not UTF-8; save the file as UTF-8 (iconv -f {} -t UTF-8)."
+    told = "is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
-        f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told.format('CP1252')}",
-        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told.format('UTF-16')}",
+        f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
+        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: is not a text file: it has NUL bytes (as UTF-16 without a "
+        "byte-order mark has). Write it as UTF-8 text, or remove it.",
         f"{tmp_path / 'documents'}: `dataset.on_error: skip` leaves out what cannot be read, and names it.",
     )
 

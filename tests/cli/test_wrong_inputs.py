@@ -131,7 +131,7 @@ CASES = [
           ("queries.json}", "queries.json, match: content}")),
     Wrong("passages for ids", LABELS_FILE, "did you mean `match: content`?",
           labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": PASSAGES}]}),
-    Wrong("labels in UTF-16", f"{LABELS_FILE}:1", "iconv -f UTF-16", labels=json.dumps(judged()).encode("utf-16")),
+    Wrong("labels in UTF-16 without a mark", f"{LABELS_FILE}:1", "UTF-8", labels=json.dumps(judged()).encode("utf-16-le")),
     Wrong("comment in JSON", f"{LABELS_FILE}:2:3", "comment", labels='{\n  // mine\n  "queries": []\n}'),
     Wrong("trailing comma", f"{LABELS_FILE}:1:", "comma", labels='{"queries": [{"id": "q1", "text": "x"},]}'),
     Wrong("empty labels", LABELS_FILE, "ragtrial search", labels=""),

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
-from ragtrial.dataset.markup import NestedError, page_text
+from ragtrial.dataset.headings import titled
+from ragtrial.dataset.json_places import json_row
+from ragtrial.dataset.markup import NestedError, declared_charset, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
-from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
+from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, near_names, normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, counted
 from ragtrial.records import Document, ReportWarning, WarningCode
 
-READER_VERSION = 3
+READER_VERSION = 4
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
 
 OnError = Literal["stop", "skip"]
@@ -32,9 +32,6 @@ MOST_CHARACTERS = 10_000_000
 """Characters of a document, bytes of a text file: about ten long books. Longer ones are data, and would fill memory."""
 
 _MOST_FAULTS = 20
-_FIRST_HEADING = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
-_NO_PROSE = re.compile(r"\A---\n.*?\n---$|^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-"""Front matter and fenced code, where a number sign begins a comment."""
 
 
 def corpus_files(corpus: Path) -> list[Path]:
@@ -189,17 +186,17 @@ def _file_document(path: Path, name: str) -> Document:
     with suppress(OSError):  # which reading says better
         if message := _too_long(path.stat().st_size, "bytes"):
             raise CorpusError(Fault(str(path), message=message))
-    text = read_text(path, CorpusError)
-    title = ""
+    content, title = read_bytes(path, CorpusError), ""
     if path.suffix.lower() in (".html", ".htm"):
         try:
-            title, text = page_text(text)
+            title, text = page_text(decoded(content, path, CorpusError, declared_charset(content)))
         except NestedError as error:
             raise CorpusError(Fault(str(path), message=str(error))) from None
-    text = normalised(text)
-    if path.suffix.lower() in (".md", ".markdown"):
-        title = _heading(text)
-    return Document(name, text, normalised(title))
+    else:
+        text = normalised(decoded(content, path, CorpusError))
+        if path.suffix.lower() in (".md", ".markdown"):
+            title, text = titled(text)
+    return Document(name, normalised(text), normalised(title))
 
 
 def _too_long(size: int, unit: str) -> str:
@@ -207,16 +204,6 @@ def _too_long(size: int, unit: str) -> str:
     if size <= MOST_CHARACTERS:
         return ""
     return f"has {size:,} {unit}; a document may have {MOST_CHARACTERS:,}. Split it, or leave it out."
-
-
-def _heading(text: str) -> str:
-    """The first Markdown heading of the top level, without the number signs that may close it."""
-    found = _FIRST_HEADING.search(_NO_PROSE.sub("", text))
-    if not found:
-        return ""
-    heading = found.group(1).rstrip()
-    opened = heading.rstrip("#")
-    return opened.rstrip() if opened.endswith((" ", "\t")) else heading
 
 
 def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
@@ -246,20 +233,18 @@ def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, 
     """The objects of a JSONL file (or .jsonl.gz) with their line numbers; bad lines are added to ``faults``."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                column, row = 0, None
+            for number, line in enumerate(as_utf8(cast("IO[bytes]", file), path, CorpusError), 1):
+                if not line.strip():
+                    continue
                 try:
-                    row = json.loads(decoded(line.rstrip(b"\r\n"), path, CorpusError)) if line.strip() else None
-                    message = "must be a JSON object, in {}."
+                    row, message, column = json_row(decoded(line.rstrip(b"\r\n"), path, CorpusError))
                 except CorpusError as error:
-                    message = error.faults[0].message
-                except json.JSONDecodeError as error:
-                    column, message = error.colno, f"is not JSON: {error.msg}."
-                except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
-                    message = "has a number too long, or is nested too deeply, to be read."
-                if isinstance(row, dict):
-                    yield number, row
-                elif line.strip():
+                    message, column = error.faults[0].message, 0
+                if message:
                     faults.append(Fault(str(path), number, column, message))
+                else:
+                    yield number, row
+    except CorpusError as error:  # UTF-16 that is none
+        faults += error.faults
     except (OSError, EOFError, zlib.error) as error:
         faults.append(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))

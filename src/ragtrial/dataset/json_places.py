@@ -69,6 +69,34 @@ def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
     return value, [(key, places.line_column(offset)) for key, offset in places.repeated]
 
 
+class _RepeatedKeyError(ValueError):
+    """A key that one object has twice."""
+
+
+def _once(items: list[tuple[str, object]]) -> dict[str, object]:
+    row = dict(items)
+    if len(row) < len(items):
+        keys = [key for key, _ in items]
+        raise _RepeatedKeyError(next(key for place, key in enumerate(keys) if key in keys[:place]))
+    return row
+
+
+_ROWS = JSONDecoder(object_pairs_hook=_once)
+
+
+def json_row(line: str) -> tuple[dict[str, object], str, int]:
+    """The object that a line of JSON holds; or an empty one, what is wrong with the line, and the column if known."""
+    try:
+        row = _ROWS.decode(line)
+    except _RepeatedKeyError as error:
+        return {}, f"duplicate key {str(error)!r} in one object.", 0
+    except json.JSONDecodeError as error:
+        return {}, f"is not JSON: {error.msg}.", error.colno
+    except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
+        return {}, "has a number too long, or is nested too deeply, to be read.", 0
+    return (row, "", 0) if isinstance(row, dict) else ({}, "must be a JSON object, in {}.", 0)
+
+
 def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fault]:
     """Makes faults of the JSON in ``text``: from a path, or the next around it that is there, and a message."""
     found: dict[tuple[str | int, ...], Place] = {}

@@ -5,17 +5,38 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
+import io
 import re
 import unicodedata
 import zlib
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
+from typing import IO
 
 from ragtrial.errors import Fault, InputError, did_you_mean
 
 _MOST_LOOKED_AT = 10_000
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MARKS = {  # of UTF-32 before UTF-16, whose mark begins alike
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
+_IN_ASCII = {"iso2022_jp", "iso2022_kr", "hz"}
+"""Encodings that write every character with ASCII bytes: a text in them is UTF-8, too, but not the same text."""
+_LABELS = {
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis_620": "cp874",
+    "shift_jis": "cp932", "x-sjis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030",
+    "x-gbk": "gb18030", "x-x-big5": "big5hkscs", "big5": "big5hkscs",
+}  # fmt: skip
+"""What browsers read a declared charset as (WHATWG Encoding Standard, section 4.2), by Python's name for it."""
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+_UNSEEN = re.compile(
+    "[\0-\x08\x0b\x0e-\x1f\x7f\u00ad\u200e\u200f\u2060\ufeff\ufffe\uffff]"
+    f"|(?<![{_UNSPACED}])\u200b|\u200b(?![{_UNSPACED}])"
+)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAY_BE_MARKS = re.compile("[^\\x00-\u02ff]{200,}")
 """Long stretches without a Latin letter, space or digit: all that may have many combining marks in a row."""
@@ -50,18 +71,95 @@ def is_unicode(text: str) -> bool:
     return not _LONE_SURROGATE.search(text)
 
 
-def decoded(content: bytes, file: Path | str, error: type[InputError]) -> str:
-    """``content`` as UTF-8, a byte-order mark dropped; ``error`` with the line of the first bad byte otherwise."""
+def without_unseen(text: str) -> str:
+    """``text`` without what a page does not show: control characters, soft hyphens, marks of order and direction.
+
+    A zero-width space goes, too, but between letters of scripts without spaces, where it is what parts words.
+    """
+    return text if text.isascii() and text.isprintable() else _UNSEEN.sub("", text)
+
+
+def marked_encoding(head: bytes) -> str:
+    """The encoding that a byte-order mark at the start says; UTF-8 without one."""
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
+
+
+def as_utf8(stream: IO[bytes], file: Path | str, error: type[InputError]) -> IO[bytes]:
+    """A stream that can be read again, as it is; what a byte-order mark says is UTF-16 or UTF-32, as UTF-8."""
+    encoding = marked_encoding(stream.read(4))
+    stream.seek(0)
+    return stream if encoding.startswith("utf-8") else io.BytesIO(decoded(stream.read(), file, error).encode())
+
+
+def decoded(content: bytes, file: Path | str, error: type[InputError], declared: str = "") -> str:
+    """The text of ``content``, a byte-order mark dropped.
+
+    It is UTF-8, or what its byte-order mark says; what is neither, and names an encoding itself, is read as
+    ``declared``. Raises ``error`` with the line of the first byte that does not fit.
+    """
+    encoding = marked_encoding(content)
+    if encoding == "utf-8" and declared:
+        encoding = _declared_encoding(content, declared, file, error)
+    if encoding.startswith("utf-8") and b"\0" in content:
+        message = (
+            "is not a text file: it has NUL bytes (as UTF-16 without a byte-order mark has). Write it as UTF-8 text, "
+            "or remove it."
+        )
+        raise error(Fault(str(file), _line_of(content, content.index(b"\0")), 0, message))
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding)
     except UnicodeDecodeError as failure:
-        line = content.count(b"\n", 0, failure.start) + 1
-        bad = content[failure.start]
-        likely = "UTF-16" if content.startswith(_UTF_16) else "CP1252"
-        message = f"byte 0x{bad:02x} is not UTF-8; save the file as UTF-8 (iconv -f {likely} -t UTF-8)."
-        if b"\0" in content and likely != "UTF-16":
-            message = "is not a text file: it has NUL bytes. Write it as UTF-8 text, or remove it."
-        raise error(Fault(str(file), line, 0, message)) from None
+        bad = f"byte 0x{content[failure.start]:02x} is not"
+        if encoding.startswith("utf-8"):
+            message = f"{bad} UTF-8; save the file as UTF-8{_way_to_utf8(content)}"
+        else:
+            message = f"{bad} {encoding.upper()}, which the file says it is; save it as UTF-8."
+        raise error(Fault(str(file), _line_of(content, failure.start), 0, message)) from None
+
+
+def _line_of(content: bytes, place: int) -> int:
+    return content.count(b"\n", 0, place) + 1
+
+
+def _way_to_utf8(content: bytes) -> str:
+    if is_western(content):
+        return " (iconv -f CP1252 -t UTF-8)."
+    return ": iconv -f ENCODING -t UTF-8, with the encoding it was written in, such as CP1251, SHIFT_JIS or GB18030."
+
+
+def _declared_encoding(content: bytes, declared: str, file: Path | str, error: type[InputError]) -> str:
+    """The encoding to read a text with that names one itself: UTF-8 if it is that after all."""
+    try:
+        found = codecs.lookup(declared).name
+    except LookupError:
+        found = declared.lower()
+    found = _LABELS.get(found, found)
+    if found.startswith(("utf-16", "utf-32")):
+        return "utf-8"  # else the declaration itself could not have been read
+    if found not in _IN_ASCII:
+        with suppress(UnicodeDecodeError):
+            content.decode()
+            return "utf-8"
+    with suppress(LookupError):
+        return codecs.lookup(found).name
+    message = f"says that it is in {declared!r}, an encoding that is not known; save it as UTF-8."
+    raise error(Fault(str(file), message=message))
+
+
+def is_western(content: bytes) -> bool:
+    """Whether bytes that are not UTF-8 speak for CP1252, what Windows writes for Western European languages.
+
+    Two of three letters are ASCII, and none stands beside a sign within a word; letters that are rare in CP1252 and
+    usual where its bytes mean others (Turkish, Czech, Polish) speak against it.
+    """
+    try:
+        text = content.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    letters = sum(map(str.isalpha, text))
+    beyond = re.findall(r"[^\W\d_\x00-\x7f]", text)
+    within = re.search(r"[^\W\d_][¡-©«-´¶-¹»-¿][^\W\d_]", text)
+    return 3 * len(beyond) <= letters and not within and not set(beyond) & set("ŠšŽžÐðÞþÝý")
 
 
 def read_bytes(path: Path, error: type[InputError]) -> bytes:
@@ -86,5 +184,5 @@ def near_names(path: Path) -> str:
 
 
 def read_text(path: Path, error: type[InputError]) -> str:
-    """The text of a UTF-8 file, not normalised."""
+    """The text of a file, not normalised: UTF-8, or as its byte-order mark says."""
     return decoded(read_bytes(path, error), path, error)

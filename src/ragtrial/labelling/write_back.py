@@ -14,7 +14,7 @@ from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.presence import only_writer
 from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
-from ragtrial.dataset.texts import decoded, read_bytes
+from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
 from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, TaggedQuery, note, place_of, query_of
 from ragtrial.labelling.label_edits import EMPTY, edited
@@ -105,8 +105,8 @@ def read_labels_text(path: str | Path) -> LabelsText:
     if file.suffix == ".gz":
         raise LabelsError(Fault(str(file), message="is packed; labels are written back into plain files: unpack it."))
     content = read_bytes(file, LabelsError)
-    decoded(content, file, LabelsError)
-    return LabelsText(file, content.decode("utf-8"))
+    text = decoded(content, file, LabelsError)  # what is UTF-8 keeps its mark when it is written back
+    return LabelsText(file, content.decode() if marked_encoding(content).startswith("utf-8") else text)
 
 
 def write_back(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from ragtrial.dataset.texts import decoded
+from ragtrial.dataset.texts import as_utf8, decoded
 from ragtrial.errors import Fault, InputError
 
 Source = str | Path
@@ -53,7 +53,7 @@ def is_read_once(source: Source) -> bool:
 
 @contextmanager
 def opened(source: Source, error: type[InputError], *, keeps: bool = False) -> Iterator[IO[bytes]]:
-    """The bytes from the start, unpacked; they can be read again after ``seek(0)``.
+    """The bytes from the start, unpacked, as ``as_utf8`` gives them; they can be read again after ``seek(0)``.
 
     ``keeps`` says that a pipe will be opened again. Raises ``error`` if they cannot be opened or, in the block, be
     read.
@@ -64,9 +64,9 @@ def opened(source: Source, error: type[InputError], *, keeps: bool = False) -> I
             raw.seek(0)
             if magic == _GZIP or (magic and Path(source).suffix == ".gz"):
                 with gzip.open(raw) as unpacked:
-                    yield cast("IO[bytes]", unpacked)
+                    yield as_utf8(cast("IO[bytes]", unpacked), name_of(source), error)
             else:
-                yield raw
+                yield as_utf8(raw, name_of(source), error)
     except (OSError, EOFError, zlib.error) as failure:
         raise error(Fault(name_of(source), message=_reason_of(failure))) from failure
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.components.chunkers import LengthFunction
-from ragtrial.components.chunkers.headings import block_tokens, line_starts
 from ragtrial.components.chunkers.markdown import MarkdownChunker
+from ragtrial.dataset.headings import block_tokens, line_starts
 from text_strategies import sentences
 
 MANUAL = """\

@@ -127,7 +127,7 @@ def test_a_file_of_stop_words_has_one_a_line_and_comments(tmp_path: Path) -> Non
     [
         (b"the\nof a\n", "{file}:2: 'of a' is more than one word; write one word a line."),
         (b"# none\n", "{file}: has no words; write one a line, or `stop_words: none`."),
-        (b"a\n\xe9\n", "{file}:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
+        (b"a\ncaf\xe9\n", "{file}:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
     ],
 )
 def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, message: str, tmp_path: Path) -> None:

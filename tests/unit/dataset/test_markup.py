@@ -17,8 +17,8 @@ from text_strategies import words
         ("<title> Reset\n the  hub </title><p>Hold.", "Reset the hub", "Hold."),
         ("<p>One</p><p>Two</p>", "", "One\n\nTwo"),
         ("one<br>two<br/>three", "", "one\ntwo\nthree"),
-        ("<ul><li>a</li><li>b</li></ul>", "", "a\n\nb"),
-        ("<h1>Hub</h1><h3>Lights</h3>Red.", "", "# Hub\n\n### Lights\n\nRed."),
+        ("<ul><li>a</li><li>b</li></ul>", "", "a\nb"),
+        ("<h1>Hub</h1><h3>Lights</h3>Red.", "Hub", "# Hub\n\n### Lights\n\nRed."),
         ("a <b>bold</b> <i>word</i>, un<em>believ</em>able", "", "a bold word, unbelievable"),
         ("<p>tabs\tand\nlines\r\n  fold</p>", "", "tabs and lines fold"),
         ("a<!-- hidden -->b", "", "ab"),
@@ -33,6 +33,79 @@ def test_blocks_become_lines_and_headings_become_markdown(page: str, title: str,
 @pytest.mark.parametrize("tag", ["script", "style", "template", "noscript", "svg"])
 def test_what_a_reader_does_not_see_is_dropped(tag: str) -> None:
     assert page_text(f"<p>before</p><{tag}>let hidden = 1;</{tag}><p>after</p>") == ("", "before\n\nafter")
+
+
+LAYOUTS = {
+    "indented code": ("<pre>def f(x):\n    return x\n\n\n\nf(1)</pre>", "def f(x):\n    return x\n\n\n\nf(1)"),
+    "code that is coloured": ("<p>a</p><pre>\n<b>if</b> x:\n  <i>y</i></pre>b", "a\n\nif x:\n  y\n\nb"),
+    "code that begins indented": ("<pre>  a\n    b\n</pre>", "  a\n    b"),
+    "a text to fill in": ("<textarea>\nDear all,\n  yours</textarea>", "Dear all,\n  yours"),
+    "white space kept by style": ('<div style="white-space: pre-wrap">a\n  b</div>', "a\n  b"),
+    "code without words": ("<pre>a<br>  b</pre>", "a\n  b"),
+    "a table": ("<table><tr><th>Model</th><th>Price</th></tr><tr><td>A1<td>10 EUR</table>", "Model\tPrice\nA1\t10 EUR"),
+    "cells with blocks": ("<table><tr><td><p>A1</p><td><p>10</p><div>EUR</div></table>", "A1\t10 EUR"),
+    "empty cells": ("<table><tr><td><th>Q1<tr><td>a<td><td>c</table>end", "Q1\na\t\tc\n\nend"),
+    "parts of a table": (
+        "<table><caption>T</caption><thead><tr><th>A</thead><tbody><tr><td>漢<br>字<tr><td>ไทย</tbody></table>",
+        "T\nA\n漢 字\nไทย",
+    ),
+    "a list in a cell": ("<table><tr><td>x<td><ul><li>a<li>b</ul></table>", "x\ta b"),
+    "a table of a page's layout": ("<table><tr><td><h2>H</h2><p>a<p>b<td>c</table>", "## H\n\na\n\nb\n\nc"),
+    "code in a cell": ("<table><tr><td><pre>a\n  b</pre></table>", "a\n  b"),
+    "items with paragraphs": ("<ol><li><p>один</p></li><li><p>два</p></li></ol>", "один\nдва"),
+    "lists in lists": ("<ul><li>a<ul><li>b</ul><li>c</ul>d", "a\nb\nc\n\nd"),
+    "terms": ("<dl><dt>a<dd>b<dt>c<dd>d</dl>", "a\nb\nc\nd"),
+    "line breaks": ("一<br>二<br><br>三<br><br><br>四", "一\n二\n\n三\n\n四"),
+    "blocks without a margin": ("<div>a</div><div>b</div>", "a\nb"),
+}
+
+
+@pytest.mark.parametrize(("page", "text"), LAYOUTS.values(), ids=LAYOUTS)
+def test_white_space_is_what_a_browser_shows(page: str, text: str) -> None:
+    """As ``innerText`` has it: code as it is written, a row of a table or an item of a list on one line."""
+    assert page_text(page)[1] == text
+
+
+HIDDEN = {
+    "hidden": "a<p hidden>x</p>b",
+    "hidden by style": "a<div style='color: red; DISPLAY : none'>x<p>y</div>b",
+    "invisible": "a<span style='visibility:hidden'>x</span>b",
+    "a sign beside a heading": "a<a aria-hidden='true' href='#a'>¶</a>b",
+    "the source of a formula": "a<math><annotation encoding='application/x-tex'>x^2</annotation></math>b",
+    "for browsers without frames": "a<iframe>x</iframe>b",
+    "hidden within hidden": "a<i hidden><i hidden>x</i>y</i>b",
+    "a soft hyphen": "a&shy;b",
+    "a zero-width space": "a&#8203;b",
+    "a word joiner": "a&#x2060;b",
+    "a byte-order mark inside": "a\ufeffb",
+}
+
+
+@pytest.mark.parametrize("page", HIDDEN.values(), ids=HIDDEN)
+def test_what_a_page_does_not_show_is_not_in_its_text(page: str) -> None:
+    assert "".join(page_text(page)[1].split()) == "ab"
+
+
+@pytest.mark.parametrize("page", ["a<p hidden='until-found'>b</p>", "a<details>b</details>", "ก&#8203;ข", "ប&#8203;ក"])
+def test_what_can_be_unfolded_and_what_parts_words_is_kept(page: str) -> None:
+    assert page_text(page)[1] in ("a\n\nb", "a\nb", "ก\u200bข", "ប\u200bក")
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<title>A</title><h1>B</h1>", "A"),
+        ("<title> </title><h1>B</h1>", "B"),
+        ("<h1 hidden>x</h1><h1></h1><h1>B <em>c</em></h1><h1>D</h1>", "B c"),
+        ("<h2>B</h2>", ""),
+        ("<h1>Preis&shy;liste</h1>", "Preisliste"),
+        ("<title>Прайс</title>", "Прайс"),
+        ("<svg><title>x</title></svg><h1>猫</h1>", "猫"),
+        ("<p>no heading", ""),
+    ],
+)
+def test_the_title_is_that_of_the_page_else_its_first_heading(page: str, title: str) -> None:
+    assert page_text(page)[0] == title
 
 
 def test_markup_inside_a_script_is_not_markup() -> None:
@@ -58,7 +131,7 @@ def test_entities_are_read_as_characters() -> None:
         ("<p>a</p></div></b>b</script>c", "a\n\nbc"),
         ("seen<script>never closed <p>x</p>", "seen"),
         ("seen<style>p {", "seen"),
-        ("<ul><li>a<li>b", "a\n\nb"),
+        ("<ul><li>a<li>b", "a\nb"),
         ("<textarea>a<b></textarea>c", "a<b>c"),
         ("a" + "<!--" * 20_000, "a"),
         ("a" + "<a href='" * 20_000, "a"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import re
 import unicodedata
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text, text_hash
+from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, normalised, read_bytes, read_text, text_hash
 from ragtrial.errors import CorpusError, LabelsError
 from text_strategies import any_texts
 
@@ -78,6 +79,12 @@ def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
     assert decoded(b"\xef\xbb\xbfa\xef\xbb\xbfb", "f.txt", CorpusError) == "a\ufeffb"
 
 
+def refusal(content: bytes) -> str:
+    with pytest.raises(CorpusError) as caught:
+        decoded(content, "notes.txt", CorpusError)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -87,30 +94,81 @@ def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
     ],
 )
 def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, message: str) -> None:
-    with pytest.raises(CorpusError) as caught:
-        decoded(content, "notes.txt", CorpusError)
-    assert str(caught.value) == message + "; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
-
-
-def test_a_file_that_is_no_text_is_refused_without_an_encoding_to_convert_from() -> None:
-    with pytest.raises(CorpusError) as caught:
-        decoded(b"PK\x03\x04\x00\xff", "notes.txt", CorpusError)
-    message = "is not a text file: it has NUL bytes. Write it as UTF-8 text, or remove it."
-    assert str(caught.value) == f"notes.txt:1: {message}"
+    assert refusal(content).startswith(message + "; save the file as UTF-8")
 
 
 @pytest.mark.parametrize(
-    ("written_as", "named"), [("utf-16-le", "UTF-16"), ("utf-16-be", "UTF-16"), ("cp1252", "CP1252")]
+    "content",
+    [
+        b"PK\x03\x04\x00\xff",
+        "Press the button.\n".encode("utf-16-le"),
+        "Press the button.\n".encode("utf-16-be"),
+        "Нажмите кнопку.\n".encode("utf-16-le"),
+        "ボタンを押す。\n".encode("utf-16-be"),
+        "Taste drücken\n".encode("utf-32-le"),
+        b"abc\0",
+        b"\xef\xbb\xbfa\0b",
+    ],
 )
-def test_what_the_message_says_to_do_gives_the_text_that_was_written(written_as: str, named: str) -> None:
-    """Euro signs and curly quotes of Windows are not in Latin 1, and UTF-16 read as such has a null at every letter."""
-    text = "“café”, 5 €\n"
-    content = (("\ufeff" if named == "UTF-16" else "") + text).encode(written_as)
-    with pytest.raises(CorpusError) as caught:
-        decoded(content, "notes.txt", CorpusError)
-    (told,) = re.findall(r"iconv -f (\S+) -t UTF-8", str(caught.value))
-    assert told == named
-    assert content.decode(told) == text
+def test_nul_bytes_are_no_text_even_where_they_are_utf8(content: bytes) -> None:
+    assert refusal(content) == (
+        f"notes.txt:{content.count(10, 0, content.index(0)) + 1}: is not a text file: it has NUL bytes (as UTF-16 "
+        "without a byte-order mark has). Write it as UTF-8 text, or remove it."
+    )
+
+
+MARKED = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+SCRIPTS = ["“café”, 5 €\n", "Нажмите кнопку.\n", "ボタンを押す。\n", "اضغط\n", "😀\n"]
+
+
+@pytest.mark.parametrize("encoding", MARKED)
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_a_text_is_read_as_its_byte_order_mark_says(encoding: str, text: str) -> None:
+    content = (("\ufeff" if encoding.endswith(("le", "be")) else "") + text).encode(encoding)
+    assert decoded(content, "notes.txt", CorpusError) == text
+    assert as_utf8(io.BytesIO(content), "notes.txt", CorpusError).read().decode("utf-8-sig") == text
+
+
+def test_bytes_that_are_not_what_their_mark_says_are_refused() -> None:
+    assert refusal(b"\xff\xfea\0\n\0b") == (
+        "notes.txt:2: byte 0x62 is not UTF-16, which the file says it is; save it as UTF-8."
+    )
+
+
+WESTERN = [
+    "“café”, 5 €",
+    "Drücken Sie für 5 s die Taste – „Weiter“",
+    "¿Qué pasa, señor?",
+    "L’œuvre est déjà prête à 50 %",
+    "coração, não",
+    "Blåbærgrød på",
+]
+OTHERS = [
+    ("cp1251", "Через каждые две минуты нажмите"),
+    ("koi8-r", "Через каждые две минуты"),
+    ("shift_jis", "ボタンを二分ごとに押す"),
+    ("gb18030", "按下按钮"),
+    ("euc_kr", "버튼을 누르세요"),
+    ("cp1253", "Πατήστε το κουμπί"),
+    ("cp1255", "לחץ על הכפתור"),
+    ("cp1256", "اضغط على الزر"),
+    ("cp1254", "Düğmeye iki dakikada bir basın; şifreyi girin, ardından kapıyı açın"),
+    ("cp1250", "Naciśnij przycisk, włącz urządzenie; zażółć gęślą jaźń"),
+    ("cp1250", "Stiskněte tlačítko každé dvě minuty, příliš žluťoučký kůň"),
+    ("cp874", "กดปุ่ม"),
+]
+
+
+@pytest.mark.parametrize("text", WESTERN)
+def test_cp1252_is_advised_where_the_bytes_speak_for_it(text: str) -> None:
+    """What the message says to do gives the text that was written."""
+    (encoding,) = re.findall(r"iconv -f (\S+) -t UTF-8", refusal(text.encode("cp1252")))
+    assert (encoding, text.encode("cp1252").decode(encoding)) == ("CP1252", text)
+
+
+@pytest.mark.parametrize(("encoding", "text"), OTHERS)
+def test_no_advice_spoils_a_text_in_another_encoding(encoding: str, text: str) -> None:
+    assert "-f ENCODING" in refusal(text.encode(encoding))
 
 
 def test_a_gzipped_file_is_unpacked_by_its_name(tmp_path: Path) -> None:

@@ -174,14 +174,14 @@ JSONL_FAULTS = [
     ('{"qid": 1, "docid": 1, "score": 1}\n[]\n{"qid": 1\n\n' + "9" * 5000,
      ["a.jsonl:2: must be a JSON object, in {}.",
       "a.jsonl:3:10: is not JSON: Expecting ',' delimiter.",
-      "a.jsonl:5: has a number that is too long, or is nested too deeply."]),
+      "a.jsonl:5: has a number too long, or is nested too deeply, to be read."]),
     ('{"qid": 1, "docid": 1, "score": 1}\n\n{"qid": 1, "docid": 2}\n{"qid": 1, "score": 2, "docid": 1}\n',
      ["a.jsonl:3: must have the keys qid, docid, score; found {'qid': 1, 'docid': 2}."]),
     ('{"qid": null, "docid": 1, "score": 1}\n{"qid": 1, "docid": true, "score": "x"}\n',
      ["a.jsonl:1: the query is None; an id is a string or a whole number.",
       "a.jsonl:2: the score 'x' is no number, or none of 64 bits.",
       "a.jsonl:2: the document is True; an id is a string or a whole number."]),
-    ("[" * 100_000, ["a.jsonl:1: has a number that is too long, or is nested too deeply."]),
+    ("[" * 100_000, ["a.jsonl:1: has a number too long, or is nested too deeply, to be read."]),
 ]  # fmt: skip
 
 

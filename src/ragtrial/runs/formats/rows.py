@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from bisect import bisect_right
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragtrial.dataset.json_places import fault_in, json_value
+from ragtrial.dataset.json_places import fault_in, json_row, json_value
 from ragtrial.errors import Fault
 from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
@@ -85,17 +84,11 @@ def json_lines(text: str, faults: Faults) -> list[dict[str, object]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as failure:
-            faults.add(f"is not JSON: {failure.msg}.", number, failure.colno)
-        except (ValueError, RecursionError):
-            faults.add("has a number that is too long, or is nested too deeply.", number)
-        else:
-            if not isinstance(row, dict):
-                faults.add("must be a JSON object, in {}.", number)
-            rows.append(row)
-            lines.append(number)
+        row, message, column = json_row(line)
+        if message:
+            faults.add(message, number, column)
+        rows.append(row)
+        lines.append(number)
     faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)
     faults.raise_any()
     return rows

@@ -1,8 +1,9 @@
-"""The headings of a Markdown text: where they are, and which are in force at a character."""
+"""The structure of a Markdown text: its front matter, its title, and which headings are in force at a character."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w\"'-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_YAML_FRONT = re.compile(
+    r"---[ \t]*\n((?=(?:[ \t]*#.*\n)*[\w\"'-]+[ \t]*:|---)(?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
+)
+_TOML_FRONT = re.compile(r"\+\+\+[ \t]*\n((?:.*\n)*?)\+\+\+[ \t]*(?:\n|\Z)")
 _MARK = re.compile(r"[\\`*_\[\]<>!&]")
 _SHOWN_AS = {"softbreak": " ", "hardbreak": " ", "html_inline": ""}
 
@@ -33,7 +37,7 @@ class Heading:
 class Headings:
     """The headings of a Markdown text, ATX (``# One``) and setext (underlined), as CommonMark defines them.
 
-    Code, HTML and a YAML front matter have none; nor has what is inside a quote or a list, whose headings structure
+    Code, HTML and front matter have none; nor has what is inside a quote or a list, whose headings structure
     that alone. ``all`` is in the order of the text. A text that is no Markdown mostly has none. ``tokens`` are those
     of ``block_tokens``, where they are there already.
     """
@@ -56,9 +60,56 @@ class Headings:
         return tuple(heading.text for heading in self.at(position) if heading.text)
 
 
+def titled(text: str) -> tuple[str, str]:
+    """The title of a Markdown text, and the text without its front matter, which is not shown.
+
+    The title is that of the front matter (YAML between ``---``, TOML between ``+++``), else the first heading of the
+    top level; empty without one. What looks like front matter and is no mapping stays in the text.
+    """
+    front, title = _front_matter(text)
+    body = text[front:].lstrip("\n") if front else text
+    return title or next((one.text for one in Headings(body).all if one.level == 1 and one.text), ""), body
+
+
+def _front_matter(text: str) -> tuple[int, str]:
+    """Where the front matter of a text ends, 0 without one, and the title in it."""
+    for pattern, title_of in ((_YAML_FRONT, _yaml_title), (_TOML_FRONT, _toml_title)):
+        front = pattern.match(text)
+        title = title_of(front[1]) if front else None
+        if front and title is not None:
+            return front.end(), " ".join(title.split())
+    return 0, ""
+
+
+def _yaml_title(source: str) -> str | None:
+    """The title in a mapping of YAML, empty if it has none; None for what is no mapping."""
+    import yaml
+
+    try:
+        node = yaml.compose(source, yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if not isinstance(node, yaml.MappingNode):
+        return "" if node is None else None
+    for key, value in node.value:
+        is_title = isinstance(key, yaml.ScalarNode) and key.value.lower() == "title"
+        if is_title and isinstance(value, yaml.ScalarNode) and value.tag != "tag:yaml.org,2002:null":
+            return str(value.value)
+    return ""
+
+
+def _toml_title(source: str) -> str | None:
+    """The title in TOML, empty if it has none; None for what is no TOML."""
+    try:
+        title = tomllib.loads(source).get("title")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    return title if isinstance(title, str) else ""
+
+
 def block_tokens(text: str) -> list[Token]:
     """The block structure of ``text`` as markdown-it gives it; ``token.map`` has lines as ``line_starts`` counts."""
-    front = _FRONT_MATTER.match(text)
+    front = _YAML_FRONT.match(text) or _TOML_FRONT.match(text)
     if front:  # which Markdown would read as a rule and a heading: blanked, its lines still count
         lines = "\n" * front.group().count("\n")
         text = lines + text[front.end() :]
