@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 
 
@@ -35,10 +35,10 @@ def main() -> None:
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}")
     first, second = np.triu_indices(options.settings, 1)
-    weights = np.eye(options.settings)[second] - np.eye(options.settings)[first]
+    pairs = np.stack([second, first], axis=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start, cpu = time.perf_counter(), time.process_time()
-    found = infer([Family(one, weights) for one in scores], Procedure(flips=options.flips))
+    found = infer([Family(one, pairs) for one in scores], Procedure(flips=options.flips))
     ours, cpu = time.perf_counter() - start, time.process_time() - cpu
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     claims = sum(int(np.count_nonzero(one.claims)) for one in found)
@@ -46,7 +46,7 @@ def main() -> None:
         f"ragtrial {ours:8.2f} s ({cpu:.2f} s of processor)  {most / 1024:,.0f} MiB, {before / 1024:,.0f} before",
         end="",
     )
-    print(f"  {options.flips:,} flips, {len(weights)} pairs, {claims} claims")
+    print(f"  {options.flips:,} flips, {len(pairs)} pairs, {claims} claims")
     if options.ranx:
         theirs = ranx_seconds(scores, options.ranx)
         print(f"ranx     {theirs:8.2f} s  {options.ranx:,} permutations  {theirs / ours:.1f} times ours")

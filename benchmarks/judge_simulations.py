@@ -34,7 +34,7 @@ from zlib import crc32
 import numpy as np
 from scipy.special import stdtrit
 
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.evaluation.grading import Scores
@@ -154,7 +154,7 @@ def experiments(cell: Cell, batch: int) -> Iterator[tuple[TwoPhaseInference, Inf
     samples = [
         TwoPhaseSample(np.where(by_people, one, np.nan), model) for one, model in zip(truths, models, strict=True)
     ]
-    alone = infer([Family(one[:, : cell.queries], np.eye(cell.family)) for one in truths], procedure)
+    alone = infer([Family(one[:, : cell.queries]) for one in truths], procedure)
     return zip(infer_two_phase(samples, procedure), alone, models, strict=True)
 
 

@@ -51,7 +51,7 @@ from scipy.optimize import brentq
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
-from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
+from ragtrial.comparison.statistics.samples import Family, Inference, Places, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 100
@@ -180,7 +180,7 @@ def family_of(rng: np.random.Generator, cell: Cell) -> Family:
         return Family(known[:, rng.integers(known.shape[1], size=cell.queries)], against_first(len(known) - 1))
     if cell.report:
         differences, weights = real_differences(cell.report)[cell.structure], tilt(cell.report, cell.structure)
-        return Family(rng.choice(differences, (1, cell.queries), p=weights), np.eye(1))
+        return Family(rng.choice(differences, (1, cell.queries), p=weights))
     settings = {"one": 1, "pairs": 6}.get(cell.structure, SETTINGS)
     if cell.shape in SHAPES:
         make = SHAPES[cell.shape]
@@ -190,19 +190,19 @@ def family_of(rng: np.random.Generator, cell: Cell) -> Family:
             return Family(made, against_first(SETTINGS))
         differences = make(rng, (settings, cell.queries))
         differences[: cell.better] += cell.shift
-        return Family(differences, np.eye(settings))
+        return Family(differences)
     if cell.structure in ("one", "pairs"):
         return Family(scores_of(rng, replace(cell, structure="star"), settings), all_pairs(settings + 1))
     return Family(scores_of(rng, cell, SETTINGS), against_first(SETTINGS))
 
 
-def against_first(settings: int) -> Scores:
-    return np.hstack([-np.ones((settings, 1)), np.eye(settings)])
+def against_first(settings: int) -> Places:
+    return np.array([(setting, 0) for setting in range(1, settings + 1)])
 
 
-def all_pairs(columns: int) -> Scores:
+def all_pairs(columns: int) -> Places:
     first, second = np.triu_indices(columns, 1)
-    return np.asarray(np.eye(columns)[second] - np.eye(columns)[first])
+    return np.stack([second, first], axis=1)
 
 
 @cache
@@ -219,14 +219,14 @@ def true_differences(cell: Cell) -> Scores:
         return np.asarray((known[1:] - known[0]).mean(axis=1))
     if cell.report:
         return np.zeros(1)
-    weights = family_of(np.random.default_rng(0), replace(cell, queries=1)).weights
+    family = family_of(np.random.default_rng(0), replace(cell, queries=1))
     if cell.shape in SHAPES or not cell.shift:
-        means = np.zeros(len(weights))
+        means = np.zeros(len(family))
         means[: cell.better] = cell.shift
         return means
-    lifted = np.zeros(weights.shape[1])
+    lifted = np.zeros((len(family.columns), 1))
     lifted[1 : 1 + cell.better] = worth_of(cell.shape, cell.shift)
-    return np.asarray(weights @ lifted)
+    return replace(family, columns=lifted).differences()[:, 0]
 
 
 def true_shape(cell: Cell) -> tuple[Scores, Scores]:

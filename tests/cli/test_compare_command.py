@@ -76,8 +76,8 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "too few differences: the two differ on fewer than 10 queries; no interval is given.",
         "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
         "to detect a difference of 0.02 (the margin).",
-        "Paired sign-flip permutation test (max-t, all 4,096 permutations); 95% intervals, simultaneous for 3 "
-        "comparisons.",
+        "Paired sign-flip test and balanced bootstrap-t (max-t, all 4,096 flips, 10,000 resamples, seed 0); 95% "
+        "intervals, simultaneous for 3 comparisons.",
     ]
 
 
@@ -86,7 +86,7 @@ def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys:
     assert all(set(FIELDS) <= set(part) for part in made["comparisons"])
     assert [name for name in made["comparisons"][0] if name in FIELDS] == FIELDS
     assert set(ComparisonPart.model_fields) - set(FIELDS) == {"sentence", "judged_baseline", "judged"}
-    assert made["not_worse_than_best"] == {"ndcg@3": ["new"]}
+    assert made["not_worse_than_best"] == {"ndcg@3": ["new", "few"]}
     assert made["procedure"]["seed"] == 0
     assert made["procedure"]["baseline"] is None
 

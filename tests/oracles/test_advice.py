@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from family_strategies import against_first
 from ragtrial.comparison.comparing import skewed_claims
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 
@@ -38,7 +39,7 @@ def share(found: list[Inference], holds: Callable[[Inference], object]) -> float
 @pytest.mark.parametrize("queries", [15, 60])
 def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:
-        return Family(rng.standard_normal((1, queries)), np.eye(1))
+        return Family(rng.standard_normal((1, queries)))
 
     assert share(simulated(draw, 2000), lambda one: one.claims.any()) == pytest.approx(0.05, abs=0.015)
 
@@ -48,7 +49,7 @@ def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often()
     def draw(rng: np.random.Generator) -> Family:
         columns = rng.standard_normal((21, 20))
         columns[3:] = columns[2] + 0.1 * columns[3:]
-        return Family(columns, np.hstack([-np.ones((20, 1)), np.eye(20)]))
+        return Family(columns, against_first(20))
 
     assert share(simulated(draw, 1000), lambda one: one.claims.any()) == pytest.approx(0.048, abs=0.02)
 
@@ -58,7 +59,7 @@ def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments
     truth = np.repeat([4.0, 0.0], [9, 1])
 
     def draw(rng: np.random.Generator) -> Family:
-        return Family(rng.standard_normal((10, 20)) + truth[:, None], np.eye(10))
+        return Family(rng.standard_normal((10, 20)) + truth[:, None])
 
     found = simulated(draw, 1000)
     held = share(found, lambda one: ((one.low <= truth) & (truth <= one.high)).all())
@@ -70,7 +71,7 @@ def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() 
     def draw(rng: np.random.Generator) -> Family:
         made = rng.standard_normal((6, 20))
         made[:3] += 3.0
-        return Family(made, np.eye(6))
+        return Family(made)
 
     assert share(simulated(draw, 1000), lambda one: one.claims[3:].any()) < 0.05
 
@@ -81,7 +82,7 @@ def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_fiv
     needed = int(queries_for(0.5 * deviation, np.array([deviation]), np.array([0.05]))[0])
 
     def draw(rng: np.random.Generator) -> Family:
-        return Family(rng.normal(0.5 * deviation, deviation, (1, needed)), np.eye(1))
+        return Family(rng.normal(0.5 * deviation, deviation, (1, needed)))
 
     assert share(simulated(draw, 1000), lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
@@ -93,7 +94,7 @@ def test_the_queries_that_the_advice_names_for_skewed_differences_find_them_as_o
         needed = int(queries_for(0.3, np.ones(1), np.array([0.05]), skewness)[0])
 
         def draw(rng: np.random.Generator) -> Family:
-            return Family(0.3 + side * (rng.exponential(size=(1, needed)) - 1), np.eye(1))
+            return Family(0.3 + side * (rng.exponential(size=(1, needed)) - 1))
 
         return share(simulated(draw, 2000), lambda one: one.claims[0] > 0)
 
@@ -106,7 +107,7 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
     def draw(rng: np.random.Generator, shift: float = 0.0) -> Family:
         columns = rng.standard_normal((9, 40))
         columns[1] += shift
-        return Family(columns, np.hstack([-np.ones((8, 1)), np.eye(8)]))
+        return Family(columns, against_first(8))
 
     critical = float(np.mean([one.criticals[0] for one in simulated(draw, 200)]))
     (shift,) = detectable_difference(np.array([np.sqrt(2)]), np.array([40]), np.array([critical]))
@@ -118,7 +119,7 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
 @pytest.mark.parametrize("queries", [15, 30])
 def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_promised(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:
-        return Family(rng.exponential(size=(1, queries)) - 1, np.eye(1))
+        return Family(rng.exponential(size=(1, queries)) - 1)
 
     def is_not_warned_of(one: Inference) -> bool:
         return not any(skewed_claims(["old", "new"], [Pair(0, 1)], one))

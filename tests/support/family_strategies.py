@@ -41,5 +41,6 @@ def added(rng: np.random.Generator, kind: str, queries: int) -> npt.NDArray[np.f
     return made.get(kind, np.zeros(queries))
 
 
-def against_first(settings: int) -> npt.NDArray[np.float64]:
-    return np.hstack([-np.ones((settings, 1)), np.eye(settings)])
+def against_first(settings: int) -> npt.NDArray[np.int64]:
+    """The pairs of each of so many settings with the first column."""
+    return np.array([(setting, 0) for setting in range(1, settings + 1)])

@@ -43,9 +43,11 @@ class _WithViews(click.Command):
 )
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
               help="max-t, t-holm or bootstrap.")  # fmt: skip
-@click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random permutations.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the permutations."
+    "--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips and resamples."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the flips and resamples."
 )
 @click.option("--judge", type=click.Path(), metavar="FILE",
               help="A model's judgments (from `ragtrial judge`), which narrow the intervals.")  # fmt: skip

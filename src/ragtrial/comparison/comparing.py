@@ -239,13 +239,8 @@ def _best_first(pairs: Sequence[Pair], means: Scores) -> tuple[Pair, ...]:
 def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], aim: ComparisonOptions) -> list[Inference]:
     if aim.judge is not None:
         return [one.inference for one in _two_phase(scored, pairs, aim.judge, aim)]
-    families = []
-    for scores in scored:
-        weights = np.zeros((len(pairs), len(scores.values)))
-        for row, pair in enumerate(pairs):
-            weights[row, pair.baseline], weights[row, pair.setting] = -1.0, 1.0
-        families.append(Family(scores.values, weights))
-    return infer_by(aim.procedure_name, families, aim.procedure)
+    places = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
+    return infer_by(aim.procedure_name, [Family(scores.values, places) for scores in scored], aim.procedure)
 
 
 def _two_phase(
@@ -385,11 +380,12 @@ def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) 
     if card.name != DEFAULT:
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
         return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
-    exact = takes_all(queries, procedure)
-    drawn = f"all {2**queries:,} permutations" if exact else f"{procedure.flips:,} permutations, seed {procedure.seed}"
+    procedure = procedure.limited_to(comparisons)
+    drawn = f"{procedure.flips:,} flips" if not takes_all(queries, procedure) else f"all {2**queries:,} flips"
+    drawn = f"{drawn}, {procedure.flips:,} resamples, seed {procedure.seed}"
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     intervals = f"{percent(1 - procedure.level)} intervals{family}"
-    return f"Paired sign-flip permutation test (max-t, {drawn}); {intervals}."
+    return f"Paired sign-flip test and balanced bootstrap-t (max-t, {drawn}); {intervals}."
 
 
 def _mean(values: Scores) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 from ragtrial.comparison.comparing import ComparisonOptions, primary_comparisons
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.means import mean_interval
 from ragtrial.comparison.statistics.samples import Family
 from ragtrial.comparison.statistics.selection import select_winner
@@ -164,10 +164,7 @@ def _shown_as_good(contest: ComparisonSet, costs: Scores, aim: ComparisonOptions
     pairs = list(combinations(range(count), 2))
     if not pairs or len(pairs) > _MOST_PAIRS:
         return beats
-    weights = np.zeros((len(pairs), count))
-    for row, (first, second) in enumerate(pairs):
-        weights[row, first], weights[row, second] = 1.0, -1.0
-    (found,) = infer([Family(contest.scores(contest.primary).values, weights)], aim.procedure)
+    (found,) = infer([Family(contest.scores(contest.primary).values, np.array(pairs))], aim.procedure)
     with np.errstate(invalid="ignore"):
         low, high = found.low, found.high
         for row, (first, second) in enumerate(pairs):

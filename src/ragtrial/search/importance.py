@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.statistics.flips import infer
-from ragtrial.comparison.statistics.samples import Family, Procedure
+from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.samples import Family, Procedure, contrasts
 from ragtrial.evaluation.grading import Scores
 from ragtrial.search.parts import ImportancePart
 
@@ -50,7 +50,7 @@ def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedu
         design[:, place] = [level == column.level for level in levels[column.axis].of]
     inverse = np.linalg.pinv(design)
     spanned = inverse @ design
-    pairs, contrasts = [], []
+    pairs, weights = [], []
     for axis in axes:
         for first, second in combinations(range(len(levels[axis].names)), 2):
             contrast = np.zeros(1 + len(columns))
@@ -59,12 +59,12 @@ def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedu
                     contrast[1 + columns.index(_Column(axis, level))] = sign
             if np.abs(contrast @ spanned - contrast).max() < _TOLERANCE:  # else settings do not tell them apart
                 pairs.append((axis, first, second))
-                contrasts.append(contrast @ inverse)
+                weights.append(contrast @ inverse)
     if not pairs:
         return []
-    differences = Family(values, np.array(contrasts)).differences()
+    differences = contrasts(values, np.array(weights))
     differences[np.abs(differences) <= _TOLERANCE] = 0.0
-    (found,) = infer([Family(differences, np.eye(len(pairs)))], procedure)
+    (found,) = infer([Family(differences)], procedure)
     made: dict[str, ImportancePart] = {}
     for row in np.argsort(-np.abs(found.mean), kind="stable").tolist():
         axis, first, second = pairs[row]

@@ -125,7 +125,7 @@ OTHERS = {
     "power": "The chance of finding a difference that is there; ragtrial plans with 80%.",
     "holm": "Holm's correction of p for the number of comparisons: `ragtrial compare --procedure t-holm`.",
     "t holm": "Paired t tests with Holm's correction: `ragtrial compare --procedure t-holm`.",
-    "max t": "The default test: a paired sign-flip permutation test over all comparisons at once.",
+    "max t": "The default test: paired sign flips and a balanced bootstrap-t over all comparisons at once.",
     "bootstrap": "Resampling the questions: how certain the best setting is, and `compare --procedure bootstrap`.",
     "best": "The setting with the highest mean of the primary metric.",
     "optimism": "The part of the best setting's score that it owes to having been chosen by it.",

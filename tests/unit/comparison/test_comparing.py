@@ -210,12 +210,12 @@ def test_all_numbers_of_a_comparison_are_over_the_queries_that_count_for_both() 
 
 def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:
     assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
-        "Paired sign-flip permutation test (max-t, 999 permutations, seed 0); 95% intervals, simultaneous for 3 "
-        "comparisons."
+        "Paired sign-flip test and balanced bootstrap-t (max-t, 999 flips, 999 resamples, seed 0); 95% "
+        "intervals, simultaneous for 3 comparisons."
     )
     small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
     made = compare_settings(small, ComparisonOptions(procedure=Procedure(0.001, 5000, 1)))
-    assert made.procedure.sentence.endswith("(max-t, all 4,096 permutations); 99.9% intervals.")
+    assert made.procedure.sentence.endswith("(max-t, all 4,096 flips, 5,000 resamples, seed 1); 99.9% intervals.")
 
 
 @pytest.mark.parametrize(

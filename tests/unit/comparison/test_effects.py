@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.contest import ComparisonSet, contest_of
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.config.load import load_config
@@ -73,7 +73,7 @@ def test_effects_of_a_table_worked_by_hand() -> None:
 def test_of_one_parameter_with_two_levels_the_effect_is_the_comparison_of_the_two_settings() -> None:
     one, two = np.random.default_rng(4).random((2, 30))
     found = effects_of([swept("dense", {SIZE: 10}, one), swept("dense", {SIZE: 20}, two)])
-    alone = infer([Family(np.array([one, two]), np.array([[-1.0, 1.0]]))], Procedure(flips=300))[0]
+    alone = infer([Family(np.array([one, two]), np.array([[1, 0]]))], Procedure(flips=300))[0]
     [part] = found.effects
     assert part.ci == pytest.approx((alone.low[0], alone.high[0]), abs=1e-12)
     assert part.p_corrected == pytest.approx(alone.p_corrected[0])
@@ -86,7 +86,7 @@ def test_main_effects_are_one_family_and_interactions_another() -> None:
     cells = list(product((10, 20), (1, 2)))
     found = effects_of([swept("a", {SIZE: s, RANK: r}, one) for (s, r), one in zip(cells, values, strict=True)])
     mains = np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]) / 2
-    families = [Family(values, mains), Family(values, np.array([[1.0, -1, -1, 1]]))]
+    families = [Family(mains @ values), Family(np.array([[1.0, -1, -1, 1]]) @ values)]
     of_mains, of_twos = infer(families, Procedure(flips=300))
     for row, part in enumerate(found.effects):
         assert part.ci == pytest.approx((of_mains.low[row], of_mains.high[row]), abs=1e-12)

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import samples
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.errors import ReportError
@@ -71,7 +71,7 @@ def test_bootstrap_intervals_are_scipys_bca() -> None:
 
 
 def test_bootstrap_of_equal_differences_has_an_interval_of_no_width_and_no_warning() -> None:
-    found = one("bootstrap", Family(np.full((1, 12), -0.5), np.eye(1)))
+    found = one("bootstrap", Family(np.full((1, 12), -0.5)))
     assert (found.low[0], found.high[0], found.claims[0]) == (-0.5, -0.5, -1)
 
 
@@ -104,9 +104,8 @@ def test_no_procedure_contradicts_its_own_numbers(name: str, given_family: Famil
 def test_comparisons_without_an_interval_change_nothing_for_the_others(name: str) -> None:
     whole = family(2)
     few = np.random.default_rng(2).normal(size=(4, 40)) * (np.arange(40) < LEAST_DIFFERENCES - 1)
-    weights = np.zeros((9, 10))
-    weights[:5, :6], weights[5:, 6:] = whole.weights, np.eye(4)
-    beside, alone = one(name, Family(np.vstack([whole.columns, few]), weights)), one(name, whole)
+    family_and_few = Family(np.vstack([whole.differences(), few]))
+    beside, alone = one(name, family_and_few), one(name, whole)
     assert np.isnan(beside.low[5:]).all()
     for numbers in ("low", "high", "p", "p_corrected"):
         np.testing.assert_allclose(getattr(beside, numbers)[:5], getattr(alone, numbers))

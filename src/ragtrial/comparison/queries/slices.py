@@ -11,7 +11,7 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
@@ -114,7 +114,7 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     sliced, left_out = wholes[:MOST_SLICED], len(wholes[MOST_SLICED:])
     pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in sliced]
     members, differences = np.array([one.members for one in slices]), scores.differences(pairs)
-    families = [Family(np.where(members, row, np.nan), np.eye(len(slices))) for row in differences if slices]
+    families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
     parts: list[SlicePart] = []
     warnings: list[WarningPart] = []
     for place, inference in enumerate(infer(families, procedure) if families else ()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
@@ -93,9 +93,9 @@ PROCEDURES = {
     for card in (
         ProcedureCard(
             DEFAULT,
-            "Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima.",
-            "It assumes that queries are independent, and that of settings that are equally good either might as well "
-            "have won a query by as much as it lost it.",
+            "Sign flips and a balanced bootstrap-t, the same draws for all comparisons; the larger p and the wider "
+            "simultaneous interval of the two count.",
+            "It assumes that questions are independent and like those of your users.",
         ),
         ProcedureCard(
             "t-holm",

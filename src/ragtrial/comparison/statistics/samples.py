@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
 
-Rows = slice | npt.NDArray[np.bool_] | npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64]
+Rows = slice | npt.NDArray[np.bool_] | Places
 _ALL = slice(None)
 
 _BLOCK_VALUES = 8_000_000
@@ -21,6 +21,12 @@ _BLOCK_VALUES = 8_000_000
 
 _ROUNDING = 1e-12
 """A difference that is a smaller part of what was subtracted is 0."""
+
+MOST_STATISTICS = 50_000_000
+"""A family has at most so many statistics of draws: there are fewer draws of many comparisons."""
+
+LEAST_DRAWS = 1_000
+"""However many comparisons there are."""
 
 LEAST_DIFFERENCES = 10
 """Of fewer differences that are not 0 neither test nor interval is given."""
@@ -43,62 +49,98 @@ def queries_for_skewness(skewness: float) -> int:
 class Procedure:
     """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
 
-    All flips are taken, once each, where the queries have no more than ``flips`` of them.
+    ``flips`` are drawn of signs, and as many resamples. All flips are taken, once each, where the queries have no more.
     """
 
     level: float = 0.05
     flips: int = 10_000
     seed: int = 0
 
+    def limited_to(self, comparisons: int) -> Procedure:
+        """A procedure with fewer draws for a family of so many comparisons that they would take minutes."""
+        return replace(self, flips=min(self.flips, max(LEAST_DRAWS, MOST_STATISTICS // max(comparisons, 1))))
+
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Comparisons that are made together: weighted sums of ``columns``, query by query.
+    """Comparisons that are made together, query by query.
 
-    ``columns`` has shape (columns, queries), NaN where a query does not count, ``weights`` shape (comparisons,
-    columns): of a pair 1 for the setting and -1 for the baseline.
+    ``columns`` has shape (columns, queries), NaN where a query does not count. ``pairs``, shape (comparisons, 2), holds
+    the column of each setting and that of its baseline, which is subtracted; None: the columns are the differences.
+    Queries with the same number in ``clusters``, shape (queries,), belong together; None: each is by itself.
     """
 
     columns: Scores
-    weights: Scores
+    pairs: Places | None = None
+    clusters: Places | None = None
+
+    def __len__(self) -> int:
+        """The number of comparisons."""
+        return len(self.columns if self.pairs is None else self.pairs)
 
     def differences(self, rows: Rows = _ALL) -> Scores:
-        """Of the comparisons in ``rows``, shape (comparisons, queries).
+        """The differences of the comparisons in ``rows``, shape (comparisons, queries).
 
-        NaN where a query does not count for all columns of a comparison. What is left of equal values that were rounded
-        on different ways is 0.
+        NaN where a query does not count for both. What is left of equal values that were rounded on different ways is
+        0.
         """
-        weights = self.weights[rows]
-        made = unrounded(weights @ self._known, np.abs(weights) @ np.abs(self._known))
-        if self._unknown.any():
-            made[(weights != 0).astype(np.float64) @ self._unknown > 0] = np.nan
-        return made
+        if self.pairs is None:
+            return self.columns[rows]
+        after, before = (self.columns[places] for places in self.pairs[rows].T)
+        return unrounded(after - before, np.abs(after) + np.abs(before))
+
+    def units(self, rows: Rows = _ALL) -> tuple[Scores, Scores]:
+        """The sums of the differences of each cluster, and the numbers of queries that count for them.
+
+        Both have the shape (comparisons, clusters).
+        """
+        differences = self.differences(rows)
+        unknown = np.isnan(differences)
+        values = np.where(unknown, 0.0, differences)
+        sums = self.by_cluster(values)
+        if self.clusters is not None:
+            sums = unrounded(sums, self.by_cluster(np.abs(values)))
+        return sums, self.by_cluster((~unknown).astype(np.float64))
+
+    def by_cluster(self, values: Scores) -> Scores:
+        """The sums of ``values``, shape (rows, queries), over the queries of each cluster."""
+        if self.clusters is None or not len(self.clusters):
+            return values
+        order = np.argsort(self.clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(self.clusters[order], prepend=-1))
+        return np.add.reduceat(values[:, order], starts, axis=1)
 
     def blocks(self) -> Iterator[slice]:
         """The comparisons, as many at a time as their differences may take memory."""
         size = max(1, _BLOCK_VALUES // max(1, self.columns.shape[1]))
-        return (slice(start, start + size) for start in range(0, max(1, len(self.weights)), size))
+        return (slice(start, start + size) for start in range(0, max(1, len(self)), size))
 
-    @cached_property
-    def _unknown(self) -> npt.NDArray[np.bool_]:
-        return np.isnan(self.columns)
 
-    @cached_property
-    def _known(self) -> Scores:
-        return np.where(self._unknown, 0.0, self.columns)
+def contrasts(columns: Scores, weights: Scores) -> Scores:
+    """Weighted sums of ``columns``, shape (columns, queries), by ``weights``, shape (contrasts, columns).
+
+    NaN where a query does not count for all columns of a contrast; 0 where only rounding keeps it from 0.
+    """
+    unknown = np.isnan(columns)
+    known = np.where(unknown, 0.0, columns)
+    sums = unrounded(weights @ known, np.abs(weights) @ np.abs(known))
+    if unknown.any():
+        sums[(weights != 0).astype(np.float64) @ unknown > 0] = np.nan
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
     """What the differences of a family allow to say. All arrays have the shape (comparisons,).
 
-    ``mean`` is over ``n`` queries, of which ``differing`` have a difference that is not 0; ``deviation`` is the
-    standard deviation of the differences; NaN where there are too few queries for it; ``skewness`` is their third
-    central moment over the third power of the deviation (with n), 0 where that is 0. ``p`` and ``p_corrected`` are in
-    [0, 1], and above 0 where they are shares of flips. They, ``low`` and ``high`` are NaN for a comparison with fewer
-    than LEAST_DIFFERENCES differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where
-    the difference is shown to be above 0, -1 where below, else 0. ``criticals`` is what a studentised difference must
-    exceed to be shown, by which power is reckoned.
+    ``mean`` is over the queries of ``n`` clusters (a query is one if none are named), of which ``differing`` have a
+    difference that is not 0; ``deviation`` is the standard deviation of the differences, or sqrt(n) standard errors of
+    the mean; NaN where there are too few clusters for it; ``skewness`` is their third central moment over the third
+    power of the deviation (with n), 0 where that is 0. ``p`` and ``p_corrected`` are in [0, 1], and above 0 where they
+    are shares of draws. They, ``low`` and ``high`` are NaN for a comparison with fewer than LEAST_DIFFERENCES
+    differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where the difference is shown
+    to be above 0, -1 where below, else 0. ``criticals`` is the value for each comparison that a studentised difference
+    must exceed to be shown; power depends on it.
     """
 
     n: npt.NDArray[np.int64]
@@ -114,46 +156,64 @@ class Inference:
     criticals: Scores
 
 
-def _moments(differences: Scores) -> tuple[npt.NDArray[Any], ...]:
-    """Of each row the columns of a ``Sample``."""
-    known = ~np.isnan(differences)
-    values = np.where(known, differences, 0.0)
-    largest = np.abs(values).max(axis=1, initial=0.0)
-    scale = np.ldexp(1.0, np.frexp(largest)[1] - 1)
-    scale[largest == 0] = 1.0
-    values /= scale[:, None]
-    n = known.sum(axis=1, dtype=np.int64)
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """One kind of draws for the comparisons of a family that are tested: p, p of the family, critical values."""
+
+    p: Scores
+    p_corrected: Scores
+    criticals: Scores
+
+
+def spread_of(sums: Scores, crossed: Scores, squares: Scores, totals: Scores, sizes: Scores, n: Scores) -> Scores:
+    """The squared standard error of ``sums`` of ``n`` clusters, about their mean; 0 where only rounding is left.
+
+    ``squares`` are the sums of squares, ``crossed`` those of products with the numbers of queries, ``totals`` and
+    ``sizes`` the sums of these numbers and of their squares. Arguments broadcast. Source: the ratio estimator of
+    Cochran 1977, section 9A; with the factor n / (n - 1) it is CR1 (Liang & Zeger 1986).
+    """
+    means = sums / totals
+    spread = squares - means * (2.0 * crossed - means * sizes)
+    spread[spread <= _ROUNDING * squares] = 0.0
+    spread *= n / (n - 1.0)
+    return spread
+
+
+def _moments(sums: Scores, sizes: Scores) -> tuple[npt.NDArray[Any], ...]:
+    """The columns of a ``Sample``, from the sums and the numbers of queries of clusters."""
+    scale = np.ldexp(1.0, np.frexp(np.abs(sums).max(axis=1, initial=0.0))[1] - 1)
+    scale[~sums.any(axis=1)] = 1.0
+    values = sums / scale[:, None]
+    n, totals = np.count_nonzero(sizes, axis=1).astype(np.int64), sizes.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = values.sum(axis=1) / n
-        about = np.where(known, values - mean[:, None], 0.0)
+        mean = values.sum(axis=1) / totals
+        about = values - mean[:, None] * sizes
         squares = np.square(about)
-        sums = squares.sum(axis=1)
-        deviation = np.sqrt(sums / (n - 1))
+        spread = squares.sum(axis=1)
+        deviation = np.sqrt(spread / (n - 1)) * (n / totals)
         squares *= about
-        skewness = squares.sum(axis=1) * np.sqrt(n) / sums**1.5
+        skewness = squares.sum(axis=1) * np.sqrt(n) / spread**1.5
     differing = np.count_nonzero(values, axis=1).astype(np.int64)
-    return n, differing, scale, np.square(values).sum(axis=1), mean, deviation, skewness
+    return n, differing, scale, mean, deviation, skewness
 
 
 class Sample:
     """What is known of the differences of a family before anything is inferred; arrays of shape (comparisons,).
 
     Values are the differences divided by ``scale``, a power of two for each comparison, so that no square of them is
-    too large or too small for a float. ``squares`` is the sum of their squares. ``tested`` says which comparisons have
-    enough differences that are not 0.
+    too large or too small for a float. ``tested`` marks the comparisons with enough differences that are not 0.
     """
 
     def __init__(self, family: Family) -> None:
         self.family = family
-        parts = [_moments(family.differences(rows)) for rows in family.blocks()]
+        parts = [_moments(*family.units(rows)) for rows in family.blocks()]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        self.n: npt.NDArray[np.int64] = columns[0]
-        self.differing: npt.NDArray[np.int64] = columns[1]
+        self.n: Places = columns[0]
+        self.differing: Places = columns[1]
         self.scale: Scores = columns[2]
-        self.squares: Scores = columns[3]
-        self.scaled_mean: Scores = columns[4]
-        self.scaled_deviation: Scores = columns[5]
-        self.skewness: Scores = columns[6]
+        self.scaled_mean: Scores = columns[3]
+        self.scaled_deviation: Scores = columns[4]
+        self.skewness: Scores = columns[5]
         self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
         self.skewness[self.scaled_deviation == 0] = 0.0
         self.tested = self.differing >= LEAST_DIFFERENCES
@@ -161,6 +221,15 @@ class Sample:
     def values(self, rows: Rows = _ALL) -> Scores:
         """The values of the comparisons in ``rows``, shape (comparisons, queries); NaN where a query does not count."""
         return self.family.differences(rows) / self.scale[rows, None]
+
+    def units(self, rows: Rows = _ALL) -> tuple[Scores, Scores]:
+        """The same by cluster: sums of values and numbers of queries, both of shape (comparisons, clusters).
+
+        The numbers are one row where they are the same for all comparisons.
+        """
+        sums, sizes = self.family.units(rows)
+        sums /= self.scale[rows, None]
+        return sums, sizes[:1] if (sizes == sizes[:1]).all() else sizes
 
     @property
     def studentised(self) -> Scores:

@@ -101,7 +101,7 @@ def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> 
     a level, by which each comparison has its t. One comparison has the level itself.
     """
     estimates = [[_estimate(*rows) for rows in zip(one.people, one.judge, strict=True)] for one in samples]
-    people = [Sample(Family(_jointly(one), np.eye(len(one.people)))) for one in samples]
+    people = [Sample(Family(_jointly(one))) for one in samples]
     tested = [[row for row, ok in zip(own, sample.tested, strict=True) if ok]
               for own, sample in zip(estimates, people, strict=True)]  # fmt: skip
     highest = _largest([np.array([one.influence for one in own]) for own in tested], procedure)

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.statistics.flips import infer
-from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
+from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, contrasts
 from ragtrial.comparison.sweeps.matched import RETRIEVER, Change, Match, design_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
@@ -133,9 +133,9 @@ def _weights(matches: Sequence[Match], settings: int) -> Scores:
 
 def _contrasts(weights: Sequence[Scores], values: Scores) -> Family:
     """The contrasts themselves as columns: what only rounding keeps from 0 is 0 in them."""
-    differences = Family(values, np.array(weights).reshape(len(weights), len(values))).differences()
+    differences = contrasts(values, np.array(weights).reshape(len(weights), len(values)))
     differences[np.abs(differences) <= np.nanmax(np.abs(values), initial=0.0) * _ROUNDING] = 0.0
-    return Family(differences, np.eye(len(weights)))
+    return Family(differences)
 
 
 def _contrast(matched: int, family: Family, inference: Inference, row: int) -> dict[str, Any]:
@@ -173,5 +173,5 @@ def _by_retriever(matches: Sequence[Match], values: Scores) -> dict[str, float]:
     for match in matches:
         found.setdefault(json.loads(match[1].levels[RETRIEVER]), []).append(match)
     weights = np.array([_weights(own, len(values)) for own in found.values()]).reshape(len(found), len(values))
-    rows = [row[~np.isnan(row)] for row in Family(values, weights).differences()]
+    rows = [row[~np.isnan(row)] for row in contrasts(values, weights)]
     return {name: float(row.mean()) for name, row in zip(found, rows, strict=True) if len(row)}

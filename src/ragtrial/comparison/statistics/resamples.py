@@ -1,0 +1,140 @@
+"""Resamples: clusters drawn with replacement, the same for all comparisons, by the balanced bootstrap-t.
+
+Sign flips make the distribution of a studentised difference symmetric, so they miss its skewness, and that a difference
+often comes from a few questions. Resamples keep both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ragtrial.comparison.statistics.flips import critical_of, shares
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Bounds, Places, Procedure, Sample, spread_of
+from ragtrial.evaluation.grading import Scores
+
+_MANY = 40
+"""With so many differences no resample has fewer than LEAST_DIFFERENCES of them."""
+
+_BLOCK_VALUES = 2_000_000
+"""The number of counts that are drawn at once."""
+
+_KEPT_VALUES = 25_000_000
+"""The number of statistics that are kept at once, to find the critical value of each comparison."""
+
+_TOLERANCE = 1e-6
+"""Two statistics that differ by less, relatively, are equal: they are kept as float32."""
+
+
+def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
+    """The bounds of each family by resamples of clusters, the same for all of its comparisons and for all families.
+
+    In each, the statistic of a comparison is |mean* - mean| / error* (symmetric bootstrap-t; Hall 1988). It counts only
+    if the comparison would have been tested there: if at least LEAST_DIFFERENCES clusters differ, and not all alike.
+    The critical value of a comparison by itself, times that of the largest ratio of a statistic to it in each resample,
+    is its critical value in the family: so each interval misses equally often, and the sparsest comparison does not
+    widen all (balanced simultaneous confidence sets; Beran 1988). A comparison whose differences are all equal has the
+    critical value 0 here.
+    """
+    families = [_Resamples(sample, procedure) for sample in samples]
+    pieces = [(family, rows) for family in families for rows in family.blocks()]
+    while pieces:
+        size = 1 + np.count_nonzero(np.cumsum([len(rows) for _, rows in pieces[1:]]) * procedure.flips <= _KEPT_VALUES)
+        group = [_Piece(family, rows, procedure) for family, rows in pieces[:size]]
+        start = 0
+        for counts in draws_of(group[0].clusters, procedure.flips, [procedure.seed, 1]):
+            for piece in group:
+                piece.add(counts, start)
+            start += len(counts)
+        for piece in group:
+            piece.close()
+        pieces = pieces[size:]
+    return [family.bounds() for family in families]
+
+
+def draws_of(n: int, draws: int, seed: int | Sequence[int]) -> Iterator[Scores]:
+    """How often each of ``n`` is drawn with replacement in ``n`` draws, in blocks of shape (some of ``draws``, n)."""
+    random, rows = np.random.default_rng(seed), max(1, _BLOCK_VALUES // n)
+    for start in range(0, draws, rows):
+        counts = np.empty((min(rows, draws - start), n))
+        for row in counts:
+            row[:] = np.bincount(random.integers(0, n, n), minlength=n)
+        yield counts
+
+
+class _Resamples:
+    """One family: the critical values of its comparisons, and the largest ratio in each resample so far."""
+
+    def __init__(self, sample: Sample, procedure: Procedure) -> None:
+        self.sample, self.level = sample, procedure.level
+        self._drawn = procedure.flips
+        count = len(sample.n)
+        self.own, self.p = np.zeros(count), np.zeros(count)
+        self.largest = np.full(procedure.flips, np.nan, dtype=np.float32)
+
+    def blocks(self) -> Iterator[Places]:
+        """The comparisons whose differences vary, as many at a time as memory may hold."""
+        rows = np.flatnonzero(self.sample.tested & (self.sample.scaled_deviation > 0))
+        queries = max(1, self.sample.family.columns.shape[1])
+        size = max(1, min(_KEPT_VALUES // self._drawn, _BLOCK_VALUES // queries))
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+
+    def bounds(self) -> Bounds:
+        tested = self.sample.tested
+        own, p = self.own[tested], self.p[tested]
+        ratios = np.sort(self.largest[~np.isnan(self.largest)].astype(np.float64))
+        # Never below 1, the value of a single comparison: not all resamples count for each.
+        factor = max(1.0, critical_of(ratios, self.level, exact=False)) * (1 + _TOLERANCE)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            corrected = np.where(own > 0, np.maximum(p, _shares(self.sample.studentised[tested] / own, ratios)), 0.0)
+            criticals = np.where(own > 0, own * factor, 0.0)
+        return Bounds(p, corrected, criticals)
+
+
+class _Piece:
+    """Some comparisons of a family, and their statistics in all resamples."""
+
+    def __init__(self, family: _Resamples, rows: Places, procedure: Procedure) -> None:
+        self._family, self._rows = family, rows
+        sample = family.sample
+        sums, sizes = sample.units(rows)
+        self.clusters = sums.shape[1]
+        few = sample.differing[rows] < _MANY
+        self._few, self._differ = few, (sums[few] != 0).astype(np.float64)
+        self._about = sums - sample.scaled_mean[rows, None] * sizes
+        self._squares, self._sizes = np.square(self._about), sizes
+        self._are_alone = bool((sizes <= 1).all())
+        self._statistics = np.empty((len(rows), procedure.flips), dtype=np.float32)
+
+    def add(self, counts: Scores, start: int) -> None:
+        """Keep the statistics of some resamples, from how often each cluster is drawn, shape (resamples, clusters)."""
+        drawn, sizes = counts.T, self._sizes
+        sums, squares, totals = self._about @ drawn, self._squares @ drawn, sizes @ drawn
+        crossed, of_sizes, n = sums, totals, totals
+        if not self._are_alone:
+            crossed, of_sizes, n = (self._about * sizes) @ drawn, np.square(sizes) @ drawn, (sizes > 0) @ drawn
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = spread_of(sums, crossed, squares, totals, of_sizes, n)
+            statistics = np.where(spread > 0, np.abs(sums) / np.sqrt(spread), np.nan)
+        if len(self._differ):
+            too_few = np.zeros(statistics.shape, dtype=np.bool_)
+            too_few[self._few] = self._differ @ drawn < LEAST_DIFFERENCES
+            statistics[too_few] = np.nan
+        self._statistics[:, start : start + len(counts)] = statistics
+
+    def close(self) -> None:
+        """Find the critical value of each comparison by itself, and pass its ratios on to the family."""
+        family, statistics = self._family, self._statistics
+        observed = family.sample.studentised[self._rows]
+        for place, (row, values) in enumerate(zip(self._rows.tolist(), np.sort(statistics, axis=1), strict=True)):
+            ascending = np.asarray(values[: np.count_nonzero(~np.isnan(values))], dtype=np.float64)
+            family.own[row] = critical_of(ascending, family.level, exact=False)
+            family.p[row] = _shares(observed[place], ascending)
+        statistics /= family.own[self._rows, None]
+        np.fmax(family.largest, np.fmax.reduce(statistics, axis=0), out=family.largest)
+
+
+def _shares(observed: Scores, ascending: Scores) -> Scores:
+    """The share of draws, the observed value among them, that reach it."""
+    return shares(len(ascending) - np.searchsorted(ascending, observed * (1 - _TOLERANCE)), len(ascending), exact=False)
