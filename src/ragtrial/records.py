@@ -12,6 +12,9 @@ from typing import Any, Literal, Self
 MOST_GRADE = 1_000_000
 """Grades lie between minus this and this; beyond is a slip of the pen."""
 
+Direction = Literal["higher", "lower"]
+"""Which values of a metric are better."""
+
 Unit = Literal["document", "span"]
 """What is found and scored: whole documents, or labelled passages in them."""
 

@@ -112,8 +112,9 @@ def test_the_version_is_told(capsys: Capture) -> None:
 def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "run", config)
     assert made.code == 0
-    header, _, columns, row, _, last, _ = made.out.splitlines()
-    assert header.startswith("small: 3 documents, 2 queries, run ")
+    header, _, headline, _, _, columns, row, *_, last, _ = made.out.splitlines()
+    assert headline == "dense, ndcg@3 1.000: it finds an answer in the first 3 for 2 of 2 questions"
+    assert header.startswith("small: 1 setting on 3 documents, 2 questions, run ")
     assert columns.split()[:2] == ["setting", "ndcg@3"]
     assert row.split() == ["dense", "1.0000", "1.0000", "0.3333", "1.0000", "1.0000", "1.0000", "0.3333", "2"]
     report = Path(last.removeprefix("report: "))
@@ -197,7 +198,7 @@ def find(queries, top_k):
 """
 
 
-def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_of_several_settings_says_which_is_best_and_which_are_worse(tmp_path: Path, capsys: Capture) -> None:
     """Twelve queries, all answered by two settings alike and by the third not once: two flips of 4,096 are as far."""
     numbers = range(12)
     config = small_experiment(
@@ -219,23 +220,25 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
     (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
     made = ragtrial(capsys, "run", config)
     command, _, report = made.out.splitlines()[-4:-1]
-    assert made.out.splitlines()[2:6] == [
-        "Best: bm25 (ndcg@3 1.000; expect about 1.000 on new questions).",
-        "Worse by the labels so far (labels for unlabelled hits could change this): wrong.",
-        "Not distinguishable from the best with 12 questions: other.",
-        "Next: pick the cheapest of these settings (ragtrial show --costs); they score the same on every question.",
+    folder = report.removeprefix("report: ").removesuffix("/report.json")
+    assert made.out.splitlines()[2:5] == [
+        "Best: bm25 and other, identical, ndcg@3 1.000: they find an answer in the first 3 for 12 of 12 questions "
+        "(wrong 0)",
+        "  better than  wrong (-1.000, 95% CI -1.000 to -1.000)   with the current labels",
+        f"Next: label the hits that could change this: ragtrial pool {folder}",
     ]
-    assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
-    assert ragtrial(capsys, "run", config, "--json").json["conclusion"]["worse"] == ["wrong"]
+    assert command == f"By how much: ragtrial compare {folder}"
+    assert ragtrial(capsys, "run", config, "--json").json["conclusion"]["verdicts"]["worse"] == ["wrong"]
 
 
 def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, capsys: Capture) -> None:
     retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
     config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
     made = ragtrial(capsys, "run", config)
-    assert made.out.splitlines()[4] == (
-        "Next: label more questions: comparing settings takes at least 10, and there are 2."
-    )
+    assert made.out.splitlines()[2:4] == [
+        "No ranking yet: 2 scored questions; a ranking needs 10.",
+        'Next: label at least 8 more questions: ragtrial search "QUESTION" --label',
+    ]
 
 
 # Exit codes.
@@ -250,7 +253,7 @@ def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: P
         "\n1 of 2 settings failed: broken. The same command runs only these again.\n"
         "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
     )
-    assert made.out.splitlines()[3].startswith("dense ")
+    assert made.out.splitlines()[6].startswith("dense ")
     shown = ragtrial(capsys, "show", "latest", "-q")
     assert "\nbroken failed and has no scores: broken:embed raised RuntimeError for 3 texts: no key\n" in shown.out
     again = ragtrial(capsys, "run", config, "--json")

@@ -287,7 +287,7 @@ def test_show_gives_the_newest_report_even_of_two_in_one_second(two_runs: list[s
     for reference in ([], ["latest"], ["small/latest"], ["results/small/latest"]):
         made = ragtrial(capsys, "show", *reference)
         assert made.code == 0
-        assert made.out.splitlines()[0] == f"small: 3 documents, 2 queries, run {two_runs[1]}"
+        assert made.out.splitlines()[0] == f"small: 1 setting on 3 documents, 2 questions, run {two_runs[1]}"
 
 
 def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: list[str], capsys: Capture) -> None:

@@ -61,7 +61,7 @@ def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, re
     assert bm25["ci"][1] - bm25["ci"][0] > part["ci"][1] - part["ci"][0]
     assert made.json["left_out"] == ["dense"]
     shown = ragtrial(capsys, "compare", *reports, "--across", "--baseline", "long")
-    assert "It is clearly better than long on two; better than long by the labels so far on one." in shown.out
+    assert "It is better than long on two; better than long with the current labels on one." in shown.out
     assert "2 data sets are few" in shown.out
     assert shown.out.count("Next: ") == 1
 

@@ -41,7 +41,12 @@ def test_the_commands_that_the_demo_names_work(
     monkeypatch.chdir(tmp_path / "here")
     compared = ragtrial(capsys, "compare", "latest", "--json")
     assert compared.code == 0
-    assert sorted(compared.json["not_worse_than_best"]["ndcg@10"]) == ["dense", "hybrid"]
+    conclusion = compared.json["conclusion"]
+    assert (conclusion["kind"], conclusion["top"]) == ("leading", ["hybrid"])
+    assert conclusion["verdicts"] == {"worse": ["bm25-chunks", "bm25-titles", "bm25"], "inconclusive": ["dense"]}
+    assert conclusion["found"]["by_setting"]["hybrid"] == conclusion["found"]["questions"] == 59
+    command = conclusion["next_step"]["command"].split()
+    assert ragtrial(capsys, *command[1:]).code == 0
     assert ragtrial(capsys, "init", "trial").code == 0
 
 

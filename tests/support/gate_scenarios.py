@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ragtrial.comparison.compared import Compared
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.gates.gate import Findings, GateEvidence, GateOutcome, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, SettingPart
+from ragtrial.report.scored import ScoredPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
 HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")
@@ -32,7 +34,7 @@ def setting(name: str, *, p95: float | None = None, **scores: float | None) -> S
 def part(name: str, difference: float | None, ci: tuple[float, float] | None, **changes: Any) -> ComparisonPart:
     """``name`` compared with ``base``: 20 queries won, 20 lost, 19 tied. The verdict is what the interval says."""
     verdict = (
-        "too few differences" if ci is None else "better" if ci[0] > 0 else "worse" if ci[1] < 0 else "cannot tell"
+        "too few differences" if ci is None else "better" if ci[0] > 0 else "worse" if ci[1] < 0 else "inconclusive"
     )
     fields: dict[str, Any] = {
         "metric": "ndcg@10", "family": "primary", "baseline": "base", "setting": name, "mean_baseline": 0.6,
@@ -52,9 +54,12 @@ def comparison(*parts: ComparisonPart, metric: str = "ndcg@10") -> Comparison:
                               comparisons=len(parts), sentence="Signs were flipped.")  # fmt: skip
     names = list(dict.fromkeys(["base", *(one.setting for one in parts)]))
     metrics = list(dict.fromkeys([metric, *(one.metric for one in parts)]))
-    made = conclusion_of([one for one in parts if one.metric == metric], procedure, names, names, None)
-    return Comparison(conclusion=made, comparisons=list(parts), not_worse_than_best={metric: names},
-                      procedure=procedure, primary_metric=metric, metrics=metrics, settings=names, queries=59,
+    means = {"base": 0.6, **{one.setting: one.mean for one in parts}}
+    scored = ScoredPart(scored=59, questions=62, unanswerable=3, unlabelled=0, failed=0)
+    decisive = [one for one in parts if one.metric == metric]
+    made = conclusion_of(decisive, procedure, Compared(means, metric, scored), None)
+    return Comparison(conclusion=made, comparisons=list(parts), procedure=procedure,
+                      primary_metric=metric, metrics=metrics, settings=names, queries=59,
                       warnings=[])  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def command(
         target=None if output is None else expand_user(output),
         progress=terminal.progress(),
     )
-    terminal.say(tables.header_line(made) + "\n")
+    terminal.tell(tables.header_line(made) + "\n")
     terminal.table(tables.score_table(made, terminal.width))
     terminal.table(tables.budget_table(made, made.settings, terminal.width), before="\n")
     terminal.warn(made.warnings)

@@ -129,15 +129,15 @@ def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | Non
 
 
 def _compared(report: Report) -> Comparison | None:
-    """All settings by the primary metric; None where there are not several that can be compared, or very many."""
-    if len(report.settings) < 2:
-        return None
-    from ragtrial.comparison.comparing import MOST_SETTINGS, compare
+    """All settings by the primary metric; None where it counts for no query, or where there are very many."""
+    from ragtrial.comparison.comparing import MOST_SETTINGS, ComparisonOptions, compare_settings
+    from ragtrial.comparison.contest import contest_of
 
     if len(report.settings) > MOST_SETTINGS:
         return None
-    with suppress(ComparisonError, ReportError):  # its metric counts for no query
-        return compare(report, metrics=[report.primary_metric], all_pairs=True)
+    with suppress(ComparisonError, ReportError):
+        contest = contest_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
+        return compare_settings(contest, ComparisonOptions())
     return None
 
 
@@ -197,9 +197,10 @@ def _say(
     comparison: Comparison | None,
     found: SearchResult | None,
 ) -> None:
+    from ragtrial.cache.untrusted import visible
     from ragtrial.views import report_tables as tables
 
-    terminal.say(tables.header_line(report) + "\n")
+    terminal.tell(tables.header_line(report) + "\n")
     if found:
         _say_search(terminal, report, found)
         terminal.warn(report.warnings)
@@ -207,7 +208,7 @@ def _say(
         terminal.say(f"\nreport: {report.folder / 'report.json'}")
         return
     if comparison:
-        terminal.show([*comparison.conclusion.sentences, ""])
+        terminal.show([*map(visible, comparison.conclusion.sentences), ""])
     terminal.table(tables.score_table(report, terminal.width))
     terminal.table(tables.budget_table(report, report.settings, terminal.width), before="\n")
     if len(report.settings) > 1:
@@ -222,7 +223,7 @@ def _say(
         terminal.say()
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
         terminal.warn(compared.warnings)
-    if comparison:
+    if comparison and comparison.comparisons:
         axes = " --axes" if report.config.get("sweep") else ""
         terminal.say(f"\nBy how much: ragtrial compare {_from_here(report.folder)}{axes}")
     terminal.warn(report.warnings)
@@ -250,7 +251,6 @@ def _as_json(report: Report, findings: Findings | None, comparison: Comparison |
         "run_id": report.run_id,
         "primary_metric": report.primary_metric,
         "settings": tables.scores_json(report),
-        **({"not_worse_than_best": comparison.not_worse_than_best} if comparison else {}),
         **({"conclusion": comparison.conclusion.model_dump(mode="json")} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],

@@ -138,7 +138,7 @@ def _say_scores(
     from ragtrial.views import report_tables as tables
 
     names = None if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
-    terminal.say(tables.header_line(report, tag) + "\n")
+    terminal.tell(tables.header_line(report, tag) + "\n")
     if metrics == "all":
         terminal.table(tables.metric_table(report, chosen))
     else:

@@ -187,7 +187,7 @@ def _over(
     combined = None
     if min(variances) > 0:
         combined = combined_effect(np.array(effects), np.array(variances), level)
-    verdict: Verdict = "cannot tell"
+    verdict: Verdict = "inconclusive"
     if combined is not None and combined.low > 0:
         verdict = "better"
     elif combined is not None and combined.high < 0:
@@ -235,13 +235,13 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
 
 
 def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str) -> str:
-    """``It is clearly better than bm25 on one and two; not distinguishable from bm25 on three.``"""
+    """``It is better than bm25 on one and two; inconclusive against bm25 on three.``"""
     groups: list[tuple[str, list[str]]] = []
     for word, names in (("better", part.better_on), ("worse", part.worse_on)):
         unclear = [name for name in names if name in part.unclear_on]
-        groups.append((f"clearly {word} than {rival}", [name for name in names if name not in unclear]))
-        groups.append((f"{word} than {rival} by the labels so far", unclear))
-    groups.append((f"not distinguishable from {rival}", part.undecided_on))
+        groups.append((f"{word} than {rival}", [name for name in names if name not in unclear]))
+        groups.append((f"{word} than {rival} with the current labels", unclear))
+    groups.append((f"inconclusive against {rival}", part.undecided_on))
     where = [
         f"{what} on {'every data set' if len(names) == len(found.data_sets) else listed(names)}"
         for what, names in groups
@@ -255,7 +255,7 @@ def _over_data_sets(best: AcrossPart, found: AcrossComparison) -> Iterator[str]:
         yield f"{best.setting} and {found.baseline} are identical on a data set: no interval over data sets."
         return
     interval = f"{percent(found.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
-    claim = {"better": "clearly better", "worse": "clearly worse"}.get(best.verdict, "not clearly better")
+    claim: str = best.verdict if best.verdict in ("better", "worse") else "not shown to be better"
     if best.unclear_on and best.verdict in ("better", "worse"):
-        claim = f"{best.verdict} by the labels so far"
+        claim += " with the current labels"
     yield f"Over data sets like these it is {claim}: {best.difference:+.3f} ({interval}, random effects)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.comparison.compared import compared_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
@@ -142,47 +144,37 @@ def with_judge(contest: ComparisonSet, aim: ComparisonOptions, file: str | Path)
 
 def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
+    contest = replace(contest, baseline=aim.baseline)
     scored = [contest.scores(metric) for metric in contest.metrics]
-    all_pairs = _best_first(contest.pairs(), _means(scored[0], aim))
-    pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
+    selection = None if contest.are_pairs_by_name else _selection(contest, scored[0], aim)
+    ranked = _ranked(contest, scored[0], aim, selection)
+    pairs = _best_first(contest.pairs(), ranked) if aim.baseline is None else contest.pairs(aim.baseline)
     two = [] if aim.judge is None else _two_phase(scored, pairs, aim.judge, aim)
-    inferred = of_all = [one.inference for one in two] or _inferred(scored, pairs, aim)
+    inferred = [one.inference for one in two] or _inferred(scored, pairs, aim)
     needed = people_needed(two[0], aim.margin) if two else None
-    best_by = scored
-    if aim.baseline is not None:
-        best_by = scored if len(contest.names) <= MOST_SETTINGS else scored[:1]
-        of_all = _inferred(best_by, all_pairs, aim)
     parts = [
         part
         for scores, inference in zip(scored, inferred, strict=True)
         for part in _parts(contest, aim, scores, pairs, inference, needed)
     ]
     skewed = skewed_claims(contest.names, pairs, inferred[0])
-    not_worse = {
-        scores.metric: _not_worse_than_best(contest, all_pairs, inference)
-        for scores, inference in zip(best_by, of_all, strict=True)
-    }
     procedure = _procedure_part(contest, aim, parts)
-    by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
-    selection = None if by_name else _selection(contest, scored[0], aim)
     drafts = drafted_part(contest, scored[0])
     told = [*contest.warnings, *_of_judge(aim), *skewed, *([] if drafts is None else [drafted_warning(drafts)])]
-    decisive = [part for part in parts if part.family == "primary"]
     return Comparison(
         conclusion=conclusion_of(
-            decisive,
+            [part for part in parts if part.family == "primary"],
             procedure,
-            not_worse[contest.primary],
-            contest.names,
-            selection,
-            partial(depend_on_unjudged, contest, margin=None if aim.judge else aim.margin),
+            compared_of(contest, None if aim.judge is None else aim.judge.means(scored[0])),
+            None if contest.are_pairs_by_name else contest.names[ranked[0]],
+            None if selection is None else selection.corrected,
+            partial(depend_on_unjudged, contest, margin=aim.margin),
         ),
         selection=selection,
         judge=None
         if aim.judge is None
         else judge_part(aim.judge, scored[0], pairs, two[0], aim.margin, aim.procedure.level),
         comparisons=parts,
-        not_worse_than_best=not_worse,
         procedure=procedure,
         primary_metric=contest.primary,
         metrics=list(contest.metrics),
@@ -196,7 +188,8 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
 def primary_comparisons(contest: ComparisonSet, aim: ComparisonOptions) -> list[ComparisonPart]:
     """The comparisons by the primary metric alone, as ``compare_settings`` has them, without a judge."""
     scores = contest.scores(contest.primary)
-    pairs = _best_first(contest.pairs(), _means(scores, aim)) if aim.baseline is None else contest.pairs(aim.baseline)
+    ranked = _ranked(contest, scores, aim, None)
+    pairs = _best_first(contest.pairs(), ranked) if aim.baseline is None else contest.pairs(aim.baseline)
     (inference,) = _inferred([scores], pairs, aim)
     return list(_parts(contest, aim, scores, pairs, inference, None))
 
@@ -208,13 +201,11 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
     there is no difference: these come last. ``everything`` means all, however many.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
-    rows.sort(key=lambda part: math.inf if part.difference is None else -part.difference)
+    rows.sort(key=lambda part: math.inf if part.gain is None else -part.gain)
     if comparison.procedure.baseline:
         return rows
-    highest: dict[str, float] = {}
-    for part in rows:  # over other queries a setting has another mean
-        highest[part.baseline] = max(highest.get(part.baseline, -math.inf), part.mean_baseline or 0.0)
-    rows.sort(key=lambda part: math.inf if part.difference is None else -highest[part.baseline])
+    beaten = Counter(part.baseline for part in rows)  # the better of two is its baseline: of the best most are
+    rows.sort(key=lambda part: math.inf if part.difference is None else -beaten[part.baseline])
     if everything or len(rows) <= MOST_PAIRS:
         return rows
     (best,) = {part.baseline for part in rows} - {part.setting for part in rows}
@@ -230,9 +221,20 @@ def _means(scores: PairedScores, aim: ComparisonOptions) -> Scores:
     return np.asarray(sums / np.maximum(counted.sum(axis=1), 1))
 
 
-def _best_first(pairs: Sequence[Pair], means: Scores) -> tuple[Pair, ...]:
-    """The pairs with the higher mean as the baseline: how much is lost with the other."""
-    turned = [means[pair.setting] > means[pair.baseline] for pair in pairs]
+def _ranked(
+    contest: ComparisonSet, scores: PairedScores, aim: ComparisonOptions, selection: SelectionPart | None
+) -> list[int]:
+    """The places of the settings, best mean first; the one of ``selection`` before those that are equal to it."""
+    means = contest.sign(scores.metric) * _means(scores, aim)
+    if selection is not None and selection.setting is not None:
+        means[contest.place(selection.setting)] = np.inf
+    return [int(place) for place in np.argsort(-means, kind="stable")]
+
+
+def _best_first(pairs: Sequence[Pair], ranked: Sequence[int]) -> tuple[Pair, ...]:
+    """The pairs with the better mean as the baseline: how much is lost with the other."""
+    ranks = {place: rank for rank, place in enumerate(ranked)}
+    turned = [ranks[pair.setting] < ranks[pair.baseline] for pair in pairs]
     return tuple(Pair(one.setting, one.baseline) if turn else one for one, turn in zip(pairs, turned, strict=True))
 
 
@@ -279,19 +281,23 @@ def _parts(
     """``needed`` are the questions that people would have to judge by the primary metric; None without a judge."""
     kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
     judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
-    evidences = evidence_of(inference, aim.margin)
+    sign = contest.sign(scores.metric)
+    evidences = evidence_of(inference, aim.margin, sign)
     estimated = None if aim.judge is None else aim.judge.means(scores)
     if needed is not None and kind == "primary":
-        evidences = [replace(one, queries_needed=n) for one, n in zip(evidences, needed, strict=True)]
+        evidences = [
+            replace(one, queries_needed=n, queries_to_settle=None) for one, n in zip(evidences, needed, strict=True)
+        ]
     for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
         (differences,) = scores.differences([pair])
         both = ~np.isnan(differences)
-        wins, losses = np.count_nonzero(differences > 0), np.count_nonzero(differences < 0)
+        wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
         verdict = verdict_of(evidence, aim.margin)
         deviation = float(inference.deviation[row])
         difference = _number(inference.mean[row])
         yield ComparisonPart(
             metric=scores.metric,
+            better="higher" if sign > 0 else "lower",
             family=kind,
             baseline=contest.contenders[pair.baseline].name,
             setting=contest.contenders[pair.setting].name,
@@ -300,7 +306,7 @@ def _parts(
             else _number(estimated[pair.baseline]),
             mean=_mean(scores.values[pair.setting][both]) if estimated is None else _number(estimated[pair.setting]),
             difference=difference,
-            ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
+            ci=None if evidence.low is None else (_number(inference.low[row]), _number(inference.high[row])),
             p=_number(inference.p[row]),
             p_corrected=_number(inference.p_corrected[row]),
             wins=wins,
@@ -313,15 +319,10 @@ def _parts(
             sentence=sentence_of(verdict, evidence, aim.margin),
             detectable=evidence.detectable,
             queries_needed=evidence.queries_needed,
+            queries_to_settle=evidence.queries_to_settle,
             judged_baseline=judged[pair.baseline],
             judged=judged[pair.setting],
         )
-
-
-def _not_worse_than_best(contest: ComparisonSet, pairs: Sequence[Pair], inference: Inference) -> list[str]:
-    claims = zip(pairs, inference.claims.tolist(), strict=True)
-    beaten = {pair.baseline if claim > 0 else pair.setting for pair, claim in claims if claim}
-    return [name for place, name in enumerate(contest.names) if place not in beaten]
 
 
 def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[ReportWarning]:

@@ -11,15 +11,17 @@ from ragtrial.comparison.judge.judge_part import JudgePart
 from ragtrial.comparison.statistics.samples import queries_for_skewness
 from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
+from ragtrial.records import Direction
 from ragtrial.report.notebooks import data_frame, html_table
 from ragtrial.report.schema import Part, WarningPart
+from ragtrial.report.scored import ScoredPart
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 FamilyKind = Literal["primary", "descriptive"]
 Verdict = Literal[
-    "better", "worse", "worse within the margin", "no worse", "cannot tell", "too few differences", "identical"
+    "better", "worse", "worse within the margin", "no worse", "inconclusive", "too few differences", "identical"
 ]
 
 
@@ -27,6 +29,10 @@ class ComparisonPart(Part):
     """Two settings by one metric, over the queries that count for both: ``setting`` less ``baseline``."""
 
     metric: str
+    better: Direction = "higher"
+    """Which values of the metric are better: wins, losses and the verdict follow it, means and differences are as they
+    are."""
+
     family: FamilyKind
     """Claims are made, and errors limited, within the primary metric; all else is descriptive."""
 
@@ -47,7 +53,7 @@ class ComparisonPart(Part):
     """For the family; at most 1 less the confidence exactly where ``ci`` leaves out 0."""
 
     wins: int
-    """Queries for which the setting has the higher value."""
+    """Queries for which the setting has the better value."""
 
     ties: int
     losses: int
@@ -68,12 +74,26 @@ class ComparisonPart(Part):
     """The difference that would be found with a probability of 80%, with as many queries."""
 
     queries_needed: int | None
-    """How many queries would find a difference as large as the margin with a probability of 80%."""
+    """How many queries in all would find a difference as large as the margin with a probability of 80%."""
+
+    queries_to_settle: int | None = None
+    """How many queries in all would find a difference as large as the observed one with a probability of 80%."""
 
     judged_baseline: float | None
     """The share of judged hits at the metric's cutoff; null where it is not known."""
 
     judged: float | None
+
+    @property
+    def gain(self) -> float | None:
+        """The difference, above 0 where the setting is better."""
+        sign = -1 if self.better == "lower" else 1
+        return None if self.difference is None else sign * self.difference + 0.0
+
+    @property
+    def gain_ci(self) -> tuple[float, float] | None:
+        """The interval of ``gain``."""
+        return self.ci if self.ci is None or self.better == "higher" else (-self.ci[1], -self.ci[0])
 
     @property
     def is_too_skewed(self) -> bool:
@@ -104,35 +124,65 @@ class ProcedurePart(Part):
     """The procedure in words."""
 
 
+ConclusionKind = Literal[
+    "best", "leading", "nothing shown", "no ranking yet", "one setting", "baseline", "two runs"
+]  # fmt: skip
+"""The grammar of a conclusion; ``nothing shown``: no setting is shown to be better than another."""
+
+
+class FoundPart(Part):
+    """For how many questions each setting finds an answer: its hit_rate at the cutoff of the metric that decides."""
+
+    k: int
+    questions: int
+    by_setting: dict[str, int]
+
+
+class NextStepPart(Part):
+    """One thing to do next, and the command for it."""
+
+    action: str
+    command: str
+
+    @property
+    def sentence(self) -> str:
+        return f"Next: {self.action}: {self.command}"
+
+
 class ConclusionPart(Part):
     """What the comparisons by the primary metric come to."""
 
+    kind: ConclusionKind
     metric: str
-    best: str | None
-    """The setting with the highest mean; null where reports are compared name by name, or no query counts for all."""
+    better: Direction
+    """Which values of the metric are better."""
+
+    top: list[str]
+    """The setting with the best mean, and those identical to it; empty without a ranking."""
 
     score: float | None
-    """Its mean on the queries that it was chosen by."""
+    """The mean of ``top``."""
 
     expected: float | None
-    """Its mean on new queries, as far as can be said: less what it owes to having been chosen."""
+    """The mean of ``top`` on new questions: less what it owes to having been chosen; null where that is not known."""
 
-    against: str | None
-    """The baseline that others are better or worse than; null where all pairs are compared."""
+    baseline: str | None
+    """The setting, or the report, that the others are compared with; null where all pairs are compared."""
 
-    better: list[str]
-    worse: list[str]
-    """Worse than the baseline, or else than the best or another."""
+    scored: ScoredPart
+    found: FoundPart | None
+    """Null where the metric has no cutoff, or grades of 1 are not relevant."""
+
+    verdicts: dict[Verdict, list[str]]
+    """For each verdict the settings that have it, compared with the baseline or else with ``top``, best mean first."""
 
     depends_on_unjudged: list[str]
-    """Those of ``better`` and ``worse`` that labels of hits without one could take back: all others are clear."""
+    """Those of better and worse settings whose verdict holds with the current labels: labels of hits without one could
+    take it back."""
 
-    not_distinguishable: list[str]
-    """From the baseline, or else from the best."""
-
-    next_step: str
+    next_step: NextStepPart
     sentences: list[str]
-    """The same in words, the next step last."""
+    """The same in words: the headline, a line for each verdict, the next step."""
 
 
 class Comparison(Part):
@@ -141,9 +191,6 @@ class Comparison(Part):
     conclusion: ConclusionPart
 
     comparisons: list[ComparisonPart]
-    not_worse_than_best: dict[str, list[str]]
-    """For each metric the settings not distinguishable from the best of all: none is shown to be better."""
-
     procedure: ProcedurePart
     primary_metric: str
     metrics: list[str]
@@ -160,7 +207,7 @@ class Comparison(Part):
     """Questions that a model drafted; None where there are none."""
 
     def __repr__(self) -> str:
-        size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'query', 'queries')}"
+        size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'question')}"
         return f"Comparison({size}, {self.primary_metric}. {self.conclusion.sentences[0]})"
 
     def _repr_html_(self) -> str:

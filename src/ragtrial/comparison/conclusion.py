@@ -1,150 +1,336 @@
-"""What a comparison comes to, in the words that every form of it begins with: best, better, worse, undecided, next."""
+"""What a comparison comes to: the one place that computes it. Every form of output shows these fields and sentences.
+
+The grammar is in docs/reading-the-result.md: what is on top and how sure that is, a line for each verdict, one next
+step.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionPart, ProcedurePart
+from ragtrial.comparison.compared import Compared
+from ragtrial.comparison.comparison_parts import (
+    ComparisonPart,
+    ConclusionKind,
+    ConclusionPart,
+    NextStepPart,
+    ProcedurePart,
+    Verdict,
+)
+from ragtrial.comparison.figures import digits_of, telling
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.statistics.selection import SelectionPart
+from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import counted, listed
 
-MOST_NAMED = 20
-LABELLED_AT_ONCE = 100
-"""About as many questions as somebody labels in a day or two."""
+MOST_NAMED = 5
 
-_CHEAPEST = "pick the cheapest of these settings (ragtrial show --costs)"
-_WORSE = ("worse", "worse within the margin")
+LEAST_SCORED = LEAST_DIFFERENCES
+"""With fewer scored questions no setting is ranked."""
+
+MOST_LABELLED = 300
+MOST_TIMES = 10
+"""What a person could label: at most so many more questions, and so many times those there are."""
+
+WORSE: tuple[Verdict, ...] = ("worse", "worse within the margin")
+_CLAIMS: tuple[Verdict, ...] = ("better", *WORSE)
+_ORDER: tuple[Verdict, ...] = (
+    "better", "worse", "worse within the margin", "no worse", "inconclusive", "too few differences", "identical",
+)  # fmt: skip
+"""The order of the lines where the settings are compared with the top one; with a baseline the worse come last."""
 
 
 def conclusion_of(
     parts: Sequence[ComparisonPart],
     procedure: ProcedurePart,
-    undecided: Sequence[str],
-    settings: Sequence[str],
-    selection: SelectionPart | None,
+    compared: Compared,
+    top: str | None,
+    expected: float | None = None,
     depend_on_unjudged: Callable[[Sequence[ComparisonPart]], Sequence[bool]] = lambda claims: [False] * len(claims),
 ) -> ConclusionPart:
     """The conclusion from ``parts``, the comparisons by the primary metric.
 
-    ``undecided`` are the ``settings`` that none is shown to be better than. Against a baseline, better and worse are
-    meant compared with it. ``selection`` is None where reports are compared name by name: then no setting is the best.
-    ``depend_on_unjudged`` says of claims whether hits without a label could take them back: these are not clear.
+    ``top`` is the setting with the best mean, ``expected`` its mean on new questions; None where none is sought.
+    Without a baseline ``top`` is the baseline of all its comparisons. ``depend_on_unjudged`` says of claims whether
+    hits without a label could take them back.
     """
-    against, metric = procedure.baseline, parts[0].metric if parts else ""
-    best = selection.setting if selection else None
-    if against is None:
-        better: list[str] = []
-        worse = [name for name in settings if name not in undecided]
-        open_ = [name for name in undecided if name != best]
-    else:
-        better = [one.setting for one in parts if one.verdict == "better"]
-        worse = [one.setting for one in parts if one.verdict in _WORSE]
-        open_ = [one.setting for one in parts if one.setting not in {*better, *worse}]
-    claims = {name: claim for name in [*better, *worse] if (claim := _deciding(name, parts, against or best))}
+    kind = _kind(compared, procedure)
+    reference = None if compared.are_pairs_by_name else procedure.baseline or top
+    shown = {part.setting: part for part in parts if compared.are_pairs_by_name or part.baseline == reference}
+    ranked = compared.ranked(list(shown))
+    verdicts: dict[Verdict, list[str]] = {}
+    for verdict in _ORDER:
+        names = [name for name in ranked if shown[name].verdict == verdict]
+        verdicts |= {verdict: names} if names else {}
+    if kind == "leading":
+        kind = _kind_of_top(verdicts, len(shown))
+    claims = {name: shown[name] for name in ranked if shown[name].verdict in _CLAIMS}
     unclear = depend_on_unjudged(list(claims.values()))
+    is_ranked = kind in ("best", "leading", "nothing shown", "one setting")
+    first = None if top is None or not is_ranked else top
     made = ConclusionPart(
-        metric=metric,
-        best=best,
-        score=selection.mean if selection else None,
-        expected=selection.corrected if selection else None,
-        against=against,
-        better=better,
-        worse=worse,
-        depends_on_unjudged=[name for name, one in zip(claims, unclear, strict=True) if one],
-        not_distinguishable=open_,
-        next_step="",
+        kind=kind,
+        metric=compared.metric,
+        better=compared.better,
+        top=[] if first is None else [first, *verdicts.get("identical", [])],
+        score=None if first is None else compared.means[first],
+        expected=None if first is None else expected,
+        baseline=procedure.baseline,
+        scored=compared.scored,
+        found=compared.found,
+        verdicts=verdicts,
+        depends_on_unjudged=[name for name, depends in zip(claims, unclear, strict=True) if depends],
+        next_step=NextStepPart(action="", command=""),
         sentences=[],
     )
-    made = made.model_copy(update={"next_step": _next_step(made, parts, procedure)})
-    return made.model_copy(update={"sentences": list(_sentences(made, parts))})
+    judged = _Judged(made, compared, shown, procedure)
+    made = made.model_copy(update={"next_step": judged.next_step()})
+    return made.model_copy(update={"sentences": [*judged.lines(), made.next_step.sentence]})
 
 
-def _sentences(made: ConclusionPart, parts: Sequence[ComparisonPart]) -> Iterator[str]:
-    if made.best is not None and made.score is not None:
-        expected = "" if made.expected is None else f"; expect about {made.expected:.3f} on new questions"
-        of_best = [one for one in parts if made.best in (one.setting, one.baseline)]
-        if of_best and all(map(_is_thin, of_best)):
-            yield f"Best so far: {made.best} ({made.metric} {made.score:.3f}{expected}); too few questions to be sure."
+def _kind(compared: Compared, procedure: ProcedurePart) -> ConclusionKind:
+    if len(compared.means) < 2:
+        return "one setting"
+    if compared.scored.scored < LEAST_SCORED:
+        return "no ranking yet"
+    if compared.are_pairs_by_name:
+        return "two runs"
+    return "leading" if procedure.baseline is None else "baseline"
+
+
+def _kind_of_top(verdicts: Mapping[Verdict, Sequence[str]], others: int) -> ConclusionKind:
+    worse, equal = sum(len(verdicts.get(verdict, ())) for verdict in WORSE), len(verdicts.get("identical", ()))
+    return "nothing shown" if not worse else "best" if worse + equal == others else "leading"
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A conclusion whose sentences are to be written; ``shown`` are the comparisons that it is drawn from."""
+
+    made: ConclusionPart
+    compared: Compared
+    shown: Mapping[str, ComparisonPart]
+    procedure: ProcedurePart
+
+    @property
+    def digits(self) -> int:
+        return digits_of(self.compared.scored.scored)
+
+    def named(self, *verdicts: Verdict) -> list[str]:
+        return [name for verdict in verdicts for name in self.made.verdicts.get(verdict, ())]
+
+    def score(self, name: str) -> str:
+        mean = self.compared.means[name]
+        return "without a score" if mean is None else f"{mean:.{self.digits}f}"
+
+    def called(self, name: str) -> str:
+        return self.compared.called.get(name, name)
+
+    def lines(self) -> Iterator[str]:
+        """The headline, and a line for each verdict."""
+        made, metric = self.made, self.compared.metric
+        scored = counted(self.compared.scored.scored, "scored question")
+        top = " and ".join(made.top) if len(made.top) == 2 else listed(made.top, MOST_NAMED)
+        top += ", identical" if len(made.top) > 1 else ""
+        if made.kind == "no ranking yet":
+            yield f"No ranking yet: {scored}; a ranking needs {LEAST_SCORED}."
+            return
+        if made.kind == "two runs":
+            yield from map(self.changed, self.shown)
+            return
+        if made.kind == "one setting":
+            (name,) = self.compared.means
+            yield f"{name}, {metric} {self.score(name)}{self.counts([name])}"
+            return
+        if made.kind == "baseline":
+            name = str(made.baseline)
+            yield f"Baseline: {name}, {metric} {self.score(name)}{self.counts([name])}"
         else:
-            yield f"Best: {made.best} ({made.metric} {made.score:.3f}{expected})."
-    n = max((one.n for one in parts), default=0)
-    than, asked = f" than {made.against}" if made.against else "", counted(n, "question")
-    for word, names in (("better", made.better), ("worse", made.worse)):
-        unclear = [name for name in names if name in made.depends_on_unjudged]
-        if clear := [name for name in names if name not in unclear]:
-            yield f"Clearly {word}{than}: {listed(clear, MOST_NAMED)}."
-        if unclear:
-            why = "labels for unlabelled hits could change this"
-            yield f"{word.capitalize()}{than} by the labels so far ({why}): {listed(unclear, MOST_NAMED)}."
-    if made.not_distinguishable:
-        whom = f"from {made.against}" if made.against else "from the best"
-        yield f"Not distinguishable {whom} with {asked}: {listed(made.not_distinguishable, MOST_NAMED)}."
-    yield made.next_step
-
-
-def _next_step(made: ConclusionPart, parts: Sequence[ComparisonPart], procedure: ProcedurePart) -> str:
-    """One thing to do next."""
-    reference = made.against or made.best
-    undecided = [one for one in parts if _meets(one, reference, made.not_distinguishable)]
-    hardest = max(undecided, key=_questions_missing, default=None)
-    if hardest is not None and (missing := _questions_missing(hardest)) > 0:
-        if missing > 2 * LABELLED_AT_ONCE and hardest.detectable is not None:
-            # What can be found shrinks with the root of the number of questions, as standard errors do.
-            reached = hardest.detectable * math.sqrt(hardest.n / (hardest.n + LABELLED_AT_ONCE))
-            return (
-                f"Next: {_CHEAPEST}, or label more questions: with {LABELLED_AT_ONCE} more, a difference of "
-                f"{reached:.2g} can be detected; with about {missing:,} more, one of {procedure.margin:g} (the margin)."
+            head = {"best": "Best: ", "leading": "Leading: "}.get(
+                made.kind, "No setting is shown to be better; highest: "
             )
-        said = f"Next: label about {missing:,} more questions to detect a difference of {procedure.margin:g}"
-        return f"{said}, or {_CHEAPEST}."
-    if thin := [one for one in undecided or parts if _is_thin(one)]:
-        fewest = min(thin, key=_differing)
-        names = f"{fewest.setting} and {fewest.baseline} differ on only"
-        more = math.ceil(fewest.n * LEAST_DIFFERENCES / _differing(fewest)) - fewest.n
+            if made.better == "lower":
+                head = head.replace("highest", "lowest")
+            yield f"{head}{top}, {metric} {self.score(made.top[0])}{self.counts(made.top)}"
+        yield from self.verdict_lines()
+
+    def counts(self, names: Sequence[str]) -> str:
+        """How often the first of ``names`` finds an answer, and in brackets the next setting and the last."""
+        found = self.compared.found
+        if found is None:
+            return ""
+        others = self.compared.ranked([name for name in found.by_setting if name not in names])
+        beside = ", ".join(f"{name} {found.by_setting[name]:,}" for name in dict.fromkeys([*others[:1], *others[-1:]]))
+        finds = "it finds" if len(names) == 1 else "they find"
         return (
-            f"Next: label about {more:,} more questions: {names} {_differing(fewest):,} of {fewest.n:,}; at "
-            f"least {LEAST_DIFFERENCES} are needed to compare them."
+            f": {finds} an answer in the first {found.k} for {found.by_setting[names[0]]:,} of "
+            f"{counted(found.questions, 'question')}" + (f" ({beside})" if beside else "")
         )
-    if parts and made.best is None and all(one.verdict == "identical" for one in parts):
-        return "Next: change something; all settings score the same on every question."
-    if undecided and all(one.verdict == "identical" for one in undecided):
-        if (n := max(one.n for one in undecided)) < LEAST_DIFFERENCES:
-            return (
-                f"Next: label more questions: comparing settings takes at least {LEAST_DIFFERENCES}, and there are {n}."
+
+    def verdict_lines(self) -> Iterator[str]:
+        margin, against = f"{self.procedure.margin:g}", self.made.baseline is not None
+        labels: dict[Verdict, str] = {
+            "better": "better than" if against else "worse than",
+            "no worse": f"no worse within {margin}",
+            "inconclusive": "inconclusive",
+            "too few differences": "too few differences",
+            "identical": "identical",
+            "worse": "worse" if against else "better than",
+            "worse within the margin": f"worse, within {margin}" if against else f"better, within {margin}",
+        }
+        if against:
+            labels["better"] = "better"
+        groups = []
+        for verdict, label in labels.items() if against else ((one, labels[one]) for one in _ORDER):
+            if verdict == "identical" and not against:
+                continue  # they are on top, too
+            names = self.named(verdict)
+            unclear = [name for name in names if name in self.made.depends_on_unjudged]
+            groups.append((label, [name for name in names if name not in unclear], ""))
+            groups.append((label, unclear, "   with the current labels"))
+        groups = [group for group in groups if group[1]]
+        width = max((len(label) for label, _, _ in groups), default=0)
+        for label, names, ending in groups:
+            detail = self.difference(self.shown[names[0]]) if len(names) == 1 else ""
+            yield f"  {label:<{width}}  {listed(names, MOST_NAMED)}{detail}{ending}"
+
+    def difference(self, part: ComparisonPart) -> str:
+        """`` (-0.049, 95% CI -0.122 to +0.023)``; nothing where they are equal."""
+        if part.difference is None or not part.wins + part.losses:
+            return ""
+        interval = ""
+        if part.ci is not None:
+            low, high = (telling(end, self.digits) for end in part.ci)
+            interval = f", {percent(self.procedure.confidence)} CI {low} to {high}"
+        return f" ({telling(part.difference, self.digits)}{interval})"
+
+    def changed(self, name: str) -> str:
+        """A setting that is compared with that of the same name in another report."""
+        part = self.shown[name]
+        called = self.called(name)
+        if part.mean is None or part.mean_baseline is None:
+            return f"{called}: no question counts for both"
+        before, after = (f"{mean:.{self.digits}f}" for mean in (part.mean_baseline, part.mean))
+        verdict = str(part.verdict).replace("within the margin", f"within {self.procedure.margin:g}")
+        verdict = f"no worse within {self.procedure.margin:g}" if verdict == "no worse" else verdict
+        labels = " with the current labels" if name in self.made.depends_on_unjudged else ""
+        counts, found = "", self.compared.found
+        if found is not None:
+            counts = (
+                f"; it finds an answer in the first {found.k} for {found.by_setting[name]:,} of "
+                f"{counted(found.questions, 'question')} (before: {found.by_setting[part.baseline]:,})"
             )
-        return f"Next: {_CHEAPEST}; they score the same on every question."
-    if undecided:
-        return f"Next: {_CHEAPEST}; no difference that matters was found."
-    if made.depends_on_unjudged:
-        return "Next: label the hits that could change these verdicts: ragtrial pool, then ragtrial label."
-    return "Next: look at the questions that the best setting loses or every setting fails: ragtrial compare --queries."
+        return f"{called}: {verdict}{labels}, {part.metric} {before} to {after}{self.difference(part)}{counts}"
+
+    def command(self, name: str, *options: str) -> str:
+        return shlex.join(["ragtrial", name, *self.compared.reports, *options])
+
+    @property
+    def against(self) -> list[str]:
+        """The option of commands that names the baseline."""
+        baseline = None if self.compared.are_pairs_by_name else self.made.baseline
+        return [] if baseline is None else ["--baseline", baseline]
+
+    @property
+    def look(self) -> str:
+        """The command that shows the questions on which settings differ."""
+        return self.command("compare", *self.against, "--queries")
+
+    def next_step(self) -> NextStepPart:
+        """One thing to do next: the first of these that applies."""
+        steps: list[Callable[[], NextStepPart | None]] = [
+            self._add, self._label_hits, self._take_winner, self._settle, self._take_cheapest, self._change,
+        ]  # fmt: skip
+        return next(step for make in steps if (step := make()) is not None)
+
+    def _add(self) -> NextStepPart | None:
+        """What is missing for any comparison."""
+        if self.made.kind == "one setting":
+            return NextStepPart(
+                action="add another setting to the config, to compare it with", command="ragtrial list retrievers"
+            )
+        if self.made.kind != "no ranking yet":
+            return None
+        missing = LEAST_SCORED - self.compared.scored.scored
+        return NextStepPart(action=f"label at least {counted(missing, 'more question')}", command=_LABEL)
+
+    def _label_hits(self) -> NextStepPart | None:
+        if not self.made.depends_on_unjudged:
+            return None
+        return NextStepPart(action="label the hits that could change this", command=self.command("pool", *self.against))
+
+    def _take_winner(self) -> NextStepPart | None:
+        better, baseline, look = self.named("better"), self.made.baseline, self.look
+        if self.made.kind == "two runs":
+            worse = self.named(*WORSE)
+            if worse:
+                return NextStepPart(action="look at the questions that are answered worse now", command=look)
+            return None
+        if self.made.kind == "baseline" and better:
+            action = f"replace {baseline} by {better[0]}, after a look at the questions that it loses"
+            return NextStepPart(action=action, command=look)
+        if self.made.kind == "best":
+            action = f"use {self.made.top[0]}, after a look at the questions that it loses"
+            return NextStepPart(action=action, command=look)
+        return None
+
+    def _settle(self) -> NextStepPart | None:
+        """Label questions, as many as settle the nearest open comparison, if a person could."""
+        for name in self.named("inconclusive", "too few differences"):
+            part = self.shown[name]
+            differing = part.wins + part.losses
+            thin = part.verdict == "too few differences"
+            total = part.queries_to_settle
+            if thin:
+                total = math.ceil(part.n * LEAST_DIFFERENCES / differing) if differing else None
+            more = 0 if total is None else total - part.n
+            pair = f"the two runs of {self.called(name)}"
+            if self.made.kind != "two runs":
+                pair = f"{self.called(name)} and {self.called(part.baseline)}"
+            if 0 < more <= min(MOST_LABELLED, MOST_TIMES * part.n):
+                why = (
+                    f"{pair} differ on {differing:,} of {part.n:,}, and a comparison needs {LEAST_DIFFERENCES}"
+                    if thin
+                    else f"they settle {pair} in 4 of 5 cases, if the difference stays as it is"
+                )
+                return NextStepPart(action=f"label about {_round_up(more):,} more questions ({why})", command=_LABEL)
+            look = self.look
+            action = f"look at the questions on which {pair} differ"
+            if not thin and self.made.kind != "two runs":
+                action += "; too many questions are needed to settle them"
+            return NextStepPart(action=action, command=look)
+        return None
+
+    def _take_cheapest(self) -> NextStepPart | None:
+        """Of settings that are no worse, or identical, the cheapest; where no cost is known nothing is said of it."""
+        reference = self.made.baseline or next(iter(self.made.top), None)
+        if self.made.kind == "two runs" or reference is None:
+            return None
+        good = [reference, *self.named("no worse", "identical")]
+        if len(good) < 2:
+            return None
+        costs, cheapest = self.command("show", "--costs"), self.compared.cheapest(good)
+        if cheapest is None:
+            return NextStepPart(action=f"keep {reference}: nothing shows that another is better", command=costs)
+        reason = "the cheapest" if cheapest.setting == reference else "no worse, and the cheapest"
+        verb = "keep" if cheapest.setting == self.made.baseline else "take"
+        return NextStepPart(action=f"{verb} {cheapest.setting}: {reason} ({cheapest.cost})", command=costs)
+
+    def _change(self) -> NextStepPart:
+        look = self.look
+        if self.made.kind == "baseline":
+            return NextStepPart(action=f"keep {self.made.baseline}; see where it is better", command=look)
+        if self.made.kind == "two runs" and self.named("better"):
+            return NextStepPart(action="keep the new run; see what has changed", command=look)
+        return NextStepPart(action="look at the questions that have changed", command=look)
 
 
-def _deciding(name: str, parts: Sequence[ComparisonPart], reference: str | None) -> ComparisonPart | None:
-    """The claim by which a setting is better or worse: against ``reference``, or else the largest."""
-    claims = [one for one in parts if name in (one.setting, one.baseline) and one.verdict in ("better", *_WORSE)]
-    return max(claims, key=lambda one: (_meets(one, reference, [name]), abs(one.difference or 0.0)), default=None)
+_LABEL = 'ragtrial search "QUESTION" --label'
 
 
-def _differing(part: ComparisonPart) -> int:
-    """Questions on which the two score differently."""
-    return part.wins + part.losses
-
-
-def _is_thin(part: ComparisonPart) -> bool:
-    """Whether they score differently on some questions, which are too few to compare them."""
-    return part.ci is None and _differing(part) > 0
-
-
-def _questions_missing(part: ComparisonPart) -> int:
-    """How many more questions it takes to find a difference of the margin; 0 if none, or if that is not known."""
-    return 0 if part.queries_needed is None else max(part.queries_needed - part.n, 0)
-
-
-def _meets(part: ComparisonPart, reference: str | None, names: Sequence[str]) -> bool:
-    """Whether a comparison is of ``reference`` with one of ``names``."""
-    return (part.baseline == reference and part.setting in names) or (
-        part.setting == reference and part.baseline in names
-    )
+def _round_up(count: int) -> int:
+    """Two digits of it: what is estimated is no more certain."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return math.ceil(count / unit) * unit

@@ -18,6 +18,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart, SettingPart
+from ragtrial.report.scored import ScoredPart, scored_part
 from ragtrial.scoring.report_subsets import over_queries
 
 
@@ -75,6 +76,21 @@ class ComparisonSet:
     @property
     def primary(self) -> str:
         return self.metrics[0]
+
+    def sign(self, metric: str) -> int:
+        """1 where higher values of ``metric`` are better, -1 where lower ones are."""
+        return self.contenders[0].report.sign(metric)
+
+    @property
+    def are_pairs_by_name(self) -> bool:
+        """Whether settings of equal names are compared: the baseline is a report."""
+        return self.baseline in self.report_names and self.baseline not in self.names
+
+    def scored_queries(self) -> ScoredPart:
+        """How many queries the primary metric scores for any contender, and why not the others."""
+        unknown = np.asarray(np.isnan(self.scores(self.primary).values).all(axis=0))
+        failed = np.asarray(np.array([one.setting.per_query.skipped for one in self.contenders]).all(axis=0))
+        return scored_part(self.queries, (~unknown).tolist(), failed.tolist())
 
     @property
     def names(self) -> tuple[str, ...]:

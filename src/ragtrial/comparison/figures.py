@@ -1,11 +1,28 @@
-"""Differences and probabilities in a few digits, the same wherever they are shown."""
+"""Means, differences and probabilities in a few digits, the same wherever they are shown."""
 
 from __future__ import annotations
 
+import math
 
-def signed(difference: float | None, unknown: str = "-") -> str:
-    """Four decimals and a sign, and never -0.0000; ``unknown`` for None."""
-    return unknown if difference is None else f"{round(difference, 4) + 0.0:+.4f}"
+MANY_QUESTIONS = 1_000
+"""From as many on the fourth decimal of a mean is more than noise."""
+
+
+def digits_of(n: int) -> int:
+    """The decimals of a mean over ``n`` questions."""
+    return 3 if n < MANY_QUESTIONS else 4
+
+
+def signed(difference: float | None, unknown: str = "-", digits: int = 4) -> str:
+    """Four decimals, or ``digits``, and a sign, and never -0.0000; ``unknown`` for None."""
+    return unknown if difference is None else f"{round(difference, digits) + 0.0:+.{digits}f}"
+
+
+def telling(difference: float, digits: int) -> str:
+    """A sign and ``digits`` decimals, or two digits where those would show a difference as 0."""
+    if difference and abs(difference) < 0.5 * 10**-digits:
+        digits = 1 - math.floor(math.log10(abs(difference)))
+    return signed(difference, digits=digits)
 
 
 def signed_interval(ends: tuple[float, float] | None, between: str = " ") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +20,6 @@ from ragtrial.evaluation.span_labels import span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Bools, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
-from ragtrial.report.model import Report
 from ragtrial.scoring.query_details import grade_of_chunk
 from ragtrial.scoring.rescoring.new_labels import labels_of_report
 
@@ -36,7 +34,6 @@ USUAL_DEPTH = 10
 
 _BLOCK = 2**13
 _CLOSE = 1e-9
-_THRESHOLD = re.compile(r"\(relevant: grade (-?\d+) and above\)")
 
 
 class JudgedRankings:
@@ -159,7 +156,7 @@ class JudgedRankings:
         codes: dict[Any, int] = {}
         ranked = from_rows([[codes.setdefault(one, len(codes)) for one in found[row][: metric.k]] for row, _ in cases])
         queries = [_with_grades(self._queries_with_spans[row], more) for row, more in cases]
-        threshold = threshold_of(report, str(metric))
+        threshold = report.relevance_threshold
         if self.unit == "document":
             by_document = DocumentLabels.of(queries, codes)
             graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
@@ -178,13 +175,6 @@ class JudgedRankings:
 def found_in(row: Mapping[str, Any], unit: Unit) -> list[Found]:
     """What a row of rankings/ has, best first. Raises LookupError or TypeError for a damaged one."""
     return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
-
-
-def threshold_of(report: Report, metric: str) -> int:
-    """The grade from which a document was relevant as the report was made; 1 where it says nothing of that."""
-    parts = [report.metrics[metric]] if metric in report.metrics else []
-    found = (_THRESHOLD.search(part.counted) for part in [*parts, *report.metrics.values()])
-    return next((int(match[1]) for match in found if match), 1)
 
 
 def _with_grades(query: Query, more: Mapping[Found, int]) -> Query:

@@ -1,4 +1,4 @@
-"""What a comparison would come to by two extreme ways of judging what its settings found and nobody has judged.
+"""What a comparison would come to in two scenarios: two ways of judging what its settings found and nobody has judged.
 
 In the one every unjudged hit that the setting ranks better than the baseline, or that it alone has, is relevant, with
 the highest grade of the labels, and every other one is not; in the other those of the baseline are. Both are scored
@@ -26,7 +26,7 @@ MOST_QUERIES = 10_000
 
 
 class UnjudgedPart(Part):
-    """The difference of two settings by two extreme gradings of their unjudged hits, which are no bounds.
+    """The difference of two settings in two scenarios of labels for their unjudged hits, which are no bounds.
 
     Only hits at or above the metric's cutoff in either ranking are graded. The queries of the mean stay as they are.
     """
@@ -38,10 +38,10 @@ class UnjudgedPart(Part):
     """As the labels have it; null over no queries."""
 
     low: float | None
-    """The difference if those that favour the baseline were relevant; null where it is not known."""
+    """The difference if all went in favour of the baseline; null where it is not known."""
 
     high: float | None
-    """The difference if those that favour the setting were relevant."""
+    """The difference if all went in favour of the setting."""
 
     n: int
     unjudged: int | None
@@ -70,23 +70,18 @@ def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     return [_part(contest, rankings, part, margin) for part in comparisons]
 
 
-def depend_on_unjudged(
-    contest: ComparisonSet, claims: Sequence[ComparisonPart], margin: float | None
-) -> Sequence[bool]:
-    """Whether unjudged hits could take back each of the ``claims``; False where that is not known, or with a judge.
+def depend_on_unjudged(contest: ComparisonSet, claims: Sequence[ComparisonPart], margin: float) -> Sequence[bool]:
+    """Whether unjudged hits could take back each of the ``claims``; False where that is not known.
 
-    A judge (no ``margin``) has an interval for that. Up to MOST_QUERIES queries are weighed; claims beyond them depend
-    on unjudged hits if there are any.
+    Up to MOST_QUERIES queries are weighed; claims beyond them depend on unjudged hits if there are any.
     """
-    if margin is None:
-        return [False] * len(claims)
     weighed = claims[: max(1, MOST_QUERIES // max(1, len(contest.queries)))]
     known = [part.depends_on_unjudged is True for part in unjudged_parts(contest, weighed, margin)]
     return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
 
 
 def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
-    """Whether a difference as ``low`` as this, or as ``high``, would make the verdict wrong.
+    """Whether a gain as ``low`` as this, or as ``high``, would make the verdict wrong.
 
     By its sign, or by the margin; not by chance. None for a verdict that claims nothing.
     """
@@ -112,13 +107,14 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
     except ReportError as error:
         sentence = f"what unjudged hits could change is not known: {error}"
         return made.model_copy(update={"why_not_known": str(error), "sentence": sentence})
-    ends = (found["low"], found["high"], part.difference or 0.0)
+    sign = contest.sign(part.metric)
+    ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
     if found["unjudged"]:
         verdict = {None: "", True: ", so this verdict may change", False: ", and the verdict would hold"}
         found["sentence"] = (
-            f"{found['unjudged']:,} hits have no label; with labels the difference could be anywhere from "
-            f"{signed(found['low'])} to {signed(found['high'])}{verdict[depends]}"
+            f"{found['unjudged']:,} hits have no label; if all went in favour of one side, the difference would be "
+            f"{signed(found['low'])} or {signed(found['high'])} (two scenarios, not limits){verdict[depends]}"
         )
     return made.model_copy(update={**found, "depends_on_unjudged": depends})
 
@@ -137,6 +133,7 @@ def _extremes(contest: ComparisonSet, rankings: JudgedRankings, part: Comparison
         cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in counted.tolist()]
         before, after = (rankings.scores(place, metric, cases) for place in places)
         ends.append(float((after - before).mean()))
+    ends = ends if contest.sign(part.metric) > 0 else ends[::-1]
     hits = [len({*baseline[row], *setting[row]}) for row in counted.tolist()]
     return {"low": ends[0], "high": ends[1], "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
 

@@ -19,9 +19,10 @@ _QUERIES_FOR_SKEWNESS = 100
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one difference; ``low`` and ``high`` are None where no interval is given.
+    """What is known of one difference, in the direction of the metric: above 0 the setting is better.
 
-    ``claim`` is 1 where the difference is shown to be above 0, -1 where below, else 0.
+    ``low`` and ``high`` are None where no interval is given. ``claim`` is 1 where the setting is shown to be better, -1
+    where worse, else 0.
     """
 
     n: int
@@ -31,31 +32,35 @@ class Evidence:
     detectable: float | None
     queries_needed: int | None
     claim: int = 0
+    queries_to_settle: int | None = None
 
 
-def evidence_of(inference: Inference, margin: float) -> list[Evidence]:
-    """What ``inference`` says of each comparison, and what more queries would."""
+def evidence_of(inference: Inference, margin: float, sign: int = 1) -> list[Evidence]:
+    """What ``inference`` says of each comparison, and what more queries would; ``sign`` is -1 where lower is better."""
     n, deviation, criticals = inference.n, inference.deviation, inference.criticals
     # In the direction of what was seen, and as far as so many queries can tell it.
     skewness = inference.skewness * np.sign(inference.mean) * n / (n + _QUERIES_FOR_SKEWNESS)
     found = detectable_difference(deviation, n, criticals, skewness)
     needed = queries_for(margin, deviation, level_of(criticals, n), skewness)
+    settling = queries_for(np.abs(inference.mean), deviation, level_of(criticals, n), skewness)
+    low, high = (inference.low, inference.high) if sign > 0 else (-inference.high, -inference.low)
     return [
         Evidence(
             n=int(n[row]),
             differing=int(inference.differing[row]),
-            low=_finite(inference.low[row]),
-            high=_finite(inference.high[row]),
+            low=_finite(low[row]),
+            high=_finite(high[row]),
             detectable=_finite(found[row]),
             queries_needed=None if math.isnan(needed[row]) else int(needed[row]),
-            claim=int(inference.claims[row]),
+            queries_to_settle=None if math.isnan(settling[row]) else int(settling[row]),
+            claim=sign * int(inference.claims[row]),
         )
         for row in range(len(n))
     ]
 
 
 def verdict_of(evidence: Evidence, margin: float) -> Verdict:
-    """The first that holds: better, worse, no worse than the margin; and else that one cannot tell."""
+    """The first that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
     if evidence.n and not evidence.differing:
         return "identical"
     if evidence.differing < LEAST_DIFFERENCES:
@@ -65,22 +70,22 @@ def verdict_of(evidence: Evidence, margin: float) -> Verdict:
         return "better"
     if evidence.claim < 0:
         return "worse within the margin" if within else "worse"
-    return "no worse" if within else "cannot tell"
+    return "no worse" if within else "inconclusive"
 
 
 def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
     """The verdict for a reader, with what would settle it where it is open."""
     if evidence.n == 0:
-        return "no query counts for both: nothing to compare"
+        return "no question counts for both: nothing to compare"
     said = {
-        "identical": f"identical for each of {counted(evidence.n, 'query', 'queries')}",
-        "too few differences": f"cannot tell: only {evidence.differing} of {evidence.n:,} queries differ, fewer than "
+        "identical": f"identical on {counted(evidence.n, 'question')}",
+        "too few differences": f"only {evidence.differing} of {evidence.n:,} questions differ, fewer than "
         f"{LEAST_DIFFERENCES}; no interval is given",
         "better": "better",
         "worse": "worse",
         "worse within the margin": f"worse, but within the margin of {margin:g}",
         "no worse": f"no worse than the margin of {margin:g}",
-        "cannot tell": f"cannot tell{_advice(evidence, margin)}",
+        "inconclusive": f"inconclusive{_advice(evidence, margin)}",
     }
     return said[verdict]
 
@@ -90,7 +95,7 @@ def _advice(evidence: Evidence, margin: float) -> str:
     if evidence.detectable is None:
         return ""
     found = (
-        f"; with {evidence.n:,} queries a difference of {rounded(evidence.detectable)} would be found 4 times out of 5"
+        f"; with {evidence.n:,} questions a difference of {rounded(evidence.detectable)} would be found 4 times of 5"
     )
     if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
         return found

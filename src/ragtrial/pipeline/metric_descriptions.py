@@ -25,5 +25,9 @@ def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: U
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     return MetricPart(
-        formula=definition.formula_of(unit), family=definition.family, counted=needs + known, source=definition.source
+        formula=definition.formula_of(unit),
+        family=definition.family,
+        counted=needs + known,
+        source=definition.source,
+        better=definition.better,
     )

@@ -73,6 +73,7 @@ def build_report(
         ),
         unit=options.unit,
         span_coverage=options.span_coverage if options.unit == "span" else None,
+        relevance_threshold=options.relevance_threshold,
         primary_metric=str(metrics.primary),
         metrics=metric_parts(metrics, options),
         prompt=labels.prompt,

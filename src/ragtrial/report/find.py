@@ -40,6 +40,12 @@ def find_report(reference: str, directory: Path) -> Path:
     )
 
 
+def reference_to(folder: Path) -> str:
+    """How a command names the report in ``folder`` from here: below this folder by the way to it."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+
+
 def _without_steps(reference: str) -> tuple[str, int]:
     """``latest`` and 1 of ``latest~1``: how many runs before."""
     found = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)

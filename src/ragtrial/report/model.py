@@ -29,6 +29,7 @@ from ragtrial.report.schema import (
     SettingPart,
     WarningPart,
 )
+from ragtrial.report.scored import ScoredPart, scored_part
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -64,10 +65,16 @@ class Report(Part):
     span_coverage: float | None = None
     """The share of a passage's characters that must be found, under unit: span; null for documents."""
 
+    relevance_threshold: int = 1
+    """The grade from which a hit is relevant in binary metrics."""
+
     search: SearchedPart | None = None
     """Null where all settings were in the config."""
 
     primary_metric: str
+    scored: ScoredPart | None = None
+    """How many queries the primary metric scores, and why not the others; null before the report is written."""
+
     metrics: dict[str, MetricPart]
     prompt: str | None
     """The prompt template of the labels."""
@@ -215,12 +222,24 @@ class Report(Part):
             f"run {self.run_id} has no setting {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)}."
         )
 
+    def scored_queries(self) -> ScoredPart:
+        """How many queries the primary metric scores for any setting, and why not the others."""
+        columns = [(one.per_query.evaluations[self.primary_metric], one.per_query.skipped) for one in self.settings]
+        known = [any(values[row] is not None for values, _ in columns) for row in range(len(self.queries))]
+        failed = [all(skipped[row] for _, skipped in columns) for row in range(len(self.queries))]
+        return scored_part(self.queries, known, failed)
+
+    def sign(self, metric: str) -> int:
+        """1 where higher values of ``metric`` are better, -1 where lower ones are."""
+        return -1 if metric in self.metrics and self.metrics[metric].better == "lower" else 1
+
     def ranked_settings(self) -> list[SettingPart]:
         """The settings by the primary metric, best first; those without a value last; equal ones by name."""
+        sign = self.sign(self.primary_metric)
 
         def key(setting: SettingPart) -> tuple[bool, float, str]:
             mean = setting.scores[self.primary_metric].mean
-            return mean is None, -(mean or 0.0), setting.name
+            return mean is None, -sign * (mean or 0.0), setting.name
 
         return sorted(self.settings, key=key)
 
@@ -292,7 +311,7 @@ def write_folder(
             write_rows(path, rows)
         write_rows(new / "texts.jsonl.gz", texts)
         files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
-        unsealed = report.model_copy(update={"files": files, "checksum": ""})
+        unsealed = report.model_copy(update={"files": files, "scored": report.scored_queries(), "checksum": ""})
         text = to_json(unsealed, indent=1) + b"\n"
         made = unsealed.model_copy(update={"checksum": checksum(text)})
         with (new / "report.json").open("wb") as file:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, Field
 
 from ragtrial.options import Described
-from ragtrial.records import brief
+from ragtrial.records import Direction, brief
 
 T = TypeVar("T")
 
@@ -338,6 +338,9 @@ class MetricPart(Part):
     family: str
     counted: str
     """Which queries are in the mean."""
+
+    better: Direction = "higher"
+    """Which values are better."""
 
     source: str
 

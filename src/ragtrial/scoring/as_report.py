@@ -113,6 +113,7 @@ def _report(
             documents_fingerprint=None,
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
+        relevance_threshold=protocol.relevance_threshold,
         primary_metric=str(protocol.metrics[0]),
         metrics={str(metric): metric_part(metric, *rules) for metric in protocol.metrics},
         prompt=None,

@@ -40,7 +40,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield f"It is better than {found.baseline} by the labels{change}."
         near = [one.setting for one in found.finalists if one.setting != winner and _is_open(found, one.setting)]
         if near:
-            yield f"Not distinguishable from it: {listed(near)}; take the cheapest."
+            yield f"Inconclusive against it: {listed(near)}."
         yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
         return
     if verdict.verdict in ("worse", "worse within the margin"):

@@ -19,8 +19,8 @@ from ragtrial.views.table import Column, Table, number
 def heading(comparison: Comparison) -> str:
     """One line that says what was compared."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
-    queries = counted(comparison.queries, "query", "queries")
-    return f"{counted(len(comparison.settings), 'setting')}, {queries}, {comparison.primary_metric}, {against}"
+    questions = comparison.conclusion.scored.sentence
+    return f"{counted(len(comparison.settings), 'setting')}, {questions}, {comparison.primary_metric}, {against}"
 
 
 def comparison_blocks(

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 import textwrap
 
-_LABEL = re.compile(r"\S+ {2,}")
+_LABEL = re.compile(r"(?:  )?[^ ]+(?: [^ ]+)* {2,}")
 
 
 def wrapped(text: str, width: int) -> str:
     """A line of prose on as many lines as it needs; behind a label and two spaces these are set in.
 
-    One that is set in itself, such as a row of a table, stays as it is.
+    One that is set in itself, such as a row of a table, stays as it is, unless it is set in by two spaces and has a
+    label, as the verdicts of a conclusion are.
     """
-    if len(text) <= width or text.startswith(" "):
-        return text
     label = _LABEL.match(text)
-    return textwrap.fill(text, width, subsequent_indent=" " * len(label[0]) if label else "", break_long_words=False,
-                         break_on_hyphens=False)  # fmt: skip
+    if len(text) <= width or (text.startswith(" ") and label is None):
+        return text
+    margin = " " * len(label[0]) if label else ""
+    head, rest = (label[0], text[len(label[0]) :]) if label else ("", text)
+    return head + textwrap.fill(rest, width, initial_indent=margin, subsequent_indent=margin, break_long_words=False,
+                                break_on_hyphens=False).removeprefix(margin)  # fmt: skip
 
 
 def duration(seconds: float) -> str:

@@ -22,13 +22,14 @@ _ELSEWHERE = "ragtrial show --metrics all"
 
 
 def header_line(report: Report, tag: str | None = None) -> str:
-    """One line that says what was run; of the queries with a ``tag``, which."""
-    data = report.dataset
-    documents = "" if data.documents is None else f"{data.documents:,} documents, "
+    """One line that names what was run, and how many questions are scored; of those with a ``tag``, which."""
+    settings, data = counted(len(report.settings), "setting"), report.dataset
+    documents = "" if data.documents is None else f" on {counted(data.documents, 'document')}"
+    questions, _, scored = report.scored_queries().sentence.partition(" (")
     tagged = "" if tag is None else f" with the tag {tag}"
-    queries = counted(data.queries, "query", "queries")
+    questions += tagged + (f" ({scored}" if scored else "")
     again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
-    return f"{report.experiment}: {documents}{queries}{tagged}, run {report.run_id}{again}"
+    return f"{report.experiment}: {settings}{documents}, {questions}, run {report.run_id}{again}"
 
 
 def scores_json(report: Report) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ def cell_kind(column: Column, cell: str) -> str:
     """``better``, ``worse`` or ``undecided`` for a verdict, else what its column holds: ``name`` or ``number``."""
     if not column.is_text:
         return "number"
-    verdicts = {"better": "better", "worse": "worse", "cannot tell": "undecided", "too few differences": "undecided"}
+    verdicts = {"better": "better", "worse": "worse", "inconclusive": "undecided", "too few differences": "undecided"}
     return next((kind for verdict, kind in verdicts.items() if cell.startswith(verdict)), "name")
 
 

@@ -8,31 +8,52 @@ COLUMNS = {
     "setting": "The setting that is compared.",
     "against": "The baseline: what the setting is compared with.",
     "verdict": "The conclusion for the setting, compared with the baseline: better, worse, worse within the margin, no "
-    "worse, cannot tell, too few differences, or identical. Each has an explanation of its own.",
+    "worse, inconclusive, too few differences, or identical. `ragtrial explain` knows each.",
     "baseline": "Mean of the baseline.",
     "mean": "Mean of the setting.",
     "difference": "Mean of the setting less mean of the baseline, over the same queries.",
     "interval": "The differences that are compatible with the data, at this confidence for all comparisons together.",
     "p": "How likely so large a difference is by chance, corrected for the number of comparisons.",
-    "won": "Queries for which the setting scores higher.",
+    "won": "Queries for which the setting scores better.",
     "tied": "Queries for which both score the same.",
-    "lost": "Queries for which the baseline scores higher.",
+    "lost": "Queries for which the baseline scores better.",
     "n": "Queries scored for both settings; in a table of means, queries that the mean is over.",
     "smallest": "Smallest detectable difference: the smallest that these queries show with 80% power.",
-    "needed": "Questions needed to detect a difference as large as the margin with 80% power; `enough`: you already "
-    "have that many.",
+    "needed": "Questions needed in all to detect a difference as large as the margin with 80% power; `enough`: you "
+    "already have that many.",
 }
 """By their titles, or by these without a number at one end."""
 
 VERDICTS = {
-    "better": "The whole interval of the difference is above 0.",
-    "worse": "The whole interval of the difference is below 0.",
-    "worse within the margin": "Worse, but by no more than the margin: the interval lies between -margin and 0.",
-    "no worse": "The interval includes 0 and lies above minus the margin: the setting is not worse by more than that.",
-    "cannot tell": "The interval includes 0 and extends below minus the margin: more questions are needed to know.",
+    "better": "The whole interval of the difference is on the better side of 0: the difference is not chance.",
+    "worse": "The whole interval of the difference is on the worse side of 0: the difference is not chance.",
+    "worse within the margin": "Worse, but by less than the margin: no part of the interval is a larger loss.",
+    "no worse": "The interval includes 0, and no part of it is a loss above the margin.",
+    "inconclusive": "The interval includes 0 and losses above the margin: the setting may be better, equal or worse. "
+    "It does not mean equal.",
     "too few differences": "The two settings differ on fewer than 10 questions: too few for an interval.",
     "identical": "Both score the same on every question.",
 }
+
+HEADLINES = {
+    "best": "The setting with the best mean of the primary metric, where all others are shown to be worse.",
+    "leading": "The setting with the best mean, where some of the others are shown to be worse, and some are not.",
+    "no setting is shown to be better": "No setting is shown to be worse than the one with the best mean: the order "
+    "may be chance.",
+    "no ranking yet": "Fewer than 10 questions are scored: too few to compare settings.",
+    "better than": "The setting on top is shown to be better than these: `ragtrial explain worse`.",
+    "worse than": "The setting on top is shown to be worse than these on the questions that count for both.",
+    "better, within": "These are shown to be worse than the setting on top, by less than the margin.",
+    "worse, within": "Shown to be worse than the baseline, by less than the margin.",
+    "no worse within": "No loss above this margin: the interval includes 0, and no part of it is a larger loss.",
+    "with the current labels": "Hits without a label count as not relevant. If those all went in favour of one side, "
+    "the verdict would be another: `ragtrial compare --unjudged`.",
+    "scored": "Questions with a label that counts. The others are searched, and are in no mean.",
+    "next": "One thing to do next, and its command.",
+    "scenario": "What a difference would be if all hits without a label went in favour of one setting. Labels may lead "
+    "further: a scenario is not a limit.",
+}
+"""Those of a conclusion."""
 
 RUN_COLUMNS = {
     "ms p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
@@ -88,9 +109,9 @@ VIEW_COLUMNS = {
     "queries": "The number of queries.",
     "quality and costs": "The primary metric beside each cost. * marks settings that no other beats in both.",
     "all": "A * marks settings that no other beats in quality and all costs together.",
-    "all judged": "The difference if every hit had a label, in two extreme cases.",
-    "worst case": "The difference if the unlabelled hits that favour the baseline were relevant.",
-    "best case": "The difference if the unlabelled hits that favour the setting were relevant.",
+    "scenarios": "The difference if all hits without a label went in favour of one setting: two scenarios, not limits.",
+    "all against": "The difference if all hits without a label went in favour of the baseline: a scenario.",
+    "all for": "The difference if all hits without a label went in favour of the setting: a scenario.",
     "unjudged": "Hits without a label; they count as not relevant.",
     "query": "The id of a labelled question.",
     "text": "The text of the question, or of the label.",
@@ -127,7 +148,6 @@ OTHERS = {
     "t holm": "Paired t tests with Holm's correction: `ragtrial compare --procedure t-holm`.",
     "max t": "The default test: paired sign flips and a balanced bootstrap-t over all comparisons at once.",
     "bootstrap": "Resampling the questions: how certain the best setting is, and `compare --procedure bootstrap`.",
-    "best": "The setting with the highest mean of the primary metric.",
     "optimism": "The part of the best setting's score that it owes to having been chosen by it.",
     "corrected": "The score to expect of the best setting on new questions: its mean less the optimism.",
     "chosen": "The share of bootstrap resamples in which the setting is the best.",
@@ -148,7 +168,7 @@ OPENINGS = {
 }
 """By the words that a title begins with."""
 
-_ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | OTHERS
+_ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | HEADLINES | OTHERS
 
 
 def meaning_of(word: str) -> str | None:

@@ -26,7 +26,7 @@ RENDERER = MarkdownIt("commonmark").enable("table")
 
 
 def everything(name: str = "new") -> Findings:
-    two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, None, sentence="cannot tell")
+    two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, None, sentence="inconclusive")
     more = [
         part(one, 0.01, (0.0, 0.02), metric="recall@10", family="descriptive") for one in dict.fromkeys((name, "other"))
     ]

@@ -166,7 +166,7 @@ def test_what_cannot_be_told_fails() -> None:
         ((-0.015, -0.001), True, False),  # worse, but within the margin
         ((-0.02, 0.05), False, True),  # the margin itself is not within it
         ((-0.0199, 0.05), False, False),  # no worse
-        ((-0.05, 0.0), False, True),  # cannot tell
+        ((-0.05, 0.0), False, True),  # inconclusive
         ((0.01, 0.05), False, False),  # better
         (None, False, True),  # too few differences for an interval
     ],
@@ -184,7 +184,7 @@ def test_gates_on_the_baseline_follow_what_a_procedure_claims_beside_or_without_
     ci: tuple[float, float] | None,
 ) -> None:
     worse, better = part("a", -0.03, ci, verdict="worse"), part("a", 0.03, ci, verdict="better")
-    open_ = part("a", -0.03, ci, verdict="cannot tell")
+    open_ = part("a", -0.03, ci, verdict="inconclusive")
     fails = {
         text: [judged(text, one).outcome == "failed" for one in (worse, better, open_)]
         for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0.02 of baseline")

@@ -140,7 +140,7 @@ def test_hits_below_those_that_report_json_shows_count(tmp_path: Path) -> None:
         ("worse within the margin", -0.01, 0.001, True),
         ("no worse", -0.01, 0.5, False),
         ("no worse", -0.02, 0.5, True),
-        ("cannot tell", -1.0, 1.0, None),
+        ("inconclusive", -1.0, 1.0, None),
         ("identical", -1.0, 1.0, None),
         ("too few differences", -1.0, 1.0, None),
         (None, -1.0, 1.0, None),
@@ -162,8 +162,8 @@ def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_tabl
     assert made.comparisons[0].verdict == "better"
     assert (part.low, part.high, part.depends_on_unjudged) == (0, 1, True)
     assert part.sentence == (
-        "24 hits have no label; with labels the difference could be anywhere from +0.0000 to +1.0000, so this verdict "
-        "may change"
+        "24 hits have no label; if all went in favour of one side, the difference would be +0.0000 or +1.0000 (two "
+        "scenarios, not limits), so this verdict may change"
     )
     assert unjudged_table([part]).cells[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "depends"]
 

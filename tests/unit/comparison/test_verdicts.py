@@ -27,12 +27,12 @@ CASES = {
     (0.0, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
     (-0.0199, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
     (-0.02, 0.2, None): (
-        "cannot tell",
-        "cannot tell; with 60 queries a difference of 0.031 would be found 4 times out of 5, with 147 one of 0.02",
+        "inconclusive",
+        "inconclusive; with 60 questions a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
     ),
     (-0.3, 0.0, None): (
-        "cannot tell",
-        "cannot tell; with 60 queries a difference of 0.031 would be found 4 times out of 5, with 147 one of 0.02",
+        "inconclusive",
+        "inconclusive; with 60 questions a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
     ),
     (-0.0199, -0.001, None): ("worse within the margin", "worse, but within the margin of 0.02"),
     (-0.02, -0.001, None): ("worse", "worse"),
@@ -56,29 +56,33 @@ def test_the_verdict_is_the_first_that_holds(
 @pytest.mark.parametrize(
     ("found", "verdict", "sentence"),
     [
-        (Evidence(0, 0, None, None, None, None), "too few differences", "no query counts for both: nothing to compare"),
+        (
+            Evidence(0, 0, None, None, None, None),
+            "too few differences",
+            "no question counts for both: nothing to compare",
+        ),
         (
             Evidence(1, 1, None, None, None, None),
             "too few differences",
-            "cannot tell: only 1 of 1 queries differ, fewer than 10; no interval is given",
+            "only 1 of 1 questions differ, fewer than 10; no interval is given",
         ),
-        (Evidence(1, 0, None, None, None, None), "identical", "identical for each of 1 query"),
-        (Evidence(1234, 0, None, None, None, None), "identical", "identical for each of 1,234 queries"),
+        (Evidence(1, 0, None, None, None, None), "identical", "identical on 1 question"),
+        (Evidence(1234, 0, None, None, None, None), "identical", "identical on 1,234 questions"),
         (
             Evidence(60, 9, None, None, None, None),
             "too few differences",
-            "cannot tell: only 9 of 60 queries differ, fewer than 10; no interval is given",
+            "only 9 of 60 questions differ, fewer than 10; no interval is given",
         ),
         (
             Evidence(60, 1, None, None, None, None),
             "too few differences",
-            "cannot tell: only 1 of 60 queries differ, fewer than 10; no interval is given",
+            "only 1 of 60 questions differ, fewer than 10; no interval is given",
         ),
-        (Evidence(60, 10, None, None, None, None), "cannot tell", "cannot tell"),
+        (Evidence(60, 10, None, None, None, None), "inconclusive", "inconclusive"),
         (
             Evidence(60, 40, -0.1, 0.1, 0.00031, 20),
-            "cannot tell",
-            "cannot tell; with 60 queries a difference of 0.00031 would be found 4 times out of 5",
+            "inconclusive",
+            "inconclusive; with 60 questions a difference of 0.00031 would be found 4 times of 5",
         ),
     ],
 )
@@ -150,7 +154,7 @@ def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
     (inference,) = infer_by(name, [family], Procedure(flips=2000))
     shown, open_ = evidence_of(inference, 0.02)
     assert verdict_of(shown, 0.02) == verdict
-    assert verdict_of(open_, 0.02) == "cannot tell"
+    assert verdict_of(open_, 0.02) == "inconclusive"
     assert (shown.n, shown.differing) == (60, 60)
     assert shown.low == inference.low[0]
     leaning = inference.skewness * 60 / 160

@@ -24,7 +24,7 @@ def test_equal_numbers_are_all_the_best() -> None:
     [
         ("better", "better"),
         ("worse within the margin", "worse"),
-        ("cannot tell", "undecided"),
+        ("inconclusive", "undecided"),
         ("too few differences", "undecided"),
         ("no worse", "name"),
         ("(baseline)", "name"),

@@ -101,9 +101,11 @@ def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() 
     (case,) = suite.findall("testcase")
     assert case.attrib["name"] == "comparison by ndcg@10"
     assert (case.findtext("system-out") or "").splitlines() == [
-        "Clearly better than base: other.",
-        "Clearly worse than base: new.",
-        "Next: look at the questions that the best setting loses or every setting fails: ragtrial compare --queries.",
+        "Baseline: base, ndcg@10 0.600",
+        "  better  other (+0.100, 95% CI +0.050 to +0.150)",
+        "  worse   new (-0.050, 95% CI -0.090 to -0.010)",
+        "Next: replace base by other, after a look at the questions that it loses: ragtrial compare --baseline base "
+        "--queries",
         "new against base: -0.0500, interval -0.0900 to -0.0100: worse",
         "other against base: +0.1000, interval +0.0500 to +0.1500: better",
     ]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.comparison.judged_rankings import threshold_of
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, WeightedSum
 from ragtrial.records import Unit, highest_grades
@@ -59,7 +58,7 @@ def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
     parsed = parse_metric(metric)
     judged = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
     grades = np.array(list(judged.values()), dtype=np.int32)
-    relevant, structure = grades >= parsed.threshold(threshold_of(report, metric)), parsed.definition.structure
+    relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure
     gains = parsed.gain(grades) if parsed.definition.family == "graded" else relevant.astype(np.float64)
     ideal = 1.0
     if isinstance(structure, WeightedSum) and structure.normalised:

@@ -61,7 +61,7 @@ def _detectable_shift(n: int, critical: float) -> float:
     return shift if math.isfinite(shift) else math.nan
 
 
-def queries_for(difference: float, deviation: Scores, level: Scores, skewness: Scores | float = 0.0) -> Scores:
+def queries_for(difference: Scores | float, deviation: Scores, level: Scores, skewness: Scores | float = 0.0) -> Scores:
     """How many queries find ``difference`` with probability POWER, two-sided at ``level``; NaN where not known.
 
     As ``detectable_difference``; never fewer than LEAST_DIFFERENCES, without which nothing is tested. Of queries that
@@ -70,9 +70,7 @@ def queries_for(difference: float, deviation: Scores, level: Scores, skewness: S
     from scipy.special import nctdtr, ndtri, stdtrit
 
     needed = np.full(len(deviation), np.nan)
-    if not difference > 0:
-        return needed
-    skewness = np.broadcast_to(skewness, deviation.shape)
+    skewness, difference = np.broadcast_to(skewness, deviation.shape), np.broadcast_to(difference, deviation.shape)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         effect = difference / deviation
         narrower = np.maximum(np.sqrt(np.maximum(1 - effect * skewness, 0.0)), _NARROWEST)
@@ -80,7 +78,7 @@ def queries_for(difference: float, deviation: Scores, level: Scores, skewness: S
         lean = np.minimum(skewness, 0.0) / np.sqrt(LEAST_DIFFERENCES)
         shift = np.maximum(narrower * ndtri(POWER) - ndtri(level / 2) + lean / 2, 0.0)
         fewest = np.square(shift / effect)
-    known = (deviation > 0) & (level > 0) & (level < 1) & (fewest < _MOST_QUERIES)
+    known = (difference > 0) & (deviation > 0) & (level > 0) & (level < 1) & (fewest < _MOST_QUERIES)
     effect, level, skewness, narrower = effect[known], level[known], skewness[known], narrower[known]
 
     def has_power(n: Scores) -> npt.NDArray[np.bool_]:

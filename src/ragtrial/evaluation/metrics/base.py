@@ -13,7 +13,7 @@ from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics.structure import Structure
 from ragtrial.rankings import Bools
-from ragtrial.records import Unit
+from ragtrial.records import Direction, Unit
 from ragtrial.registry import Registry
 
 Family = Literal["order_unaware", "order_aware", "graded"]
@@ -122,6 +122,7 @@ class Definition:
     ``needs`` says for which queries it is defined: those with a relevant document, with a judged gain above 0, with
     relevant documents whose labels are an order, or all. ``cut`` says whether it has a cutoff, ``aggregate`` what its
     value over many queries is. ``highest`` is the most it can be for any query, None where that depends on the query.
+    ``better`` is the direction: what is best, better, worse, sorted and gated follows it.
     Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number. ``spans`` is
     the formula where passages are found in chunks, empty where the metric is not defined for that; ``documents`` says
     whether it is where documents are. ``of_chunks`` metrics say what the chunks would allow, whatever is retrieved.
@@ -149,6 +150,7 @@ class Definition:
     cut: Cut = "required"
     aggregate: Aggregate = "mean"
     highest: float | None = 1.0
+    better: Direction = "higher"
     gains: bool = False
     spans: str = ""
     documents: bool = True

@@ -169,13 +169,12 @@ class GradedMetrics(Formulas):
     @metric(
         "graded", "gain", "hits among the first k that nobody judged / k",
         "trec_eval 10, unj_k", aliases=(Alias("unj", cut="required"),), condensable=False,
-        prefers="unjudged", ideal="judged", unbounded=_SAYS_WHAT_IS_JUDGED,
+        better="lower", prefers="unjudged", ideal="judged", unbounded=_SAYS_WHAT_IS_JUDGED,
         card=Card(
             gain="1 for a hit without a judgment, else 0",
             denominator="k, even where fewer were retrieved",
             edges=(
                 "places that are missing count as judged: with fewer than k hits judged@k + unjudged@k is not 1",
-                "lower is better",
             ),
             elsewhere={"trec_eval": "unj_{k}"},
             unlike=("BEIR's Hole@k counts hits judged for no query at all",),

@@ -176,13 +176,13 @@ class OrderAwareMetrics(Formulas):
         "(1 - p) x sum of p^(rank - 1) over all ranks without a judged hit, those below the first k included",
         f"{_MOFFAT}, section 5", cut="optional", parameters=_PERSISTENCE, condensable=False,
         aliases=(Alias("rbp_resid", sets={"p": 0.9}, cut="none"),),
-        prefers="unjudged", ideal="judged",
+        better="lower", prefers="unjudged", ideal="judged",
         unbounded="it says itself how far rbp could rise, hits that were not retrieved included.",
         card=Card(
             gain="1 for a rank that nobody judged or that was not retrieved, else 0",
             edges=(
                 "rbp may be anything from rbp to rbp + rbp_residual",
-                "never 0: what lies below the last hit weighs p^n", "lower is better",
+                "never 0: what lies below the last hit weighs p^n",
             ),
             unlike=("trec_eval's rbp_resid, always at p 0.9, is 0 where every hit is judged",),
         ),

@@ -232,6 +232,7 @@ class _Rescoring:
                 "config": self._config.as_written,
                 "dataset": report.dataset.model_copy(update=dataset),
                 "span_coverage": options.span_coverage if options.unit == "span" else None,
+                "relevance_threshold": options.relevance_threshold,
                 "primary_metric": str(self._metrics.primary),
                 "metrics": metric_parts(self._metrics, options),
                 "prompt": self._labels.prompt,

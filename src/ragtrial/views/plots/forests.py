@@ -21,7 +21,7 @@ _ROW = 0.165
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A difference, or a heading where there is none; ``side`` is 1 for better, -1 for worse, 0 for cannot tell."""
+    """A difference, or a heading where there is none; ``side`` is 1 for better, -1 for worse, 0 for inconclusive."""
 
     label: str
     difference: float | None = None

@@ -79,7 +79,7 @@ def between_table(found: SearchResult) -> Table:
             part.baseline,
             "-" if part.difference is None else signed(part.difference),
             signed_interval(part.ci),
-            part.verdict or "not claimed",
+            part.verdict or "inconclusive",
         ]
         for part in found.between_finalists
     ]

@@ -23,13 +23,13 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     """
 
     name, order = "unjudged", 20
-    help = "Each difference if the unjudged hits that favour one of the two settings were relevant."
+    help = "Each difference in two scenarios: all unjudged hits go in favour of one setting."
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
         from ragtrial.comparison.unjudged import MOST_QUERIES, unjudged_parts
 
-        unclaimed = ("cannot tell", "identical", "too few differences")
+        unclaimed = ("inconclusive", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
         if self.name not in given.options:
             close = close[: max(1, MOST_QUERIES // len(given.contest.queries))]
@@ -62,7 +62,7 @@ def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
 
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
-    """One row per comparison: the difference as it is, and by the two gradings of what nobody judged."""
+    """One row per comparison: the difference as it is, and in the two scenarios of what nobody judged."""
     verdicts = {None: "", True: "depends", False: "holds"}
     rows = [
         [
@@ -72,12 +72,12 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
         ]
         for part in parts
     ]  # fmt: skip
-    titles = ["all judged", "against", "worst case", "difference", "best case", "unjudged", "verdict"]
+    titles = ["scenarios", "against", "all against", "difference", "all for", "unjudged", "verdict"]
     return Table.of(titles, rows, texts=(0, 1))
 
 
 def unjudged_reasons(parts: Sequence[UnjudgedPart]) -> list[str]:
-    """Each reason once why a comparison has no such range."""
+    """Each reason once why the scenarios of a comparison are not known."""
     reasons = dict.fromkeys((part.metric, part.why_not_known) for part in parts if part.why_not_known)
     return [f"{metric}: what unjudged hits could change is not known: {why}" for metric, why in reasons]
 
