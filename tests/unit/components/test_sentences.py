@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 
+from ragtrial.components.chunkers import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers import sentences as sentence_rules
+from ragtrial.components.chunkers.cluster import ClusterChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts
@@ -100,3 +104,44 @@ def test_sentences_of_real_documents_are_of_the_length_that_people_write(root: P
     lengths.sort()
     assert 30 < lengths[len(lengths) // 2] < 120
     assert lengths[-1] < 600
+
+
+SCRIPTS = {
+    "Chinese": "退货须在三十天内申请。|电池保修期为六个月！|运费由谁承担？|由买家承担。",
+    "Japanese, quoted": "「はい。」と言った。|扉を閉めてください。|灯りがつきます。",
+    "Hindi": "बटन दबाएं। |बत्ती हरी होगी। |दरवाज़ा बंद करें॥",
+    "Urdu": "بٹن دبائیں۔ |بتی سبز ہو گی۔ |دروازہ بند کریں۔",
+    "Arabic": "هل الباب مغلق؟ |اضغط على الزر؟ |نعم",
+    "Armenian": "Սեղմեք կոճակը։ |Լույսը կանաչ է։ |Փակեք դուռը։",
+    "Amharic": "ቁልፉን ይጫኑ።|መብራቱ አረንጓዴ ነው።|በሩን ይዝጉ።",
+    "Burmese": "ခလုတ်ကို နှိပ်ပါ။|မီးစိမ်းလာမည်။|တံခါးပိတ်ပါ။",
+    "Khmer": "ចុចប៊ូតុង។|ភ្លើងពណ៌បៃតង។|បិទទ្វារ។",
+    "Mongolian": "ᠲᠣᠪᠴᠢ᠃|ᠭᠡᠷᠡᠯ᠃|ᠬᠠᠭᠠᠯᠭ᠎ᠠ᠃",
+    "Chakma, beyond 16 bits": "𑄌𑄋𑄴𑄟𑄳𑄦𑅁|𑄞𑄌𑄴𑅁|𑄞𑄌𑄴𑅁",
+    "Japanese, narrow": "ﾎﾞﾀﾝｦｵｽ｡|ﾋｶﾘｶﾞﾂｸ｡|ｵﾜﾘ｡",
+}
+
+
+@pytest.mark.parametrize("kind", ["sentence", "recursive", "markdown", "cluster"])
+@pytest.mark.parametrize("written", SCRIPTS.values(), ids=SCRIPTS)
+def test_every_chunker_cuts_behind_the_marks_that_end_sentences_in_any_script(kind: str, written: str) -> None:
+    """With room for one sentence and the space behind it, no chunk has two, and none begins or ends inside of one."""
+    text, expected = written.replace("|", ""), [part.strip() for part in written.split("|")]
+    longest = max(map(len, written.split("|")))
+    assert longest < min(len(one) + len(other) for one, other in pairwise(expected))
+    ruler = LengthFunction(range(len(text)))
+    options = {"size": 99, "piece": longest} if kind == "cluster" else {"size": longest, "overlap": 0}
+    chunker = CHUNKERS[kind].model_validate({"kind": kind, "unit": "characters", **options})
+    if isinstance(chunker, ClusterChunker):
+        assert chunker.texts(text, ruler) == expected
+        return
+    assert [text[span.start : span.end] for span in chunker.split(text, ruler)] == expected
+
+
+def test_the_marks_are_those_with_unicodes_property() -> None:
+    """Of characters that this Python and its ``regex`` both know."""
+    regex = pytest.importorskip("regex")
+    terminal = {chr(code) for code in range(0x110000) if regex.match(r"\p{STerm}", chr(code))}
+    marks = set(re.findall(f"[{sentence_rules.WIDE}{sentence_rules.WIDE_BEYOND}]", "".join(map(chr, range(0x110000)))))
+    assert terminal - marks <= set(sentence_rules.SPACED)
+    assert marks <= terminal

@@ -51,14 +51,54 @@ def test_a_code_is_a_term_as_a_whole_and_by_its_parts(text: str, terms: str) -> 
         ("हिन्दी में", "हिन्दी में"),
         ("𑄌𑄋𑄴𑄟𑄳𑄦 😀", "𑄌𑄋𑄴𑄟𑄳𑄦"),
         ("می\u200cخواهم", "می\u200cخواهم"),
-        ("東京都のカメラ", "東京 京都 都の のカ カメ メラ"),
-        ("エラーERR-2041です、第3章", "エラ ラー err-2041 err 2041 です 第 3 章"),
-        ("한국어 검색", "한국어 검색"),
         ("ภาษาไทย", "ภาษาไทย"),
     ],
 )
-def test_words_of_all_scripts_are_folded_and_those_that_nothing_parts_are_pairs(text: str, terms: str) -> None:
+def test_words_of_all_scripts_are_folded(text: str, terms: str) -> None:
     assert BARE.terms(text) == [unicodedata.normalize("NFKC", term) for term in terms.split(" ")]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("東京都のカメラ", "東 京 都 の カ メ ラ 東京 京都 都の のカ カメ メラ"),
+        ("猫", "猫"),
+        ("猫の食べ物", "猫 の 食 べ 物 猫の の食 食べ べ物"),
+        ("增值税，税率", "增 值 税 增值 值税 税 率 税率"),
+        ("エラーERR-2041です、第3章", "エ ラ ー エラ ラー err-2041 err 2041 で す です 第 3 章"),
+        ("ｶﾒﾗ", "カ メ ラ カメ メラ"),
+        ("한국어 검색", "한 국 어 한국 국어 검 색 검색"),
+        ("서울은", "서 울 은 서울 울은"),
+        ("AI는 3월에", "ai 는 3 월 에 월에"),
+        ("𠮷野家", "𠮷 野 家 𠮷野 野家"),
+    ],
+)
+def test_chinese_japanese_and_korean_are_characters_and_pairs(text: str, terms: str) -> None:
+    """As Lucene's CJKBigramFilter with outputUnigrams has them, which orders them by place instead."""
+    assert BARE.terms(text) == terms.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("question", "document"),
+    [
+        ("猫", "我家的猫很可爱"),
+        ("税", "消費税は10%です"),
+        ("서울", "서울은 대한민국의 수도이다."),
+        ("제주도", "제주는 섬이다."),
+        ("집", "집이 크다"),
+        ("firewall", "fire\u200bwall"),
+        ("Wiederaufnahme", "Wieder\u00adauf\u00adnahme"),
+        ("שלום", "\u200fשלום\u200f"),
+        ("ខ្មែរ", "ភាសា\u200bខ្មែរ"),
+    ],
+)
+def test_a_question_shares_a_term_with_a_text_that_has_its_word(question: str, document: str) -> None:
+    assert set(BARE.terms(question)) & set(BARE.terms(document))
+
+
+def test_stop_words_of_languages_without_spaces_go_as_characters_pairs_and_whole() -> None:
+    assert Analyzer("none", ("的", "什么")).terms("猫的什么") == ["猫", "什", "么", "猫的", "的什"]
+    assert Analyzer("none", stop_words_of("korean")).terms("그리고 서울") == ["서", "울", "서울"]
 
 
 def test_stop_words_go_before_stemming_and_codes_are_not_stemmed() -> None:

@@ -27,6 +27,7 @@ class ClusterChunker(EmbeddingChunker):
     """
 
     named_by = ("size", "piece", "unit")
+    revision = 2
 
     kind: Literal["cluster"] = "cluster"
     """Small pieces grouped into the chunks that are most alike within, by the setting's own embedder."""

@@ -53,7 +53,7 @@ class CodeChunker(SizedChunker):
     cuts. Needs the extra ``code``.
     """
 
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     kind: Literal["code"] = "code"
     """Source code at definitions and statements, the outermost first. Needs the extra `code`."""

@@ -29,6 +29,7 @@ class MarkdownChunker(SizedChunker):
     """
 
     packages: ClassVar[Mapping[str, str]] = {"markdown-it-py": ""}
+    revision = 2
 
     kind: Literal["markdown"] = "markdown"
     """By headings: sections that fit are chunks; larger ones are cut at paragraphs, list items, code and table rows."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ragtrial.components.chunkers.piece_merging import Measure, Stretch
-from ragtrial.components.chunkers.recursive import SEPARATORS, recursive_stretches
+from ragtrial.components.chunkers.recursive import SEPARATORS, recursive_stretches, separators_in
 
 
 class Outline:
@@ -70,8 +70,7 @@ class Outline:
         separators: Sequence[str] = SEPARATORS
         if lead < start:  # what parts the header from it is not looked for
             inside = start + len(self.text[start:end].rstrip())
-            while self.text.find(separators[0], start, inside) < 0:
-                separators = separators[1:]
+            separators = separators_in(self.text, start, inside, measure)
         return recursive_stretches(self.text, lead, end, measure, separators)
 
     def _parts(self, start: int, end: int) -> list[Stretch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -12,9 +12,11 @@ from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_va
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of, merged_by_sums
+from ragtrial.components.chunkers.sentences import wide_ends
 from ragtrial.records import Span
 
-SEPARATORS = ("\n\n", "\n", ". ", " ", "")
+_SENTENCE = ". "
+SEPARATORS = ("\n\n", "\n", _SENTENCE, " ", "")
 _PRESETS: Mapping[str, Mapping[str, object]] = {
     "langchain": {"separators": ("\n\n", "\n", " ", ""), "keep": "start", "measure": "text"}
 }
@@ -31,11 +33,14 @@ class RecursiveChunker(SizedChunker):
     that repeat the end of the chunk before and add white space alone, are left out: the one difference.
     """
 
+    revision = 2
+
     kind: Literal["recursive"] = "recursive"
     """Splits at paragraphs, else lines, sentences and words, and merges pieces up to `size`."""
 
     separators: Annotated[tuple[str, ...], Field(strict=False)] = SEPARATORS
-    """Where to split, coarsest first. The last must be "": between any two units."""
+    """Where to split, coarsest first. The last must be "": between any two units. ". " includes the ends of sentences
+    that are written in other scripts (not with `preset`)."""
 
     keep: Literal["end", "start"] = "end"
     """Whether a separator stays at the end of the piece before it, or at the start of the next one."""
@@ -69,7 +74,9 @@ class RecursiveChunker(SizedChunker):
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         if self.preset == "langchain":
             special = ruler.special if self.measure == "encoded" else 0
-            stretches = _Task(text, Measure(ruler, self.size, self.overlap), self.keep, special).added_up
+            stretches = _Task(
+                text, Measure(ruler, self.size, self.overlap), self.keep, special, is_literal=True
+            ).added_up
         else:
             stretches = _Task(text, Measure(ruler, *self.window(ruler)), self.keep).in_place
         return chunks_of(text, stretches(0, len(text), self.separators))
@@ -79,17 +86,19 @@ class RecursiveChunker(SizedChunker):
 class _Task:
     """A text to be cut into contiguous stretches of at most ``budget`` units.
 
-    ``special`` tokens come with each text that is counted on its own, even an empty one.
+    ``special`` tokens come with each text that is counted on its own, even an empty one. ``is_literal`` says that
+    ". " is these two characters alone.
     """
 
     text: str
     measure: Measure
     keep: Literal["end", "start"] = "end"
     special: int = 0
+    is_literal: bool = False
 
     def in_place(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
         """Stretches of ``text[start:end]``, each as long as it is where it stands."""
-        place = self._coarsest(start, end, separators)
+        place = self.coarsest(start, end, separators)
         if separators[place] == "":
             return self.measure.units(start, end)
         pieces, finer = self._split(start, end, separators[place]), separators[place + 1 :]
@@ -100,7 +109,7 @@ class _Task:
 
         A piece as long as ``budget`` is split as a longer one is; a single character is not.
         """
-        place = self._coarsest(start, end, separators)
+        place = self.coarsest(start, end, separators)
         finer = separators[place + 1 :]
         pieces = self._split(start, end, separators[place])
         lengths = self._alone(pieces)
@@ -114,27 +123,40 @@ class _Task:
                 first = index + 1
         return found + merged_by_sums(pieces[first:], lengths[first:], budget, overlap, self.special)
 
-    def _coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
+    def coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
         """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
-        return next(place for place, mark in enumerate(separators) if self.text.find(mark, start, end) >= 0)
+        return next(place for place, mark in enumerate(separators) if not mark or self._is_parted(start, end, mark))
+
+    def _is_parted(self, start: int, end: int, separator: str) -> bool:
+        return next(self._cuts(start, end, separator), None) is not None
 
     def _split(self, start: int, end: int, separator: str) -> list[Stretch]:
         """The pieces between which ``separator`` stands, it among them; every character without one."""
         if separator == "":
             return list(pairwise(range(start, end + 1)))
-        cuts = [start]
+        cuts = sorted(self._cuts(start, end, separator))
+        return [(first, last) for first, last in pairwise([start, *cuts, end]) if first < last]
+
+    def _cuts(self, start: int, end: int, separator: str) -> Iterator[int]:
+        """Where ``separator`` parts ``text[start:end]``."""
         found = self.text.find(separator, start, end)
         while found >= 0:
             after = found + len(separator)
-            cuts.append(after if self.keep == "end" else found)
+            yield after if self.keep == "end" else found
             found = self.text.find(separator, after, end)
-        return [(first, last) for first, last in pairwise([*cuts, end]) if first < last]
+        if separator == _SENTENCE and not self.is_literal and not self.text.isascii():
+            yield from wide_ends(self.text, start, end)
 
     def _alone(self, pieces: Sequence[Stretch]) -> list[int]:
         texts = [self.text[start:end] for start, end in pieces]
         alone = self.measure.ruler.alone
         counts = map(len, texts) if alone is None else alone(texts)
         return [count + self.special for count in counts]
+
+
+def separators_in(text: str, start: int, end: int, measure: Measure) -> Sequence[str]:
+    """The default separators from the first on that is in ``text[start:end]``."""
+    return SEPARATORS[_Task(text, measure).coarsest(start, end, SEPARATORS) :]
 
 
 def recursive_stretches(

@@ -24,6 +24,8 @@ class SentenceChunker(SizedChunker):
     sentences end.
     """
 
+    revision = 2
+
     kind: Literal["sentence"] = "sentence"
     """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""
 

@@ -8,15 +8,17 @@ from collections.abc import Callable, Collection
 from functools import cache
 from itertools import chain, pairwise
 
+from ragtrial.dataset.texts import without_unseen
+
 NO_STEMMER = "none"
-VERSION = 1
+VERSION = 2
 """Part of the fingerprint of every term index: raise it whenever the same text would give other terms."""
 
 UNICODE = unicodedata.unidata_version
 """The version of Unicode that texts are folded by."""
 
-_TIDIED = str.maketrans({"\u00ad": None, "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u0130": "i"})
-"""Soft hyphens go, hyphens and minus signs are one character; of the Turkish İ a mark would stay."""
+_TIDIED = str.maketrans({"\u2010": "-", "\u2011": "-", "\u2212": "-", "\u0130": "i"})
+"""Hyphens and minus signs are one character; of the Turkish İ a mark would stay."""
 _JOINERS = r"\-./:"  # between the parts of a code: ERR-2041, v2.3.1, HTTP/2, sha256:1f
 _APOSTROPHES = "'\u2019"
 _SPLIT_AT_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
@@ -25,8 +27,11 @@ _DECIMAL = re.compile(r"\d+\.\d+")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")  # U.S.A, e.g
 _DIGIT_OR_UNDERSCORE = re.compile(r"[\d_]")
 _SYMBOL_LANGUAGE = re.compile(r"\w(?:\+\+|#)")  # C++, C#, F#
-# Han, Hiragana and Katakana, whose words are not set apart: what Lucene's CJKAnalyzer pairs, without Hangul.
-_UNSPACED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Han, Hiragana, Katakana and Hangul: what Lucene's CJKBigramFilter pairs.
+_UNSPACED = (
+    "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff"
+)
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _MOST_REMEMBERED = 200_000  # distinct runs whose terms are remembered, some hundred bytes each
@@ -35,13 +40,15 @@ _MOST_REMEMBERED = 200_000  # distinct runs whose terms are remembered, some hun
 class Analyzer:
     """Turns texts into terms, in their order.
 
-    The text is folded (Unicode NFKC and case; soft hyphens go). A run of letters, digits and marks is a word. Words
+    The text is folded (Unicode NFKC and case; soft hyphens and zero-width spaces go). A run of letters, digits and
+    marks is a word. Words
     joined by one of ``- . / : _`` give a term each; if a digit or an underscore is among them they are a code, which
     is a term as a whole, too: ``ERR-2041`` gives err-2041, err and 2041. A decimal number such as 3.5 is one term
     alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a
     single letter beside it goes (user's, l'avion).
-    Han, Hiragana and Katakana give overlapping pairs of characters, as they do in Lucene's CJKAnalyzer; in other
-    scripts without spaces (Thai, Lao, Khmer, Burmese) all that stands between two spaces is one word.
+    Han, Hiragana, Katakana and Hangul give each character and each pair of neighbours, as Lucene's CJKBigramFilter
+    does with outputUnigrams: a word of one character is found, and a Korean noun with any particle. In other scripts
+    without spaces (Thai, Lao, Khmer, Burmese) all that stands between two spaces is one word.
 
     Words among ``stop_words`` are left out before stemming. ``stemmer`` is an algorithm of PyStemmer (Snowball; Porter
     2001), or "none"; codes and words with a digit are never stemmed.
@@ -68,27 +75,29 @@ class Analyzer:
     def _terms_of(self, run: str) -> list[str]:
         if _SYMBOL_LANGUAGE.fullmatch(run):
             return [run]
+        if run in self._stop_words and _UNSPACED_RUN.match(run):
+            return []
         words = [word for word in _words(run) if word not in self._stop_words]
         return [word if _DIGIT_OR_UNDERSCORE.search(word) else self._stem(word) or word for word in words]
 
 
 def folded(text: str) -> str:
-    """``text`` as words are compared: Unicode NFKC without case (Unicode 3.13, D147, nearly), without soft hyphens."""
+    """``text`` as words are compared: Unicode NFKC without case (Unicode 3.13, D147, nearly), the unseen left out."""
     if text.isascii():
         return text.lower()
-    plain = unicodedata.normalize("NFKC", text).translate(_TIDIED)
+    plain = unicodedata.normalize("NFKC", without_unseen(text)).translate(_TIDIED)
     return unicodedata.normalize("NFKC", plain.casefold())
 
 
 def _forms(stop_word: str) -> list[str]:
-    """What of a folded stop word stands among the words of a text: of "don't" the "don"."""
+    """The words of a text that a folded stop word is: for "don't" the "don"."""
     return _words(stop_word) if _SPLIT_AT_APOSTROPHE.search(stop_word) else [stop_word]
 
 
 def _words(run: str) -> list[str]:
-    """The words of a folded run: whole codes and parts, unspaced scripts in pairs."""
+    """The words of a folded run: whole codes and parts, of unspaced scripts characters and pairs."""
     if _UNSPACED_RUN.match(run):
-        return [one + other for one, other in pairwise(run)] or [run]
+        return [*run, *map("".join, pairwise(run))]
     words: list[str] = []
     pieces = _SPLIT_AT_APOSTROPHE.split(run)
     for piece in (piece.strip("_") for piece in pieces):
