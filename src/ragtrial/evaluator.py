@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import fields, replace
@@ -95,12 +95,11 @@ class RetrievalEvaluator:
     def over(
         self,
         settings: Sequence[Setting],
-        queries: Collection[str] | None = None,
         *,
         latency: bool | None = None,
         later: Sequence[Setting] = (),
     ) -> RetrievalEvaluator:
-        """The same for other settings of the same documents, asked all queries, or those with the ids ``queries``.
+        """The same for other settings of the same documents, asked the same queries.
 
         ``latency`` says whether it is measured, None leaves that to the config. Rankings are as deep as the settings
         ``later`` will need them, too. Models stay in the memory; see ``one_by_one``.
@@ -109,15 +108,9 @@ class RetrievalEvaluator:
         made = copy(self)
         made.settings, made._latency, made._later = list(settings), latency, later  # noqa: SLF001 - its own
         made._keeps_models = True  # noqa: SLF001
-        held: dict[str, Any] = {"dataset": self.dataset, "resolved": self.resolved, "corpus": self.corpus}
-        if queries is not None:
-            for name in ("dataset", "resolved"):
-                labels = held[name].labels
-                chosen = tuple(query for query in labels.queries if query.id in queries)
-                held[name] = replace(held[name], labels=replace(labels, queries=chosen))
-        for name in ("graph", "results", *(("questions", "scorer") if queries is not None else ())):
+        for name in ("graph", "results"):
             vars(made).pop(name, None)
-        vars(made).update(held)
+        vars(made).update(dataset=self.dataset, resolved=self.resolved, corpus=self.corpus)
         return made
 
     def only(self, setting: Setting) -> RetrievalEvaluator:

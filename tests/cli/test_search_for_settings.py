@@ -69,13 +69,13 @@ def result(made: Outcome) -> dict[str, Any]:
 
 
 def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{method: greedy, settings: 10, held_out: 0.5, baseline: bm25}")
+    made = search(capsys, "{method: tpe, settings: 10, held_out: 0.5, baseline: bm25}")
     assert made.code == 0
     assert "With 24 held-out questions a difference from the baseline of about 0.12 can be shown" in made.err
     assert "\nBest: " in made.out
     assert "On 24 held-out questions: " in made.out
     assert made.out.count("Next: ") == 1
-    assert " settings tried by greedy search, seed 0: " in made.out
+    assert " settings tried by tpe search, seed 0: " in made.out
 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, capsys: Capture) -> None:
@@ -88,7 +88,7 @@ def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, caps
     assert setting["scores"]["ndcg@10"]["mean"] == pytest.approx(winner["searched"])
 
 
-@pytest.mark.parametrize("text", ["{settings: 8}", "{method: halving, settings: 8, held_out: 0.5}"])
+@pytest.mark.parametrize("text", ["{settings: 8}", "{method: tpe, settings: 8, held_out: 0.5}"])
 def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsys: Capture, text: str) -> None:
     """With a part that is no setting of its own, whose rankings the report keeps, too."""
     alone = ["--set", "retrievers.dense.score=false"]
@@ -131,8 +131,8 @@ def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, c
     """Rankings of parts are as deep as the largest number of candidates that the axis has."""
     deep = "retrievers.both={kind: fusion, inputs: [dense, bm25], candidates: 20}"
     alone = ["--set", deep, "--set", "retrievers.dense.score=false", "--set", "retrievers.bm25.score=false"]
-    made = search(capsys, "{method: greedy, settings: 14, held_out: 0.5}", *alone, "--json")
-    assert any("candidates100" in trial["setting"] for trial in result(made)["trials"])
+    made = search(capsys, "{method: tpe, settings: 14, held_out: 0.5}", *alone, "--json")
+    assert len(set(re.findall(r"candidates(\d+)", str(result(made)["trials"])))) > 2
     names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
     assert len(names) == len(set(names))
 
@@ -158,7 +158,7 @@ latency: false
 
 
 def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:
-    search(capsys, "{method: halving, settings: 9, held_out: 0.5}")
+    search(capsys, "{method: tpe, settings: 9, held_out: 0.5}")
     report = load_report("latest")
     assert report.search is not None
     made = ragtrial(capsys, "compare", "latest", "--json")
@@ -258,7 +258,7 @@ def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None
             "{method: tpe}",
             "search.method is tpe, which looks at the labels while it searches, so that the verdict",
         ),
-        ("{method: greedy, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
+        ("{method: tpe, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
         ("{held_out: [early]}", "no query has the tag 'early' of search.held_out"),
         ("{group_by: document}", "search.group_by has no effect without a share in search.held_out"),
         ("{within: {speed: 3}}", "search.within.speed: there is no such limit. It must be one of latency.p50"),

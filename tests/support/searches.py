@@ -34,21 +34,19 @@ class Recorded:
     """An engine that gives each setting a score that its values have, and remembers what it was asked for."""
 
     def __init__(self, costs: Mapping[str, float | None] | None = None) -> None:
-        self.run: list[tuple[str, int | None]] = []
+        self.run: list[str] = []
         self._costs = costs
 
-    def cheapest_first(
-        self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]
-    ) -> Sequence[Setting]:
+    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
         return settings
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
-        self.run.append((setting.name, None if queries is None else len(queries)))
+    def measured(self, setting: Setting) -> Measured | None:
+        self.run.append(setting.name)
         if setting.values.get("retrievers.bm25.b") == 1.0:
             return None  # it fails
         score, known = score_of(setting), self._costs or {}
         costs = {name: None if cost is None else cost * score for name, cost in known.items()}
-        return Measured(dict.fromkeys(queries or QUERIES, score), costs)
+        return Measured(dict.fromkeys(QUERIES, score), costs)
 
 
 def score_of(setting: Setting) -> float:

@@ -1,7 +1,7 @@
 """A search: how settings are chosen along the axes of a sweep, and which queries confirm the best.
 
 search:
-  method: tpe                       # random (default) | greedy | tpe | halving
+  method: tpe                       # random (default) | tpe
   settings: 60
   minutes: 30
   held_out: 0.3                     # a share of the queries, or tags: [test]
@@ -20,7 +20,7 @@ from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import Options
 from ragtrial.report.schema import COSTS, context_cost
 
-Method = Literal["random", "greedy", "tpe", "halving"]
+Method = Literal["random", "tpe"]
 
 
 def _limit(name: str) -> str:
@@ -48,9 +48,8 @@ class SearchOptions(Options):
         return {"optuna": "search"} if self.method == "tpe" else {}
 
     method: Method = "random"
-    """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `greedy` (the
-    best value of one axis after another), `tpe` (Optuna's tree-structured Parzen estimator) and `halving` (the better
-    third goes on to more queries) look at the labels and need `held_out`."""
+    """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `tpe`
+    (Optuna's tree-structured Parzen estimator) looks at the labels and needs `held_out`."""
 
     settings: Annotated[int, Field(ge=2)] = 60
     """The maximum number of settings to try, in addition to those of the config and of `sweep.include`."""

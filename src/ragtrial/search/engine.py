@@ -27,7 +27,7 @@ class PipelineEngine:
         self._options = evaluator.config.search
         self._used: set[Any] = set()
         self.scored: dict[tuple[str, int], Scored] = {}
-        """What was scored on all queries, by the key of its setting."""
+        """What was scored, by the key of its setting."""
 
     @property
     def measures_latency(self) -> bool:
@@ -35,12 +35,9 @@ class PipelineEngine:
         limits = self._options.within if self._options else ()
         return bool(self._evaluator.config.latency) or any(name.startswith("latency.") for name in limits)
 
-    def cheapest_first(
-        self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]
-    ) -> Sequence[Setting]:
+    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
         """Those first that need no new embedding, then one new embedding after the other, with all that uses it."""
-        ids = None if queries is None else set(queries)
-        self._batch = self._evaluator.over(settings, ids, latency=self.measures_latency, later=later)
+        self._batch = self._evaluator.over(settings, latency=self.measures_latency, later=later)
         if len(settings) < 2:
             return settings
         graph = self._batch.graph
@@ -57,7 +54,7 @@ class PipelineEngine:
             keys[setting] = len(embeddings), groups, len(missing)
         return sorted(settings, key=lambda setting: keys[setting])
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
+    def measured(self, setting: Setting) -> Measured | None:
         """The scores and costs of a setting; None if it failed."""
         used = {one.embedder for one in setting.tree()}
         for embedder in self._used - used:
@@ -66,8 +63,7 @@ class PipelineEngine:
         found = self._score(self._batch.only(setting)).get(setting.name)
         if found is None:
             return None
-        if queries is None:
-            self.scored[setting.key] = found
+        self.scored[setting.key] = found
         evaluation = found.evaluations[str(self._evaluator.metrics.primary)]
         values = zip(found.query_ids, evaluation.as_list(), strict=True)
         scores = {name: value for name, value in values if value is not None}

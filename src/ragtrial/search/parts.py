@@ -16,7 +16,7 @@ class TrialPart(Part):
     """Whether it is in the config, and was not chosen by the search."""
 
     queries: int
-    """On how many of the queries to search by; of those tried on few only, the score is of these."""
+    """The number of queries to search by that it has a score for."""
 
     documents: int
     """How many documents were searched: fewer than all while settings were screened."""
@@ -25,10 +25,10 @@ class TrialPart(Part):
     """The mean of the primary metric on these."""
 
     held_out: float | None
-    """Its mean on the queries that are held out; null where none are, or where it was not tried on them."""
+    """Its mean on the queries that are held out; null where none are, or on some of the documents."""
 
     best: float | None
-    """The highest score so far of a setting within the limits, on all queries to search by and as many documents."""
+    """The highest score so far of a setting within the limits, on as many documents."""
 
     costs: dict[str, float | None]
     """What the search limits, as measured; null where that is not known."""

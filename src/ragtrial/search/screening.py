@@ -32,7 +32,7 @@ def screened(evaluator: RetrievalEvaluator, options: ScreenOptions) -> Retrieval
 
 def screen_part(session: Session) -> ScreenPart | None:
     """How far the scores of settings on some documents agree with those on all; None without a screen."""
-    first = {trial.setting.key: trial for trial in session.trials if trial.is_screened and trial.is_on_all}
+    first = {trial.setting.key: trial for trial in session.trials if trial.is_screened}
     both = [(first[one.setting.key], one) for one in session.trials if one.setting.key in first and not one.is_screened]
     if not first:
         return None

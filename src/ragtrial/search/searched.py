@@ -82,7 +82,7 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     METHODS[options.method](session)
     ended = session.ended  # before finalists run, which takes time, too
     session.confirm()
-    whole = [trial for trial in session.trials if trial.is_whole]
+    whole = [trial for trial in session.trials if not trial.is_screened]
     listed = listed_config(config, _combinations(session, whole))
     keys = [trial.setting.key for trial in whole]
     if options.screen is None:  # else what failed on some of the documents is not run on all
@@ -146,7 +146,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
     session, options = searched.session, searched.session.options
     contest = contest_of([report], [report.primary_metric], may_be_one=True)
     keys = {setting.key: setting.name for setting in searched.settings}
-    scores = {keys[one.setting.key]: one.score for one in session.trials if one.is_whole}
+    scores = {keys[one.setting.key]: one.score for one in session.trials if not one.is_screened}
     column = np.array([scores.get(name, -math.inf) for name in contest.names])
     choice = Choice(contest, column, session.split.held_out, searched.baseline, options.finalists)
     aim = options_of(contest)
@@ -181,7 +181,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
 def _importance(session: Session, queries: Sequence[str], procedure: Procedure) -> list[ImportancePart]:
     """What axes do to the scores on ``queries``, by the settings that the search chose, screened if it screened."""
     screens = session.options.screen is not None
-    chosen = [one for one in session.trials if one.is_on_all and one.is_screened == screens and not one.is_given]
+    chosen = [one for one in session.trials if one.is_screened == screens and not one.is_given]
     if not chosen:
         return []
     values = np.array([[one.scores.get(name, math.nan) for name in queries] for one in chosen])
@@ -208,10 +208,8 @@ def _trials(
     bests = {False: -math.inf, True: -math.inf}
     for trial in session.trials:
         name = keys.get(trial.setting.key, trial.setting.name)
-        if trial.is_on_all:
-            bests[trial.is_screened] = max(bests[trial.is_screened], trial.score)
-        best = bests[trial.is_screened]
-        known = held_out[name][~np.isnan(held_out[name])] if name in held_out and trial.is_whole else np.empty(0)
+        best = bests[trial.is_screened] = max(bests[trial.is_screened], trial.score)
+        known = held_out[name][~np.isnan(held_out[name])] if name in held_out and not trial.is_screened else np.empty(0)
         yield TrialPart(
             setting=name,
             is_given=trial.is_given,

@@ -28,8 +28,6 @@ _DRAWS = 30
 _LISTED = 20_000
 """Spaces of fewer points are shuffled as a whole."""
 
-_COSTLY = ("chunker", "context", "embedder")
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -44,26 +42,24 @@ class Measured:
 
 
 class Engine(Protocol):
-    """Runs settings on ``queries``, which are ids; None means all."""
+    """Runs settings on all queries."""
 
-    def cheapest_first(
-        self, settings: Sequence[Setting], queries: Sequence[str] | None, later: Sequence[Setting]
-    ) -> Sequence[Setting]:
+    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
         """The order in which to run ``settings``. Rankings must be deep enough for those of ``later``, too."""
         ...
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
+    def measured(self, setting: Setting) -> Measured | None:
         """What comes of one of the settings that were ordered last; None if it failed."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A setting that was tried: its mean score on the queries to search by, or on ``queries`` of them.
+    """A setting that was tried: its mean score on the ``queries`` to search by.
 
     ``costs`` has what the search limits, None where it is not known; ``is_within`` says whether all limits are met.
-    ``scores`` has all queries that it was asked, held out or not. ``seconds`` are those since the search began;
-    ``is_on_all`` says that it was asked all queries, ``is_screened`` that it searched some of the documents alone.
+    ``scores`` has all queries, held out or not. ``seconds`` are those since the search began; ``is_screened`` says that
+    it searched some of the documents alone.
     """
 
     setting: Setting
@@ -74,15 +70,9 @@ class Trial:
     is_within: bool
     seconds: float
     is_given: bool
-    is_on_all: bool
     scores: Mapping[str, float] = field(repr=False)
     documents: int
     is_screened: bool
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has all queries and all documents."""
-        return self.is_on_all and not self.is_screened
 
     @property
     def score(self) -> float:
@@ -171,7 +161,7 @@ class Session:
         self.split = split
         self.seed = self.config.seed
         self.trials: list[Trial] = []
-        """All that was tried, as it was asked for; on some of the queries also what later was tried on all."""
+        """All that was tried, in the order in which it was asked for."""
         self.failed: list[Setting] = []
         self._given = given
         self._engine = engine
@@ -179,7 +169,7 @@ class Session:
         self._clock, self._calls = clock, calls
         self._began, self._called = clock(), calls()
         self._tried: set[tuple[str, int]] = set()
-        self._known: dict[tuple[tuple[str, int], int], Trial] = {}
+        self._known: dict[tuple[str, int], Trial] = {}
 
     # --- what there is
 
@@ -187,7 +177,7 @@ class Session:
     def baseline(self) -> Trial:
         """The config as it is, which is tried first, with all retrievers and what ``include`` adds. Raises RunError."""
         entry = self.options.baseline or self.space.entries[0]
-        self._run([(setting, None) for setting in self._given], None, is_free=True)
+        self._run([(setting, None) for setting in self._given], is_free=True)
         found = next((trial for trial in self.trials if trial.setting.name == entry), None)
         if found is None:
             raise RunError(f"the baseline {entry!r} failed, and nothing can be compared with it.")
@@ -230,11 +220,6 @@ class Session:
         """Whether the axis changes settings of that entry."""
         return self.settings.reached[entry][axis]
 
-    def is_costly(self, axis: int) -> bool:
-        """Whether another value on the axis may take a new embedding."""
-        sections = [key.split(".") for key in self.space.axes[axis].keys]
-        return any(part[0] in _COSTLY or (part[0] == "retrievers" and part[2] in _COSTLY) for part in sections)
-
     # --- what may be tried
 
     def draw(self, count: int) -> list[Point]:
@@ -256,46 +241,42 @@ class Session:
 
     # --- trying
 
-    def try_all(self, points: Sequence[Point], queries: Sequence[str] | None = None) -> list[Trial | None]:
+    def try_all(self, points: Sequence[Point]) -> list[Trial | None]:
         """Run the settings of ``points``, those first whose stages are cached, and give the trial of each point.
 
-        None for a point that is no setting, that failed, or for which nothing was left of the budget. ``queries`` are
-        those to search by, None all, with those that are held out.
+        None for a point that is no setting, that failed, or for which nothing was left of the budget.
         """
         placed = [(self.settings.at(point), point) for point in points]
         wanted = {setting.key: (setting, point) for setting, point in placed if setting is not None}
-        size = len(queries) if queries is not None else 0
         failed = {setting.key for setting in self.failed}
-        new = [one for key, one in wanted.items() if (key, size) not in self._known and key not in failed]
-        self._run(new, queries)
-        return [None if setting is None else self._known.get((setting.key, size)) for setting, _ in placed]
+        new = [one for key, one in wanted.items() if key not in self._known and key not in failed]
+        self._run(new)
+        return [None if setting is None else self._known.get(setting.key) for setting, _ in placed]
 
     def confirm(self) -> None:
         """Where settings were screened: run the baseline and the best of them on all documents, in no budget."""
         if self._whole is None:
             return
-        whole = [trial for trial in self.trials if trial.is_on_all and trial.score > -math.inf]
+        whole = [trial for trial in self.trials if trial.score > -math.inf]
         whole.sort(key=lambda trial: -trial.score)  # which keeps equal ones in their order
         chosen = [self.baseline, *whole[: self.options.finalists]]
         self._engine, self._whole = self._whole, None
-        self._run(list({trial.setting: trial.point for trial in chosen}.items()), None, is_free=True)
+        self._run(list({trial.setting: trial.point for trial in chosen}.items()), is_free=True)
 
-    def _run(
-        self, wanted: Sequence[tuple[Setting, Point | None]], queries: Sequence[str] | None, *, is_free: bool = False
-    ) -> None:
+    def _run(self, wanted: Sequence[tuple[Setting, Point | None]], *, is_free: bool = False) -> None:
         points, made = dict(wanted), dict[Setting, Trial]()
-        for setting in self._engine.cheapest_first(list(points), queries, self._deepest(wanted)):
+        for setting in self._engine.cheapest_first(list(points), self._deepest(wanted)):
             if not is_free and (self._is_spent or (self.left <= 0 and setting.key not in self._tried)):
                 break
             if not is_free:
                 self._tried.add(setting.key)
-            found = self._engine.measured(setting, queries)
+            found = self._engine.measured(setting)
             if found is None:
                 self.failed.append(setting)
                 continue
             point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
-            made[setting] = trial = self._trial(setting, point, found, queries)
-            self._known[setting.key, len(queries) if queries is not None else 0] = trial
+            made[setting] = trial = self._trial(setting, point, found)
+            self._known[setting.key] = trial
         # In the order in which they were asked for: which of equal ones is the first is not up to the cache.
         self.trials += [made[setting] for setting in points if setting in made]
 
@@ -308,9 +289,8 @@ class Session:
             found += [setting, *([] if deepest is None else [deepest])]
         return found
 
-    def _trial(self, setting: Setting, point: Point, found: Measured, queries: Sequence[str] | None) -> Trial:
-        searched = self.split.searched if queries is None else queries
-        scores = [found.scores[name] for name in searched if name in found.scores]
+    def _trial(self, setting: Setting, point: Point, found: Measured) -> Trial:
+        scores = [found.scores[name] for name in self.split.searched if name in found.scores]
         known = {name: math.inf if cost is None else cost for name, cost in found.costs.items()}
         return Trial(
             setting=setting,
@@ -321,7 +301,6 @@ class Session:
             is_within=all(known[name] <= limit for name, limit in self.options.within.items()),
             seconds=self._clock() - self._began,
             is_given=setting in self._given,
-            is_on_all=queries is None,
             scores=found.scores,
             documents=found.documents,
             is_screened=self._whole is not None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,7 @@ from ragtrial.search.methods import METHODS
 from ragtrial.search.session import Measured, Session, Trial
 from searches import CONFIG, QUERIES, Recorded, session_of
 
-ADAPTIVE: list[Method] = ["greedy", "tpe", "halving"]
+ADAPTIVE: list[Method] = ["tpe"]
 
 
 def searched(
@@ -25,7 +24,7 @@ def searched(
 
 
 def best(session: Session) -> Trial:
-    return max((trial for trial in session.trials if trial.is_on_all), key=lambda trial: trial.score)
+    return max(session.trials, key=lambda trial: trial.score)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -33,16 +32,16 @@ def test_no_setting_is_run_twice_and_no_more_than_the_budget(method: str) -> Non
     engine = Recorded()
     session = searched(method, engine)
     assert len(engine.run) == len(set(engine.run))
-    tried = {name for name, _ in engine.run} - {"bm25", "dense"}
+    tried = set(engine.run) - {"bm25", "dense"}
     assert 3 < len(tried) <= 20
     assert session.options.settings - session.unused == len(tried)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_settings_of_the_config_are_tried_first_and_by_all_queries(method: str) -> None:
+def test_the_settings_of_the_config_are_tried_first(method: str) -> None:
     engine = Recorded()
     session = searched(method, engine)
-    assert engine.run[:2] == [("bm25", None), ("dense", None)]
+    assert engine.run[:2] == ["bm25", "dense"]
     assert [trial.is_given for trial in session.trials[:3]] == [True, True, False]
 
 
@@ -102,8 +101,8 @@ def test_finalists_of_a_screen_and_the_baseline_run_on_all_documents() -> None:
     session.confirm()
     screened = [trial for trial in session.trials if trial.is_screened]
     best = sorted(screened, key=lambda trial: -trial.score)[:2]
-    assert [name for name, _ in whole.run] == ["bm25", *(trial.setting.name for trial in best)]
-    assert {trial.setting.name for trial in session.trials if trial.is_whole} == {name for name, _ in whole.run}
+    assert whole.run == ["bm25", *(trial.setting.name for trial in best)]
+    assert {trial.setting.name for trial in session.trials if not trial.is_screened} == set(whole.run)
 
 
 def test_a_setting_beyond_the_limits_is_no_finalist_of_a_screen() -> None:
@@ -114,7 +113,7 @@ def test_a_setting_beyond_the_limits_is_no_finalist_of_a_screen() -> None:
     session.confirm()
     tried = {trial.setting.name: trial for trial in session.trials if trial.is_screened}
     assert any(not trial.is_within for trial in tried.values())
-    assert {name for name, _ in whole.run} == {name for name, trial in tried.items() if trial.is_within}
+    assert set(whole.run) == {name for name, trial in tried.items() if trial.is_within}
 
 
 def test_random_search_draws_before_it_sees_a_score() -> None:
@@ -137,24 +136,6 @@ def test_random_search_of_few_settings_tries_all_of_them() -> None:
     assert session.ended == "no other setting is left to try"
 
 
-def test_halving_runs_many_settings_on_few_queries_and_few_on_all() -> None:
-    engine = Recorded()
-    searched("halving", engine, 27)
-    sizes = [size for _, size in engine.run[2:]]
-    assert sizes.count(13) == 27
-    assert sizes.count(None) == 9
-
-
-def test_greedy_search_moves_along_axes_without_a_new_embedding_first() -> None:
-    engine = Recorded()
-    searched("greedy", engine, 40)
-    sizes = [place for place, (name, _) in enumerate(engine.run) if "size" in name]
-    others = [place for place, (name, _) in enumerate(engine.run) if "size" not in name]
-    assert sizes
-    assert len(others) > 2 + 3  # more than the settings of the config, and values of one axis
-    assert max(others) < min(sizes)
-
-
 def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
     session = session_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
     METHODS["random"](session)
@@ -174,8 +155,8 @@ def test_no_setting_that_was_tried_is_drawn() -> None:
 class WithOtherHeldOut(Recorded):
     """Held-out queries score the other way round."""
 
-    def measured(self, setting: Setting, queries: Sequence[str] | None) -> Measured | None:
-        found = super().measured(setting, queries)
+    def measured(self, setting: Setting) -> Measured | None:
+        found = super().measured(setting)
         if found is None:
             return None
         held_out = {query: 1 - found.scores[query] for query in QUERIES[40:] if query in found.scores}
@@ -188,9 +169,3 @@ def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
     means = [trial.mean for trial in searched(method, one).trials]
     assert [trial.mean for trial in searched(method, other).trials] == means
     assert one.run == other.run
-
-
-def test_greedy_search_looks_at_axes_again_after_another_has_moved() -> None:
-    engine = Recorded()
-    searched("greedy", engine, 40)
-    assert sum("size400" in name for name, _ in engine.run) > 3  # not only the value of the size that is best

@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping
 
 from ragtrial.config.search_options import Method
 from ragtrial.search.methods.at_random import search_at_random
-from ragtrial.search.methods.greedy import search_greedily
-from ragtrial.search.methods.halving import halve
 from ragtrial.search.methods.tpe import search_by_tpe
 from ragtrial.search.session import Session
 
 METHODS: Mapping[Method, Callable[[Session], None]] = {
     "random": search_at_random,
-    "greedy": search_greedily,
     "tpe": search_by_tpe,
-    "halving": halve,
 }

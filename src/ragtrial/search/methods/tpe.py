@@ -37,7 +37,7 @@ def _study(seed: int, startup: int) -> optuna.Study:
     try:
         import optuna
     except ImportError as error:
-        message = "search.method tpe needs Optuna: pip install 'ragtrial[search]', or take another method."
+        message = "search.method tpe needs Optuna: pip install 'ragtrial[search]', or take method: random."
         raise InputError(message) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # it logs every trial, and names studies at random
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
