@@ -1,17 +1,15 @@
 """Workers: how fast they embed beside bare processes, and what is left after thirty kills.
 
-    python benchmarks/executors.py throughput [--kind processes] [--texts 256] [--rounds 5] [--workers 2]
-    python benchmarks/executors.py kills [--kind processes] [--kills 30] [--run-kills 30] [--seed 0]
+    python benchmarks/executors.py throughput [--texts 256] [--rounds 5] [--workers 2]
+    python benchmarks/executors.py kills [--kills 30] [--run-kills 30] [--seed 0]
 
 `throughput`: as many processes that do nothing but `SentenceTransformer.encode` get the same texts, shared out evenly.
 Both have loaded their models; they take turns. Prints the median of the ratios; above 1 is faster than bare processes.
-The same for processor time: that of both kinds of processes, and of all that Ray runs beside them.
+The same for processor time.
 
 `kills`: a SIGKILL to a random worker at random moments; then to the run itself, with workers, until it is through.
 Prints whether the bytes are those of an undisturbed run, how many texts were embedded again, and how long the last
 process that a killed run had started took to end.
-
-`--kind ray` starts Ray on this machine.
 """
 
 from __future__ import annotations
@@ -38,10 +36,8 @@ from embedding import chunk_texts
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.executors import Executor
 from ragtrial.components.executors.pool import thread_limits
 from ragtrial.components.executors.processes import ProcessExecutor
-from ragtrial.components.executors.ray import RayExecutor
 from ragtrial.components.text_batches import TextList
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.rankings import Floats
@@ -63,10 +59,6 @@ def embed(texts):
     made = [hashlib.pbkdf2_hmac("sha256", text.encode(), b"", 5_000) for text in texts]
     return [[1.0 + byte for byte in digest] for digest in made]
 """
-
-
-def executor_of(kind: str, workers: int) -> Executor:
-    return RayExecutor(workers=workers) if kind == "ray" else ProcessExecutor(workers=workers)
 
 
 def embedded(cached: CachedEmbedder, texts: Sequence[str]) -> Floats:
@@ -126,7 +118,7 @@ def processor_seconds(bare_ones: set[int]) -> dict[bool, float]:
 
 def throughput(options: argparse.Namespace) -> None:
     texts, embedder = chunk_texts(options.corpus, options.texts), SentenceTransformerEmbedder(device="cpu")
-    executor = executor_of(options.kind, options.workers)
+    executor = ProcessExecutor(workers=options.workers)
     threads = int(thread_limits(options.workers)["OMP_NUM_THREADS"])
     processes = BareProcesses(embedder, texts, options.workers, threads)
     ours = CachedEmbedder(embedder, Path(), start=executor.start)
@@ -161,16 +153,16 @@ def throughput(options: argparse.Namespace) -> None:
     ours.release()
     print(f"{len(texts)} texts, {options.workers} workers of {threads} threads, load {os.getloadavg()[0]:.0f}")
     print(
-        f"{options.kind}, median of {options.rounds}: {statistics.median(ratios):.3f} times the throughput of bare "
+        f"median of {options.rounds}: {statistics.median(ratios):.3f} times the throughput of bare "
         f"processes, {statistics.median(processor_ratios):.3f} times by processor time"
     )
 
 
-def embed_in(folder: Path, texts: int, kind: str) -> Floats:
+def embed_in(folder: Path, texts: int) -> Floats:
     """What a run embeds in ``folder``, with workers, beside what is in the cache there."""
     (folder / "hashing.py").write_text(FUNCTION)
     embedder = CustomEmbedder(function=FunctionReference("hashing:embed", folder), batch_size=BATCH, version="1")
-    cached = CachedEmbedder(embedder, folder / "vectors", start=executor_of(kind, WORKERS).start)
+    cached = CachedEmbedder(embedder, folder / "vectors", start=ProcessExecutor(workers=WORKERS).start)
     made = embedded(cached, [f"text {number}" for number in range(texts)])
     cached.release()
     return made
@@ -181,7 +173,7 @@ def asked_in(folder: Path) -> int:
     return sum(int(line) for file in (folder / "asked").glob("*") for line in file.read_text().splitlines())
 
 
-def kill_workers(folder: Path, texts: int, kind: str, kills: int, chance: random.Random) -> tuple[Floats, int]:
+def kill_workers(folder: Path, texts: int, kills: int, chance: random.Random) -> tuple[Floats, int]:
     """What is embedded while workers are killed, and how often one was."""
     over, done = Event(), list[int]()
 
@@ -197,30 +189,30 @@ def kill_workers(folder: Path, texts: int, kind: str, kills: int, chance: random
 
     thread = Thread(target=kill)
     thread.start()
-    made = embed_in(folder, texts, kind)
+    made = embed_in(folder, texts)
     over.set()
     thread.join()
     return made, len(done)
 
 
-def kill_runs(folder: Path, texts: int, kind: str, kills: int, chance: random.Random) -> tuple[Floats, int]:
+def kill_runs(folder: Path, texts: int, kills: int, chance: random.Random) -> tuple[Floats, int]:
     """What is embedded by runs that are killed one after another, each a few batches after it began; and how many."""
     longest = 0.0
     for done in range(kills):
         enough = asked_in(folder) + chance.randint(1, 8) * BATCH
-        run = subprocess.Popen([sys.executable, __file__, "embed", str(folder), str(texts), "--kind", kind])
+        run = subprocess.Popen([sys.executable, __file__, "embed", str(folder), str(texts)])
         while run.poll() is None and asked_in(folder) < enough:
             time.sleep(0.01)
         started = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
         run.kill()
         start = time.perf_counter()
         if run.wait() == 0:
-            return embed_in(folder, texts, kind), done
+            return embed_in(folder, texts), done
         while any(one.is_running() for one in started):
             time.sleep(0.01)
         longest = max(longest, time.perf_counter() - start)
     print(f"the last process of a killed run ended {longest:.1f} s after it, at most")
-    return embed_in(folder, texts, kind), kills
+    return embed_in(folder, texts), kills
 
 
 def kills(options: argparse.Namespace) -> None:
@@ -228,9 +220,9 @@ def kills(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as top:
         for place in ("undisturbed", "workers", "runs"):
             Path(top, place).mkdir()
-        expected = embed_in(Path(top, "undisturbed"), options.texts, options.kind)
+        expected = embed_in(Path(top, "undisturbed"), options.texts)
         for place, killing, count in (("workers", kill_workers, options.kills), ("runs", kill_runs, options.run_kills)):
-            made, done = killing(Path(top, place), options.texts, options.kind, count, chance)
+            made, done = killing(Path(top, place), options.texts, count, chance)
             again = asked_in(Path(top, place)) - options.texts
             same = "the same bytes" if made.tobytes() == expected.tobytes() else "OTHER BYTES"
             print(f"{done} kills of {place}: {same}; {again} of {options.texts} texts embedded again", flush=True)
@@ -252,11 +244,9 @@ def main() -> None:
     inner = modes.add_parser("embed")
     inner.add_argument("folder", type=Path)
     inner.add_argument("texts", type=int)
-    for mode in (fast, killed, inner):
-        mode.add_argument("--kind", choices=["processes", "ray"], default="processes")
     options = parser.parse_args()
     if options.mode == "embed":
-        embed_in(options.folder, options.texts, options.kind)
+        embed_in(options.folder, options.texts)
     else:
         {"throughput": throughput, "kills": kills}[options.mode](options)
 

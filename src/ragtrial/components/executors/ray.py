@@ -1,8 +1,7 @@
-"""Actors of Ray: on the machines of a cluster, or on this one."""
+"""Actors on the machines of a Ray cluster."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from ragtrial import __version__
 from ragtrial.components.embedders.base import Embedder, Encode
 from ragtrial.components.embedders.encoding import Shard, Workers, shard_vectors
 from ragtrial.components.executors.base import EXECUTORS, Executor
-from ragtrial.components.executors.pool import DiedError, Pool, thread_limits
+from ragtrial.components.executors.pool import DiedError, Pool
 from ragtrial.components.executors.ray_connection import CONNECTION
 from ragtrial.components.executors.worker import as_sent, loaded
 from ragtrial.errors import ConfigError, EmbedderError, counted
@@ -29,25 +28,24 @@ _SECONDS_BETWEEN = 2.0
 
 @EXECUTORS.register("ray")
 class RayExecutor(Executor):
-    """Actors of a Ray cluster, or of Ray on this machine, each with its own copy of the model."""
+    """Actors of a Ray cluster, each with its own copy of the model."""
 
     kind: Literal["ray"] = "ray"
-    """Actors of Ray embed, each with its own copy of the model."""
+    """Actors of a Ray cluster embed, each with its own copy of the model."""
 
     workers: Annotated[int, Field(ge=1)]
-    """The number of actors. Each takes the memory of one model; on a cluster, each reserves a core."""
+    """The number of actors. Each takes the memory of one model and reserves a core."""
 
     gpus: Annotated[int, Field(ge=1)] | None = None
     """The number of GPUs of each actor, which no other one uses (default: no GPUs are reserved)."""
 
-    address: str | None = None
-    """The cluster, as the host:port of its head node (default: Ray is started on this machine, and ended with the
-    run)."""
+    address: str
+    """The cluster, as the host:port of its head node. `ray start --head` starts one."""
 
     @field_validator("address")
     @classmethod
-    def _has_host_and_port(cls, address: str | None) -> str | None:
-        if address is not None and not re.fullmatch(r"[^\s:/@]+:[1-9]\d{0,4}", address):
+    def _has_host_and_port(cls, address: str) -> str:
+        if not re.fullmatch(r"[^\s:/@]+:[1-9]\d{0,4}", address):
             raise ValueError(f"is {address!r}; it must be the host:port of the head node, like 10.0.0.7:6379.")
         return address
 
@@ -55,14 +53,13 @@ class RayExecutor(Executor):
         if find_spec("ray") is None:
             raise ConfigError("executor.kind: ray needs a package: pip install 'ragtrial[ray]'.")
         actors = _Actors(embedder, self)
-        if self.address is not None:
-            actors.connect()  # before any work: there may be no such cluster
+        actors.connect()  # before any work: there may be no such cluster
         return actors
 
     @property
     def reserved(self) -> dict[str, int]:
-        """What Ray reserves for each worker. No cores on this machine: its workers share them as threads do."""
-        return {"CPU": 0 if self.address is None else 1, "GPU": self.gpus or 0}
+        """What Ray reserves for each worker."""
+        return {"CPU": 1, "GPU": self.gpus or 0}
 
 
 class _Actors(Pool):
@@ -71,7 +68,7 @@ class _Actors(Pool):
         self._executor = executor
 
     def connect(self) -> None:
-        CONNECTION.join(self, self._executor.address, self._executor.workers, self._executor.gpus or 0)
+        CONNECTION.join(self, self._executor.address)
 
     def release(self) -> None:
         super().release()
@@ -89,10 +86,9 @@ class _Actor:
         self._executor = executor
         self._is_ended = False
         self._is_placed = False
-        limits = {} if executor.address else thread_limits(executor.workers)
         remote: Any = ray.remote(_Embedding)
         placed = remote.options(num_cpus=executor.reserved["CPU"], num_gpus=executor.reserved["GPU"], max_restarts=0)
-        self._actor = placed.remote(embedder, executor.gpus or 0, limits)
+        self._actor = placed.remote(embedder, executor.gpus or 0)
 
     def embed(self, shard: Shard) -> Iterator[Floats]:
         """The vectors of each batch, as they come. Raises what the actor raised, and DiedError."""
@@ -153,8 +149,7 @@ class _Actor:
 class _Embedding:
     """The actor itself, in a process of Ray's. It loads the model when it is asked for the first time."""
 
-    def __init__(self, embedder: Embedder, gpus: int, environment: Mapping[str, str]) -> None:
-        os.environ.update(environment)  # before torch is loaded, which reads it once
+    def __init__(self, embedder: Embedder, gpus: int) -> None:
         self._embedder = embedder
         self._gpus = gpus
         self._encode: Encode | None = None
