@@ -9,7 +9,6 @@ print(report, compare(report), report.folder)
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -17,7 +16,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import compare
     from ragtrial.config.load import load_config
-    from ragtrial.config.models import ExperimentConfig as ExperimentConfig  # retired, see below
     from ragtrial.dataset.labels import load_prompt_queries
     from ragtrial.errors import RagtrialError
     from ragtrial.evaluator import RetrievalEvaluator
@@ -55,18 +53,11 @@ _MODULES = {
     "ragtrial.report.model": ("Report", "load_report"),
     "ragtrial.scoring.score_runs": ("score",),
 }
-_RETIRED = {"ExperimentConfig": "ragtrial.config"}
-"""Names that were public, and where they are now."""
-
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for, so that ``import ragtrial`` stays instant."""
-    if name in _RETIRED:
-        message = f"ragtrial.{name} is retired; use {_RETIRED[name]}.{name} instead."
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return getattr(importlib.import_module(_RETIRED[name]), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

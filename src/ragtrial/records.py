@@ -254,7 +254,6 @@ class WarningCode(StrEnum):
     QUOTE_TWICE = "quote-twice", "The quote of a label is found in several places."
     RANKS_CONTRADICT_SCORES = "ranks-contradict-scores", "The ranks of a run contradict its scores; the scores count."
     REDUCED_PRECISION = "reduced-precision", "Vectors are far from those that the model makes in float32."
-    RENAMED_KEY = "renamed-key", "A key of the config has a new name."
     REPAIRED = "repaired", "A damaged stage of the workspace was made again."
     RISING_SCORES = "rising-scores", "The scores of a custom retriever rise with the rank."
     SAME_LABEL = "same-label", "A query judges the same document twice, with one grade."

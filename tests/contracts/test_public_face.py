@@ -6,7 +6,6 @@ import inspect
 import os
 import pkgutil
 import pydoc
-import re
 import subprocess
 import sys
 import textwrap
@@ -75,15 +74,6 @@ def test_no_public_name_is_the_name_of_a_module() -> None:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert getattr(ragtrial, name).__doc__
-
-
-def test_the_name_that_is_retired_is_still_there_and_says_what_to_use() -> None:
-    from ragtrial.config import ExperimentConfig
-
-    message = "ragtrial.ExperimentConfig is retired; use ragtrial.config.ExperimentConfig instead."
-    with pytest.warns(DeprecationWarning, match=f"^{re.escape(message)}$") as warned:
-        assert ragtrial.ExperimentConfig is ExperimentConfig
-    assert warned[0].filename == __file__
 
 
 def test_a_name_that_is_not_public_is_refused_as_by_any_module() -> None:

@@ -8,7 +8,6 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.search_checks import limit_faults, search_faults
@@ -19,7 +18,7 @@ from ragtrial.config.variants import all_configs, check_variants, follow, kind_c
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, expand_user, shown, validate
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 MOST_BYTES = 1_000_000
 """Of a config file. Each key is kept with its place, which takes time and memory."""
@@ -32,8 +31,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     fault, its file, line and column.
     """
     file = Path(path)
-    renamed: list[ReportWarning] = []
-    content = _with_overrides(_read(file, (), renamed), overrides, renamed)
+    dropped: list[ReportWarning] = []
+    content = _with_overrides(_read(file, ()), overrides, dropped)
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     _refuse_swept(overrides, content.value)
@@ -42,14 +41,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     except ConfigError as error:
         faults = [*error.faults, *_faults_beside_search(content)]
         raise ConfigError(*sorted(faults, key=lambda fault: (fault.file, fault.line, fault.column))) from None
-    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"), renamed)
+    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"), dropped)
     check(config)
     return config
 
 
 def written_in(path: str | Path) -> dict[str, Any]:
     """What a YAML file and those that it extends have, with variables unresolved; not checked. Raises ConfigError."""
-    written: dict[str, Any] = _read(Path(path), (), []).written
+    written: dict[str, Any] = _read(Path(path), ()).written
     return {key: one for key, one in written.items() if key != "extends"}
 
 
@@ -61,7 +60,7 @@ def config_as_written(
     Paths are relative to ``folder``, where its file is taken to stand. Raises ConfigError as ``load_config`` does;
     ``place`` says for messages where the config was found.
     """
-    content = _renamed(parse_yaml(json.dumps(written, ensure_ascii=False), place, folder), [])
+    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder)
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
@@ -169,8 +168,8 @@ def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]
             yield where, f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
 
 
-def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> YamlText:
-    """The content of ``file`` on that of its bases; warnings of keys with a former name go to ``renamed``."""
+def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
+    """The content of ``file`` on that of its bases."""
     resolved = file.resolve()
     if file.is_file() and (size := file.stat().st_size) > MOST_BYTES:
         message = f"has {size:,} bytes, and a config has at most {MOST_BYTES:,}; labels have a file of their own."
@@ -178,12 +177,12 @@ def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> 
     content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
-    content, laid = _renamed(content, renamed), YamlText({}, {})
+    laid = YamlText({}, {})
     for where, base in _bases(content, resolved.parent):
         if base.resolve() == resolved or base.resolve() in chain:
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
-        laid = merged(laid, _read(base, (*chain, resolved), renamed))
+        laid = merged(laid, _read(base, (*chain, resolved)))
     return _without_removed(merged(laid, content), laid)
 
 
@@ -194,23 +193,6 @@ def _without_removed(content: YamlText, base: YamlText) -> YamlText:
         for name in [name for name, entry in now.items() if entry is None and name in before]:
             for whole in (content.value, content.written):
                 whole["retrievers"] = {key: one for key, one in whole["retrievers"].items() if key != name}
-    return content
-
-
-def _renamed(content: YamlText, warnings: list[ReportWarning]) -> YamlText:
-    """``content`` with the former key ``of`` of refiners as ``inputs``, and a warning for each."""
-    retrievers = content.value.get("retrievers")
-    for name, entry in retrievers.items() if isinstance(retrievers, dict) else ():
-        if isinstance(entry, dict) and "of" in entry and entry.get("kind") not in RETRIEVERS:
-            where = ("retrievers", name, "of")
-            if "inputs" in entry:
-                raise ConfigError(content.fault_at(where, f"{dotted(where)} is now called inputs; take one out."))
-            fault = content.fault_at(where, f"{dotted(where)} is now called inputs; rename it.")
-            warnings.append(ReportWarning(WarningCode.RENAMED_KEY, str(fault)))
-            for section in (entry, content.written["retrievers"][name]):
-                section["inputs"] = section.pop("of")
-            below = {path[3:]: place for path, place in content.places.items() if path[:3] == where}
-            content.places.update({("retrievers", name, "inputs", *path): place for path, place in below.items()})
     return content
 
 
@@ -241,13 +223,13 @@ def _refuse_swept(overrides: Sequence[str], config: Mapping[str, Any]) -> None:
         raise ConfigError(*faults)
 
 
-def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[ReportWarning]) -> YamlText:
+def _with_overrides(content: YamlText, overrides: Sequence[str], dropped: list[ReportWarning]) -> YamlText:
     laid = YamlText({}, {})
     for number, override in enumerate(overrides, 1):
-        laid = merged(laid, _renamed(_override(override, f"--set #{number}", merged(content, laid).value), renamed))
+        laid = merged(laid, _override(override, f"--set #{number}", merged(content, laid).value))
     keys = [override.partition("=")[0].strip() for override in overrides]
     values = {key: follow(laid.value, tuple(key.split("."))) for key in keys}
-    renamed += [change.warning() for change in kind_changes(content.value, values) if change.dropped]
+    dropped += [change.warning() for change in kind_changes(content.value, values) if change.dropped]
     return laid_over(content, laid, values, "set whole")
 
 
