@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from test_executors import BATCH, TEXTS, embedded, wait_for_end, with_function
 
 from commands import LONGEST, Command
 from experiments import Experiment, write_experiment
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.executors.ray import RayExecutor
 from ragtrial.components.executors.serial import SerialExecutor
@@ -70,6 +72,22 @@ def test_one_and_two_actors_give_the_bytes_of_other_executors(tmp_path: Path, ad
     every = [SerialExecutor(), ProcessExecutor(workers=2), *rays]
     expected, *others = (embedded(embedder, tmp_path / str(place), one).tobytes() for place, one in enumerate(every))
     assert [made == expected for made in others] == [True] * 3
+
+
+def test_garbage_that_is_collected_while_ray_is_joined_blocks_nothing(tmp_path: Path, address: str) -> None:
+    """A released pool in a circle of references is released again by the collector, at any line of the next join."""
+    executor, handler = RayExecutor(workers=1, address=address), signal.getsignal(signal.SIGTERM)
+    embedder, thresholds = with_function(tmp_path, "pass"), gc.get_threshold()
+    gc.set_threshold(100)
+    try:
+        for _ in range(2):
+            cached = CachedEmbedder(embedder, tmp_path, start=executor.start)
+            vars(cached)["circle"] = cached
+            cached.release()
+            del cached
+    finally:
+        gc.set_threshold(*thresholds)
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_an_actor_that_is_killed_is_replaced_and_costs_no_more_than_its_shard(tmp_path: Path, address: str) -> None:

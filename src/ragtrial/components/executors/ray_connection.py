@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 
 from ragtrial.components.executors.pool import Pool
 from ragtrial.errors import ConfigError
@@ -91,19 +91,30 @@ def _connect(address: str) -> None:
     import ray
     from ray.exceptions import RayError
 
-    def join() -> None:
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
-        with ThreadPoolExecutor(1) as thread:  # in the main thread, Ray would replace the run's handler of SIGTERM
-            thread.submit(join).result()
+        with _same_sigterm():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (RayError, OSError, RuntimeError, ValueError) as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
         raise ConfigError(
             f"the Ray cluster at {address} cannot be joined: {said}. If it requires a token, set RAY_AUTH_MODE=token, "
             "and RAY_AUTH_TOKEN to that token."
         ) from error
+
+
+@contextmanager
+def _same_sigterm() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which Ray replaces in the main thread.
+
+    Ray is not joined in another thread: garbage collected there may release a pool, which would wait for this one.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 @contextmanager
