@@ -120,5 +120,5 @@ def test_a_report_of_before_checksums_is_said_to_have_none(tmp_path: Path, capsy
 def test_verify_takes_no_options_of_a_page(tmp_path: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "report", "--verify", "--open")
     assert (made.code, made.err) == (
-        2, "error: --verify writes nothing; leave out --plot, --setting, -o and --open.\n"
+        2, "error: --verify writes nothing; leave out --plot, -o and --open.\n"
     )  # fmt: skip

@@ -14,7 +14,7 @@ from ragtrial.report.schema import Part, WarningPart
 from ragtrial.views.plots.drawing import plot_names
 from ragtrial.views.plots.style import new_figure
 from ragtrial.views.sections import VIEWS, all_views
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput
 from ragtrial.views.table import Table
 from small_experiment import ragtrial
 
@@ -68,7 +68,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A report, in a folder in which no view is registered but for this test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(VIEWS, "_members", dict(VIEWS.members()))
-    VIEWS.register("counts")(CountView(tally=Plot(_drawn)))  # type: ignore[arg-type]  # matplotlib may be missing
+    VIEWS.register("counts")(CountView(tally=_drawn))  # type: ignore[arg-type]  # matplotlib may be missing
     rows = [{"query": f"q{number}", "docs": [], "grades": []} for number in range(1, 13)]
     write_folder(report_of(VALUES), tmp_path / "small", dict.fromkeys(VALUES, rows), [], "")
     return tmp_path
@@ -117,8 +117,6 @@ def test_its_plot_is_one_of_the_plots(small: Path, capsys: Capture) -> None:
     assert "tally" in ragtrial(capsys, "report", "--help").out
     assert ragtrial(capsys, "report", "small", "--plot", "tally").code == 0
     assert Path("tally.svg").read_text("utf-8").startswith("<?xml")
-    refused = ragtrial(capsys, "report", "small", "--plot", "tally", "--setting", "new")
-    assert "--setting is for slices, scatter, distribution; tally shows all settings." in refused.err
 
 
 def test_a_second_view_of_the_same_name_is_refused(small: Path) -> None:

@@ -22,7 +22,7 @@ def test_every_command_of_the_page_writes_what_it_says(text: str, tmp_path: Path
     small_experiment(tmp_path, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
     scripts = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     commands = [line for script in scripts for line in script.splitlines()]
-    assert len(commands) == 8
+    assert len(commands) == 4
     done = run_script("ragtrial run experiment.yaml -q\n" + "\n".join(commands), tmp_path)
     assert done.code == 0, done.err
     written = ["report.html", "differences.svg", "differences.png", "scatter.svg", "distribution.png", "recall.svg",

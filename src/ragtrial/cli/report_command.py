@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.errors import Fault, InputError, PlotError, ReportError, counted
+from ragtrial.errors import Fault, InputError, ReportError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
@@ -35,12 +34,6 @@ class _PlotOption(click.Option):
     "--judge", type=click.Path(), metavar="FILE", help="Judgments of a model, as `ragtrial compare` takes them."
 )
 @click.option("--plot", cls=_PlotOption, metavar="NAME")
-@click.option(
-    "--setting",
-    shell_complete=completion.settings,
-    metavar="NAME",
-    help="With --plot: the setting that scatter, distribution or slices show.",
-)
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
               help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Write nothing; compare each file of the reports with its checksum.")
@@ -51,7 +44,6 @@ def command(
     compared: ComparisonInputs,
     judge: str | None,
     plot: str | None,
-    setting: str | None,
     output: str | None,
     *,
     verify: bool,
@@ -65,14 +57,12 @@ def command(
     from ragtrial.views.plots.drawing import check_plot
 
     if verify:
-        if (plot, setting, output, opens) != (None, None, None, False):
-            raise InputError("--verify writes nothing; leave out --plot, --setting, -o and --open.")
+        if (plot, output, opens) != (None, None, False):
+            raise InputError("--verify writes nothing; leave out --plot, -o and --open.")
         return _verify(terminal, compared)
     target = output or (f"{plot}.svg" if plot else "report.html")
     if plot is not None:
-        check_plot(plot, target, setting)
-    elif setting is not None:
-        raise PlotError("--setting goes with --plot; on the page one chooses.")
+        check_plot(plot, target)
     if plot is None and Path(target).suffix.lower() not in (".html", ".htm"):
         raise InputError(Fault(target, message="a page is written as .html; with --plot NAME, a plot as .svg or .png."))
     contest = compared.contest(may_be_one=plot is None, may_be_unlabelled=judge is not None)
@@ -80,7 +70,7 @@ def command(
     if judge is not None:
         aim = with_judge(contest, aim, expand_user(judge))
         contest = contest if aim.judge is None else aim.judge.contest
-    content = page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
+    content = page(contest, aim) if plot is None else _plot(contest, aim, plot, target)
     try:
         write_bytes(Path(target), content)
     except OSError as error:
@@ -116,9 +106,9 @@ def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
     return 0
 
 
-def _plot(contest: ComparisonSet, aim: ComparisonOptions, name: str, setting: str | None, target: str) -> bytes:
+def _plot(contest: ComparisonSet, aim: ComparisonOptions, name: str, target: str) -> bytes:
     from ragtrial.views.analysis import analyse
     from ragtrial.views.plots.drawing import draw, image, view_of
 
     contest = contest.limited_to([contest.primary])
-    return image(draw(name, contest, analyse(contest, aim, **{view_of(name).name: True}), setting), target)
+    return image(draw(name, contest, analyse(contest, aim, **{view_of(name).name: True})), target)

@@ -7,7 +7,7 @@ import sys
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.views.report_tables import budget_table, usual_metrics
-from ragtrial.views.sections.queries_view import best_first
+from ragtrial.views.sections.curves_view import best_first
 from ragtrial.views.table import Table, mean_row, mean_table
 
 

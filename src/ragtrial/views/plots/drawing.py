@@ -37,24 +37,20 @@ def view_of(name: str) -> View[Any]:
     raise PlotError(f"unknown plot {name!r}.{did_you_mean(name, known)} Plots: {', '.join(known)}.")
 
 
-def check_plot(name: str, output: str, setting: str | None = None) -> None:
+def check_plot(name: str, output: str) -> None:
     """Nothing; raises PlotError for a plot that there is not, and for a file that is neither svg nor png."""
-    if setting is not None and not view_of(name).plots[name].shows_one_setting:
-        of_one = [other for other in plot_names() if view_of(other).plots[other].shows_one_setting]
-        raise PlotError(f"--setting is for {', '.join(of_one)}; {name} shows all settings.")
     view_of(name)
     if Path(output).suffix.lower() not in _FORMATS:
         raise PlotError(f"{output}: a plot is written as .svg or .png; name such a file.")
 
 
-def draw(name: str, contest: ComparisonSet, analysis: Analysis, setting: str | None = None) -> Figure:
+def draw(name: str, contest: ComparisonSet, analysis: Analysis) -> Figure:
     """The plot called ``name``; ``analysis`` must have what its view computes.
 
-    ``setting`` is the one that is shown where there is room for one only: None takes the one with the largest mean.
     Raises PlotError where the reports have no data for it, and where matplotlib is not installed.
     """
     with styled():
-        return view_of(name).plots[name].draw(ViewInput(contest, analysis, setting))
+        return view_of(name).plots[name](ViewInput(contest, analysis))
 
 
 def image(figure: Figure, output: str) -> bytes:

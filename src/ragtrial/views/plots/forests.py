@@ -21,10 +21,10 @@ _ROW = 0.165
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A difference, or a heading where there is none; ``side`` is 1 for better, -1 for worse, 0 for inconclusive."""
+    """A difference; ``side`` is 1 for better, -1 for worse, 0 for inconclusive."""
 
     label: str
-    difference: float | None = None
+    difference: float
     ci: tuple[float, float] | None = None
     side: int = 0
     beside: str = ""
@@ -52,8 +52,6 @@ def forest(rows: Sequence[ForestRow], label: str, margin: float | None = None) -
         _draw(axes, place, row)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), [shortened(row.label) for row in rows])
-    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
-        tick.set_fontweight("bold" if row.difference is None else "normal")
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
@@ -67,8 +65,6 @@ def forest(rows: Sequence[ForestRow], label: str, margin: float | None = None) -
 
 
 def _draw(axes: Axes, place: int, row: ForestRow) -> None:
-    if row.difference is None:
-        return
     ink = {1: BETTER, -1: WORSE, 0: NEUTRAL}[row.side]
     if row.ci is not None:
         axes.plot(row.ci, [place, place], color=ink, linewidth=1.3, solid_capstyle="butt", gid=f"interval-{place}")

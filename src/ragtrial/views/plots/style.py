@@ -96,18 +96,14 @@ def shortened(name: str, most: int = 28) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def legend(axes: Axes, series: dict[str, Series], *, lines: bool, others: int = 0) -> None:
+def legend(axes: Axes, series: dict[str, Series], *, others: int = 0) -> None:
     """Names below the plot, in as many columns as have room; ``others`` are counted, in grey."""
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color=look.colour, marker=look.sign, linestyle=look.stroke if lines else "none")
-        for look in series.values()
-    ]
+    handles = [Line2D([], [], color=look.colour, marker=look.sign, linestyle=look.stroke) for look in series.values()]
     labels = [shortened(name, 34) for name in series]
     if others:
-        handles.append(Line2D([], [], color=PALE, marker="" if lines else "o", linestyle="-" if lines else "none",
-                              markerfacecolor="none"))  # fmt: skip
+        handles.append(Line2D([], [], color=PALE))
         labels.append(f"{others:,} more")
     columns = 3 if max(map(len, labels)) <= 12 else 2 if max(map(len, labels)) <= 22 else 1
     figure = axes.get_figure(root=True)

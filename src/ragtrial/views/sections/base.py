@@ -54,11 +54,10 @@ class AnalysisInput:
 
 @dataclass(frozen=True)
 class ViewInput:
-    """What the page and plots are made of; ``setting`` is for a plot that shows one, None for the best."""
+    """What the page and plots are made of."""
 
     contest: ComparisonSet
     analysis: Comparison
-    setting: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,6 @@ class PageSection:
     """What the browser draws, as JSON; it finds it under the name of the view."""
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A plot for papers and slides. Drawing raises PlotError where there are no data for it."""
-
-    draw: Callable[[ViewInput], Figure]
-    shows_one_setting: bool = False
-
-
 class View(Generic[T]):
     """One view. What it has no form for stays as it is here."""
 
@@ -117,8 +108,11 @@ class View(Generic[T]):
     is_on_page: ClassVar[bool] = False
     """Whether the page needs it to be computed."""
 
-    def __init__(self, **plots: Plot) -> None:
-        """With its plots, by the names that `ragtrial report --plot` takes."""
+    def __init__(self, **plots: Callable[[ViewInput], Figure]) -> None:
+        """With its plots, by the names that `ragtrial report --plot` takes.
+
+        Drawing raises PlotError where there are no data for it.
+        """
         self.plots = plots
 
     def compute(self, given: AnalysisInput) -> T | None:

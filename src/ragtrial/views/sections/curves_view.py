@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.style import MOST_SERIES, PALE, legend, new_figure, series_of
-from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
-from ragtrial.views.sections.queries_view import best_first
+from ragtrial.views.sections.base import PageSection, View, ViewInput, registered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,8 +103,18 @@ def curve_plot(given: ViewInput) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("k")
     axes.set_ylabel(chosen.metric)
-    legend(axes, series, lines=True, others=len(names) - len(series))
+    legend(axes, series, others=len(names) - len(series))
     return figure
 
 
-CURVES = registered(CurvesView(curves=Plot(curve_plot)))
+def best_first(contest: ComparisonSet) -> Sequence[str]:
+    """Names by the mean of the primary metric."""
+    import numpy as np
+
+    values = contest.scores(contest.primary).values
+    known = ~np.isnan(values)
+    means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return [contest.names[place] for place in np.argsort(-means, kind="stable").tolist()]
+
+
+CURVES = registered(CurvesView(curves=curve_plot))

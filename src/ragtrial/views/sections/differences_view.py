@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.forests import MOST_ROWS, ForestRow, claimed, forest
 from ragtrial.views.plots.style import shortened
-from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.sections.base import PageSection, View, ViewInput, registered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +42,7 @@ def difference_plot(given: ViewInput) -> Figure:
     rows = [
         ForestRow(part.setting, part.difference, part.ci, claimed(part), part.verdict or "")
         for part in parts[:MOST_ROWS]
+        if part.difference is not None
     ]
     label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
     label += f"{percent(procedure.confidence)} intervals, margin {procedure.margin:g}"
@@ -50,4 +51,4 @@ def difference_plot(given: ViewInput) -> Figure:
     return forest(rows, label, margin=procedure.margin)
 
 
-DIFFERENCES = registered(DifferencesView(differences=Plot(difference_plot)))
+DIFFERENCES = registered(DifferencesView(differences=difference_plot))

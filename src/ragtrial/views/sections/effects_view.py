@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.figures import probability, signed, signed_interval
-from ragtrial.errors import PlotError
-from ragtrial.views.plots.forests import MOST_ROWS, ForestRow, forest, side
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.plots.forests import side
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pydantic import JsonValue
 
     from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart, LevelsPart
@@ -117,19 +115,4 @@ def _page_data(effects: EffectsPart) -> dict[str, Any]:
     return {"metric": effects.metric, "effects": shown, "interactions": interactions}
 
 
-def effect_plot(given: ViewInput) -> Figure:
-    """The effect of each parameter of a sweep, all else equal. Raises PlotError."""
-    found = EFFECTS.of(given.analysis)
-    parts = [part for part in found.effects if part.difference is not None] if found else []
-    if not found or not parts:
-        raise PlotError("there is no plot of effects: no two settings agree in all but one parameter of a sweep.")
-    rows, before = list[ForestRow](), ""
-    for part in parts:
-        name = part.levels.parameter
-        rows += [ForestRow(name)] if name != before else []
-        rows.append(ForestRow(" → ".join(_ends(part.levels)), part.difference, part.ci, side(part.ci)))
-        before = name
-    return forest(rows[: 2 * MOST_ROWS], f"effect on {found.metric}, all else equal")
-
-
-EFFECTS = registered(EffectsView(effects=Plot(effect_plot)))
+EFFECTS = registered(EffectsView())

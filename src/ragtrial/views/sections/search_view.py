@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.figures import signed, signed_interval
-from ragtrial.errors import PlotError, counted
-from ragtrial.views.plots.style import NEUTRAL, PALE, new_figure
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.errors import counted
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.sections.effects_view import level_text
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from ragtrial.search.parts import SearchResult
 
 _MOST_ROWS = 10
@@ -175,22 +172,4 @@ def budget_line(found: SearchResult) -> str:
     return f"{tried}: {found.ended}."
 
 
-def curve_plot(given: ViewInput) -> Figure:
-    """The best score so far, and every setting tried. Raises PlotError for a report without a search."""
-    found = SEARCH.of(given.analysis)
-    trials = [one for one in found.trials if one.documents == found.trials[0].documents] if found else []
-    whole = [(one.score, one.best) for one in trials if one.score is not None and one.best]
-    if not found or len(whole) < 2:
-        raise PlotError("there is no curve of a search: this report has none, or it tried one setting.")
-    figure = new_figure(2.2)
-    axes = figure.subplots()
-    numbers = range(1, len(whole) + 1)
-    axes.plot(numbers, [score for score, _ in whole], "o", color=PALE, markersize=4, gid="tried", label="tried")
-    axes.step(numbers, [best for _, best in whole], where="post", color=NEUTRAL, gid="best", label="best so far")
-    axes.set_xlabel("settings tried")
-    axes.set_ylabel(found.metric)
-    axes.legend(frameon=False, loc="lower right")
-    return figure
-
-
-SEARCH = registered(SearchView(search=Plot(curve_plot)))
+SEARCH = registered(SearchView())

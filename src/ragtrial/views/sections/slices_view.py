@@ -6,15 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.figures import signed
-from ragtrial.errors import PlotError, listed
-from ragtrial.views.plots.forests import ForestRow, claimed, forest, side
-from ragtrial.views.plots.style import shortened
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.plots.forests import side
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from ragtrial.comparison.queries.slices import SlicePart, SlicesPart
     from ragtrial.report.schema import WarningPart
 
@@ -95,31 +91,4 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
     return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
 
 
-def slice_plot(given: ViewInput) -> Figure:
-    """One setting against the baseline, by kind of query. Raises PlotError."""
-    from ragtrial.comparison.comparing import close_comparisons
-
-    found = SLICES.of(given.analysis)
-    parts = [part for part in found.comparisons if part.difference is not None] if found else []
-    if not found or not parts:
-        raise PlotError("there is no plot of slices: these queries are not parted by tags, length or labels.")
-    names = list(dict.fromkeys(part.setting for part in parts))
-    chosen = next((part.setting for part in parts if part.difference), names[0])
-    if given.setting is not None:
-        chosen = given.contest.names[given.contest.place(given.setting)]
-    own = [part for part in parts if part.setting == chosen]
-    if not own:
-        raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
-    rows, before = list[ForestRow](), ""
-    for part in own:
-        rows += [ForestRow(f"by {part.slicing}")] if part.slicing != before else []
-        rows.append(ForestRow(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)))
-        before = part.slicing
-    for whole in close_comparisons(given.analysis):
-        if (whole.setting, whole.baseline) == (chosen, own[0].baseline):
-            rows += [ForestRow(""), ForestRow(f"all ({whole.n:,})", whole.difference, whole.ci, claimed(whole))]
-    label = f"difference in {found.metric}: {shortened(chosen)}\nless {shortened(own[0].baseline)}"
-    return forest(rows, label)
-
-
-SLICES = registered(SlicesView(slices=Plot(slice_plot, shows_one_setting=True)))
+SLICES = registered(SlicesView())
