@@ -1,7 +1,7 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,real,sets,judge] [--report PATH] [--cells REGEX]
+                                     [--only one,family,power,sets,made,judge] [--report PATH ...] [--cells REGEX]
                                      [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
@@ -13,20 +13,20 @@ the same distribution, and depend on one another as the structure says. `normal`
 are exponential less their mean (a few queries gain much, the others lose a little), `sparse` are half zeros, half
 normal.
 
-`real` are the differences between two settings of a report, as its primary metric has them: of some pairs drawn by
-chance those with differences for a tenth of the queries. Experiments draw queries of it with replacement, with weights
-in proportion to exp(a difference), so that their mean is 0 and shape and zeros are nearly what they were.
+`sets` are the first 21 settings of each report, over queries drawn with replacement, all settings together: what they
+have in common, skewness and zeros are as they are. `star 5` and `star 20` compare the next settings with the first one,
+`pairs` all 210 of them. The true differences are those of the whole report, or, with `null`, 0: queries are then drawn
+with weights in proportion to exp(a weighted sum of the differences), so that shape and zeros are nearly what they were.
 
-`sets` are the first 21 settings of a report, each compared with the first: experiments draw queries of it with
-replacement, all settings together, so that the true differences are those of the whole report. What settings have in
-common, skewness and zeros are as they are.
+`made` are differences with correlation 0.7, a share of zeros, and gamma-distributed values less their mean elsewhere;
+their skewness is the one that is named (`2, 90%`: skewness 2, 90% zeros). Their true mean is 0.
 
-Each batch of 100 experiments shares its flips, as the metrics of one experiment do, and each batch has its own: so
-``infer`` itself is what is simulated, called with 100 families. With fewer flips than its 10,000 its critical values
-vary more, which costs a little power and no errors. An experiment in which a comparison has too few differences to be
-tested counts as without error; `tested` is the share of comparisons that were. Beside max-t stand, with fewer
-experiments, paired t with Holm's correction and the BCa bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs
-apart. The table `judge` is explained in judge_simulations.py.
+Each batch of 100 experiments shares its draws, as the metrics of one experiment do, and each batch has its own: so
+``infer`` itself is what is simulated, called with 100 families. With fewer draws than its 10,000 its critical values
+vary more, which costs a little power and no errors. `tested` is the share of comparisons with enough differences to be
+tested; `covered` is over experiments in which any comparison is. `width` is the mean width of intervals
+over that of sign flips alone. Beside max-t stand, with fewer experiments, paired t with Holm's correction and the BCa
+bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The table `judge` is explained in judge_simulations.py.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ import datetime as dt
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -46,9 +47,11 @@ from zlib import crc32
 
 import judge_simulations
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import minimize
+from scipy.special import gammaincinv, ndtr
 
 from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.statistics.flips import flipped
 from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Inference, Places, Procedure, Sample
@@ -59,7 +62,11 @@ SETTINGS = 20
 SIZES = (15, 30, 60, 300)
 FAMILY_SIZES = (15, 60, 300)
 CONTRAST_SIZE = 60
-REAL_PAIRS = 12
+SET_SIZES = (30, 60, 150, 300)
+MADE = ((1, 70), (2, 70), (2, 90), (3, 90), (3, 95), (4, 95))
+DENSE = ((1, 0), (2, 0))
+LEAST_EFFECTIVE = 0.3
+"""Of the queries: with weights that rest on fewer, differences are not what they were."""
 STRONG = 1.0
 """By how much better settings lower the logarithm of ranks, where some are better."""
 
@@ -78,6 +85,8 @@ class Cell:
     experiments: int = 10_000
     flips: int = 2_000
     report: str = ""
+    null: bool = False
+    """Whether the questions of a report are weighed so that no setting differs."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +96,11 @@ class Row:
     wrong: float
     """Share of experiments with any difference claimed that is not there, or in the wrong direction."""
     covered: float
-    """Share of experiments in which all intervals hold."""
+    """Share of experiments in which all intervals hold, of those with any interval."""
     found: float
     """Share of the true differences that are claimed."""
+    width: float
+    """Mean width of intervals over that by sign flips alone; NaN for other procedures."""
     seconds: float
 
 
@@ -141,21 +152,6 @@ def scores_of(rng: np.random.Generator, cell: Cell, settings: int) -> Scores:
 
 
 @cache
-def real_differences(report: str) -> dict[str, Scores]:
-    """By the names of two settings, their differences by the primary metric of a report; of a few pairs."""
-    contest = contest_of([report])
-    scores, pairs = contest.scores(contest.primary), contest.pairs()
-    drawn = np.random.default_rng(0).permutation(len(pairs))[:REAL_PAIRS]
-    found = {}
-    for pair in [pairs[place] for place in sorted(drawn)]:
-        (differences,) = scores.differences([pair])
-        known = differences[~np.isnan(differences)]
-        if np.count_nonzero(known) >= len(known) / 10 and known.min() < 0 < known.max():
-            found[f"{contest.names[pair.setting]} - {contest.names[pair.baseline]}"] = known
-    return found
-
-
-@cache
 def real_scores(report: str) -> Scores:
     """The primary metric of the first settings of a report, shape (settings, queries); of queries that all have."""
     contest = contest_of([report])
@@ -163,24 +159,45 @@ def real_scores(report: str) -> Scores:
     return np.asarray(values[:, ~np.isnan(values).any(axis=0)])
 
 
+def pairs_of(structure: str) -> Places:
+    """The pairs of columns of which a family of a report consists."""
+    return all_pairs(SETTINGS + 1) if structure == "pairs" else against_first(int(structure.split()[1]))
+
+
 @cache
-def tilt(report: str, pair: str) -> Scores:
-    """Weights of the pair's differences, with sum 1, by which their mean is 0."""
-    differences = real_differences(report)[pair]
+def tilt(report: str, structure: str) -> Scores | None:
+    """Weights of the queries, with sum 1, by which no setting of a family differs; None if they rest on too few."""
+    differences = Family(real_scores(report), pairs_of(structure)).differences()
     scaled = differences / np.abs(differences).max()
-    steepness = brentq(lambda one: float(scaled @ np.exp(one * scaled)), -100.0, 100.0)
-    weights = np.exp(steepness * scaled)
-    return np.asarray(weights / weights.sum())
+
+    def loss(steepness: Scores) -> tuple[float, Scores]:
+        weights = np.exp(steepness @ scaled)
+        return float(np.log(weights.mean())), scaled @ weights / weights.sum()
+
+    found = minimize(loss, np.zeros(len(scaled)), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000})
+    weights = np.exp(found.x @ scaled)
+    weights /= weights.sum()
+    is_null = np.abs(scaled @ weights).max() < 1e-5
+    return weights if is_null and 1 / np.square(weights).sum() >= LEAST_EFFECTIVE * len(weights) else None
+
+
+def made_of(rng: np.random.Generator, cell: Cell) -> Scores:
+    """Correlated differences with the skewness and the share of zeros that the shape names."""
+    skewness, zeros = (float(number.strip("%")) for number in cell.shape.split(", "))
+    kept, count = 1 - zeros / 100, 1 if cell.structure == "one" else int(cell.structure.split()[1])
+    alpha = 4 / (skewness**2 * kept)
+    own, common = rng.standard_normal((2, count, cell.queries)), rng.standard_normal((2, 1, cell.queries))
+    which, how = ndtr(np.sqrt(0.7) * common + np.sqrt(0.3) * own)
+    return np.where(which < kept, gammaincinv(alpha, how) - alpha, 0.0)
 
 
 def family_of(rng: np.random.Generator, cell: Cell) -> Family:
     """One experiment: each setting against the baseline, or the pairs of 7, or one comparison."""
     if cell.table == "sets":
-        known = real_scores(cell.report)
-        return Family(known[:, rng.integers(known.shape[1], size=cell.queries)], against_first(len(known) - 1))
-    if cell.report:
-        differences, weights = real_differences(cell.report)[cell.structure], tilt(cell.report, cell.structure)
-        return Family(rng.choice(differences, (1, cell.queries), p=weights))
+        known, weights = real_scores(cell.report), tilt(cell.report, cell.structure) if cell.null else None
+        return Family(known[:, rng.choice(known.shape[1], cell.queries, p=weights)], pairs_of(cell.structure))
+    if cell.table == "made":
+        return Family(made_of(rng, cell))
     settings = {"one": 1, "pairs": 6}.get(cell.structure, SETTINGS)
     if cell.shape in SHAPES:
         make = SHAPES[cell.shape]
@@ -215,10 +232,10 @@ def worth_of(shape: str, shift: float) -> float:
 def true_differences(cell: Cell) -> Scores:
     """The comparisons' true means."""
     if cell.table == "sets":
-        known = real_scores(cell.report)
-        return np.asarray((known[1:] - known[0]).mean(axis=1))
-    if cell.report:
-        return np.zeros(1)
+        family = Family(real_scores(cell.report), pairs_of(cell.structure))
+        return np.zeros(len(family)) if cell.null else family.differences().mean(axis=1)
+    if cell.table == "made":
+        return np.zeros(len(made_of(np.random.default_rng(0), cell)))
     family = family_of(np.random.default_rng(0), replace(cell, queries=1))
     if cell.shape in SHAPES or not cell.shift:
         means = np.zeros(len(family))
@@ -235,28 +252,43 @@ def true_shape(cell: Cell) -> tuple[Scores, Scores]:
     return (sample.scaled_deviation * sample.scale)[:1], sample.skewness[:1]
 
 
-def batches(cell: Cell) -> Iterator[list[Inference]]:
+def batches(cell: Cell) -> Iterator[tuple[list[Family], list[Inference]]]:
     for start in range(0, cell.experiments, BATCH):
-        rng = np.random.default_rng(
-            [crc32(f"{cell.table} {cell.shape} {cell.structure}".encode()), cell.queries, cell.better, start]
-        )
+        name = crc32(f"{cell.table} {cell.shape} {cell.structure} {cell.report}".encode())
+        rng = np.random.default_rng([name, cell.queries, cell.better, start])
         families = [family_of(rng, cell) for _ in range(min(BATCH, cell.experiments - start))]
-        yield infer_by(cell.procedure, families, Procedure(flips=cell.flips, seed=start))
+        yield families, infer_by(cell.procedure, families, Procedure(flips=cell.flips, seed=start))
+
+
+def width_of(families: Sequence[Family], inferences: Sequence[Inference], flips: int) -> list[float]:
+    """For each family that is tested, the mean critical value over that of sign flips alone."""
+    samples = [Sample(family) for family in families]
+    bounds = flipped(samples, Procedure(flips=flips))
+    return [
+        float(np.mean(one.criticals[sample.tested] / bound.criticals))
+        for one, sample, bound in zip(inferences, samples, bounds, strict=True)
+        if sample.tested.any()
+    ]
 
 
 def simulate(cell: Cell) -> Row:
     """Both errors, and the power, of one cell."""
-    start = time.perf_counter()
+    start = time.process_time()
     truth = true_differences(cell)
-    wrong = covered = tested = found = 0.0
-    for inferences in batches(cell):
+    wrong = covered = tested = found = given = 0.0
+    widths: list[float] = []
+    for families, inferences in batches(cell):
+        if cell.procedure == "max-t" and len(widths) < BATCH:
+            widths += width_of(families, inferences, cell.flips)
         for one in inferences:
             wrong += bool((one.claims * np.sign(truth) < (one.claims != 0)).any())
-            covered += bool((~((one.low > truth) | (one.high < truth))).all())
-            tested += float((~np.isnan(one.criticals) | ~np.isnan(one.p_corrected)).mean())
+            has_interval = ~np.isnan(one.low)
+            given += bool(has_interval.any())
+            covered += bool(has_interval.any() and (~((one.low > truth) | (one.high < truth))).all())
+            tested += float(has_interval.mean())
             found += float((one.claims[truth != 0] == np.sign(truth[truth != 0])).mean()) if truth.any() else 0.0
-    n = cell.experiments
-    return Row(cell, tested / n, wrong / n, covered / n, found / n, time.perf_counter() - start)
+    n, width = cell.experiments, float(np.mean(widths)) if widths else float("nan")
+    return Row(cell, tested / n, wrong / n, covered / max(given, 1), found / n, width, time.process_time() - start)
 
 
 def power_cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -275,7 +307,7 @@ def power_cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 def detectable(cell: Cell) -> float:
     """The difference that the advice names for the true shape and the mean critical value of 200 experiments."""
-    first = [one for some in batches(replace(cell, experiments=2 * BATCH)) for one in some]
+    first = [one for _, some in batches(replace(cell, experiments=2 * BATCH)) for one in some]
     critical = float(np.nanmean([one.criticals[0] for one in first]))
     deviation, skewness = true_shape(cell)
     return float(detectable_difference(deviation, np.array([cell.queries]), np.array([critical]), skewness)[0])
@@ -305,42 +337,43 @@ def family_cells(options: argparse.Namespace) -> Iterator[Cell]:
             yield replace(cell, procedure="t-holm", experiments=options.contrast)
 
 
-def real_cells(options: argparse.Namespace) -> Iterator[Cell]:
-    report = str(options.report)
-    for pair, differences in real_differences(report).items():
-        weights = tilt(report, pair)
-        about = differences - weights @ differences
-        skewness = weights @ about**3 / (weights @ about**2) ** 1.5
-        print(f"{pair}: skewness {skewness:+.2f}, {np.mean(differences == 0):.0%} zeros")
-        for queries in SIZES[:-1]:
-            yield Cell("real", "real", pair, queries, 0, 0.0, "max-t", options.experiments, options.flips, report)
-
-
 def set_cells(options: argparse.Namespace) -> Iterator[Cell]:
-    report = str(options.report)
-    known = real_scores(report)
-    differences = known[1:] - known[0]
-    about = differences - differences.mean(axis=1, keepdims=True)
-    skewness = (about**3).mean(axis=1) / (about**2).mean(axis=1) ** 1.5
-    print(
-        f"{len(differences)} comparisons, {known.shape[1]} queries, {np.mean(differences == 0):.0%} zeros; skewness",
-        end=" ",
-    )
-    print(f"from {skewness.min():+.2f} to {skewness.max():+.2f}, median of its size {np.median(np.abs(skewness)):.2f}")
-    for queries in (*SIZES[1:], 1000):
-        yield Cell("sets", "real", "star", queries, 0, 0.0, "max-t", options.experiments, options.flips, report)
+    for report in map(str, options.report):
+        for structure in ("star 5", "star 20", "pairs"):
+            differences = Family(real_scores(report), pairs_of(structure)).differences()
+            about = differences - differences.mean(axis=1, keepdims=True)
+            skewness = np.abs((about**3).mean(axis=1) / (about**2).mean(axis=1) ** 1.5)
+            zeros, median = np.mean(differences == 0), np.median(skewness)
+            print(f"{report}, {structure}: {differences.shape[1]} queries, {zeros:.0%} zeros, size of the", end=" ")
+            print(f"skewness {median:.1f} (median) to {skewness.max():.1f}")
+            for null in (False, True):
+                if null and (structure == "pairs" or tilt(report, structure) is None):
+                    continue
+                for queries in SET_SIZES[structure == "pairs" :]:
+                    yield Cell("sets", "real", structure, queries, experiments=options.experiments,
+                               flips=options.flips, report=report, null=null)  # fmt: skip
 
 
-TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "real": real_cells, "sets": set_cells}
+def made_cells(options: argparse.Namespace) -> Iterator[Cell]:
+    for skewness, zeros in (*MADE, *DENSE):
+        for structure in ("one", "star 5", "star 20"):
+            for queries in SET_SIZES:
+                yield Cell("made", f"{skewness}, {zeros}%", structure, queries, experiments=options.experiments,
+                           flips=options.flips)  # fmt: skip
+
+
+TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells}
+
+
+def name_of(cell: Cell) -> str:
+    structure = cell.structure + (f" +{cell.better}" if cell.better else "") + " null" * cell.null
+    shape = Path(cell.report).parent.name[:7] if cell.report else cell.shape
+    return f"{cell.table:7}{shape:8}{structure:16}{cell.queries:5} {cell.shift:6.3f} {cell.procedure:10}"
 
 
 def printed(row: Row) -> str:
-    cell, rest = row.cell, f"{row.tested:8.1%} {row.wrong:8.2%} {row.covered:8.2%} {row.found:8.2%}"
-    structure = cell.structure + (f" +{cell.better}" if cell.better else "")
-    return (
-        f"{cell.table:7}{cell.shape:8}{structure:16}{cell.queries:5} {cell.shift:6.3f} {cell.procedure:10}"
-        f"{cell.experiments:7,} {rest} {row.seconds:6.1f} s"
-    )
+    rest = f"{row.tested:8.1%} {row.wrong:8.2%} {row.covered:8.2%} {row.found:8.2%} {row.width:6.2f}"
+    return f"{name_of(row.cell)}{row.cell.experiments:7,} {rest} {row.seconds:6.1f} s"
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -366,24 +399,25 @@ def main() -> None:
     for name, default in (("experiments", 10_000), ("flips", 2_000), ("contrast", 1_000), ("jobs", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default="one,family,power", help="tables, separated by commas")
-    parser.add_argument("--report", type=Path, help="a report of several settings, for the table real")
-    parser.add_argument("--cells", default="", help="which cells of the table judge: a regular expression")
+    parser.add_argument("--report", type=Path, nargs="+", help="reports of 21 settings, for the table sets")
+    parser.add_argument("--cells", default="", help="which cells: a regular expression, searched in their lines")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if "judge" in options.only and options.only != "judge":
         parser.error("the table judge is one by itself: --only judge.")
-    if {"real", "sets"} & set(options.only.split(",")) and not options.report:
-        parser.error("the tables real and sets are of a report; name it with --report.")
+    if "sets" in options.only.split(",") and not options.report:
+        parser.error("the table sets is of reports; name them with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
     if options.only == "judge":
         judge_simulations.run(options)
         return
     print(f"{'table':7}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")
-    print(f"{'tested':>8} {'wrong':>8} {'covered':>8} {'found':>8}")
+    print(f"{'tested':>8} {'wrong':>8} {'covered':>8} {'found':>8} {'width':>6}")
     start, rows = time.perf_counter(), []
     with ProcessPoolExecutor(options.jobs) as pool:
         cells = [cell for name in options.only.split(",") for cell in TABLES[name](options)]
+        cells = [cell for cell in cells if re.search(options.cells, name_of(cell))]
         for row in pool.map(simulate, cells):
             print(printed(row), flush=True)
             rows.append(row)
