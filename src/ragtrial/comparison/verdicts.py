@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import Verdict
+from ragtrial.comparison.statistics.means import highest_mean
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference
-from ragtrial.errors import MetricError, counted
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.errors import counted
 
 _QUERIES_FOR_SKEWNESS = 100
 """With so many queries half of the observed skewness is believed: of fewer it is mostly chance."""
@@ -104,11 +104,7 @@ def _advice(evidence: Evidence, margin: float) -> str:
 
 def too_wide(margin: float, metric: str) -> str:
     """Why no difference in ``metric`` could be beyond ``margin``, in words; nothing where one could or nobody knows."""
-    try:
-        definition = parse_metric(metric).definition
-    except MetricError:  # of another version, or a plug-in
-        return ""
-    highest = None if definition.aggregate == "sum" else definition.highest
+    highest = highest_mean(metric)
     if highest is None or margin < highest:
         return ""
     near = f" Did you mean {margin / 100:g}?" if highest == 1 and margin < 100 else ""

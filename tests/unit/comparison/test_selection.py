@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 from hand_made import contest_between
-from ragtrial.comparison.statistics import selection
+from ragtrial.comparison.statistics import resamples, selection
 from ragtrial.comparison.statistics.selection import select_winner
 
 
@@ -97,6 +97,28 @@ def test_of_settings_that_are_equally_good_the_raw_score_is_too_high_and_the_cor
     assert abs(np.mean(corrected) - 0.5) < 3 * error
 
 
+@pytest.mark.parametrize("queries", [30, 60])
+def test_the_interval_of_a_winner_that_fails_on_few_questions_holds(queries: int) -> None:
+    """Twelve settings that find almost all answers, each failing on its own 4% of the questions and on a common 2%."""
+    random = np.random.default_rng(queries)
+    every = np.where(random.random((12, 5000)) < 0.04, 0.3, 1.0) * np.where(random.random((1, 5000)) < 0.02, 0.0, 1.0)
+    truth, held = every.mean(axis=1), 0
+    for seed in range(300):
+        drawn = every[:, np.random.default_rng(seed).integers(0, 5000, queries)]
+        part = select_winner(contest_between(named(drawn)), draws=100, seed=seed)
+        assert part.setting is not None
+        assert part.ci is not None
+        held += part.ci[0] <= truth[int(part.setting[1:])] <= part.ci[1]
+    assert held / 300 >= 0.93
+
+
+@pytest.mark.parametrize("scores", [[1.0] * 14 + [0.0], [0.0] * 14 + [1.0], [1.0] * 8 + [0.0] * 7])
+def test_the_interval_of_a_mean_in_0_to_1_stays_there(scores: list[float]) -> None:
+    part = select_winner(contest_between({"one": scores, "two": scores}))
+    assert part.ci is not None
+    assert 0 <= part.ci[0] < np.mean(scores) < part.ci[1] <= 1
+
+
 def test_a_winner_that_wins_every_query_keeps_its_score() -> None:
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": low, "high": low + 0.1}))
@@ -165,7 +187,7 @@ def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others()
 def test_the_size_of_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     contest = contest_between(named(np.random.default_rng(1).random((3, 30))))
     whole = select_winner(contest, draws=100)
-    monkeypatch.setattr(selection, "_BLOCK_VALUES", 7 * 30)
+    monkeypatch.setattr(resamples, "_BLOCK_VALUES", 7 * 30)
     blocks = select_winner(contest, draws=100)
     assert blocks.corrected == pytest.approx(whole.corrected, abs=1e-14)
     assert blocks.chosen == pytest.approx(whole.chosen)

@@ -28,6 +28,17 @@ def test_values_that_are_all_equal_have_no_interval() -> None:
     assert mean_interval(np.array([0.5]), 0.05) is None
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_skewness_lengthens_one_end_of_student_s_interval_and_shortens_none(seed: int) -> None:
+    values = np.random.default_rng(seed).exponential(size=30) * (-1) ** seed
+    low, high = mean_interval(values, 0.05) or (0.0, 0.0)
+    theirs = stats.ttest_1samp(values, 0).confidence_interval()
+    ends = (low, theirs.low), (high, theirs.high)
+    assert low <= theirs.low + 1e-12
+    assert high >= theirs.high - 1e-12
+    assert sum(ours == pytest.approx(student) for ours, student in ends) == 1
+
+
 def test_the_interval_of_skewed_values_holds_where_student_s_does_not() -> None:
     """Scores most of which are 1, as of a good setting: 30 of them, 4,000 times."""
     rng = np.random.default_rng(0)

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 
 _ROUNDING = 1e-12
 
@@ -27,12 +29,22 @@ def mean_interval(values: Scores, level: float) -> tuple[float, float] | None:
 def interval_of(mean: float, error: float, skewness: float, n: int, level: float) -> tuple[float, float]:
     """The interval of a mean of ``n`` values with this standard error.
 
-    It is as wide as Student's t makes it, and moved by the skewness of the values: a mean of scores most of which are
-    1 is more often far above the true one than far below. Source: Hall 1983, the one-term inversion of the Edgeworth
-    expansion of the studentised mean.
+    It is Student's, with one end moved outwards by the skewness of the values: a mean of scores most of which are 1 is
+    more often far above the true one than far below. The other end stays, since a sample that lacks the few low scores
+    has no skewness either. Source: Hall 1983, the one-term inversion of the Edgeworth expansion of the studentised
+    mean.
     """
     from scipy.special import stdtrit
 
     critical = float(stdtrit(n - 1, 1 - level / 2))
     moved = skewness * (2 * critical**2 + 1) / (6 * math.sqrt(n))
-    return mean + error * (moved - critical), mean + error * (moved + critical)
+    return mean + error * (min(moved, 0.0) - critical), mean + error * (max(moved, 0.0) + critical)
+
+
+def highest_mean(metric: str) -> float | None:
+    """The highest mean that ``metric`` can have; the lowest is 0. None where there is no highest, or it is unknown."""
+    try:
+        definition = parse_metric(metric).definition
+    except MetricError:  # of another version, or a plug-in
+        return None
+    return None if definition.aggregate == "sum" else definition.highest

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.statistics.means import interval_of
+from ragtrial.comparison.statistics.means import highest_mean, interval_of
+from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
@@ -19,7 +19,6 @@ LEVEL = 0.05
 LEAST_QUERIES = 10
 """Of fewer queries nothing is known of how much chance does."""
 
-_BLOCK_VALUES = 4_000_000
 _TOLERANCE = 1e-12
 """Two means that differ by less, relatively, are equal: their sums were rounded on different ways."""
 
@@ -84,7 +83,8 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     optimism, shares = gain.mean, gain.chosen
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     made |= {"corrected": mean - optimism, "optimism": optimism, "draws": draws}
-    made |= {"ci": (mean - gain.high, mean - gain.low)}
+    highest = highest_mean(contest.primary)
+    made |= {"ci": (max(mean - gain.high, 0.0), min(mean - gain.low, math.inf if highest is None else highest))}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
@@ -110,14 +110,15 @@ def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
     """What choosing ``winner`` by ``values``, shape (settings, queries), adds to its mean; how often each is chosen.
 
     The noise of ``winner`` in a draw, which is 0 on average, is subtracted: where it is always chosen, nothing is
-    added. The interval has Hall's form (``mean_interval``), with variance and skewness of the settings that draws
-    choose. Its squared standard error is half-way between that of such a setting by itself and that of what is chosen,
-    which the choice makes smaller, by how much is only estimated.
+    added. The interval has the form of ``interval_of``, with variance and skewness of the settings that draws choose.
+    Its squared standard error is half-way between that of such a setting by itself and that of what is chosen, which
+    the choice makes smaller, by how much is only estimated. It grows by the share of the winner's spread that comes
+    from a single query: where one question in thirty fails, another sample has two or none.
     """
     n = values.shape[1]
     means, likely_means = values.mean(axis=1), _less_spread(values)
     gained, chosen, often, errors = 0.0, np.zeros(len(values)), np.zeros(len(values)), []
-    for counts in _draws(n, draws, seed):
+    for counts in draws_of(n, draws, seed):
         drawn = counts @ values.T / n
         noise = drawn - means
         best = _best(likely_means + noise)
@@ -127,19 +128,12 @@ def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
         errors.append((best * noise).sum(axis=1))
     gain, about = max(0.0, gained / draws), values - means[:, None]
     variance, third = ((often / draws) @ (about**power).mean(axis=1) for power in (2, 3))
-    error = math.sqrt((variance + n * np.concatenate(errors).var()) / 2 / (n - 1))
+    squares = np.square(about[winner])
+    leverage = float(squares.max() / squares.sum()) if squares.any() else 0.0
+    error = math.sqrt((variance + n * np.concatenate(errors).var()) / 2 / (n - 1) * (1 + leverage))
     skewness = float(third) / float(variance) ** 1.5 if variance > 0 else 0.0
     low, high = interval_of(-gain, error, skewness, n, LEVEL)
     return Gain(gain, -high, -low, chosen / draws)
-
-
-def _draws(n: int, draws: int, seed: int) -> Iterator[Scores]:
-    """How often each of ``n`` queries is drawn, in blocks of shape (some draws, queries)."""
-    random, rows = np.random.default_rng(seed), max(1, _BLOCK_VALUES // n)
-    for start in range(0, draws, rows):
-        count = min(rows, draws - start)
-        drawn = random.integers(0, n, size=(count, n)) + n * np.arange(count)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n).astype(np.float64)
 
 
 def _less_spread(values: Scores) -> Scores:
