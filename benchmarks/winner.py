@@ -88,20 +88,16 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.experiments:,} experiments per row")
-    print(
-        "| report | settings | | n | error of the mean | of what is expected | holds | width |\n|---|--:|---|--:|--:|--:|--:|--:|"
-    )
+    print("| report | settings | | n | error of the mean | of what is expected | holds | width |")
+    print("|---|--:|---|--:|--:|--:|--:|--:|")
     rows = []
     for report in options.reports:
         for name, kind, values in populations(report):
             for queries in SIZES:
                 row = simulate(name, kind, values, queries, options)
                 numbers = f"{1000 * row.raw:+.1f} | {1000 * row.expected:+.1f} ± {1000 * row.standard_error:.1f}"
-                print(
-                    f"| {row.report} | {row.settings} | {row.kind} | {row.queries} | {numbers} |",
-                    f"{row.holds:.1%} | {row.width:.3f} |",
-                    flush=True,
-                )
+                numbers += f" | {row.holds:.1%} | {row.width:.3f}"
+                print(f"| {row.report} | {row.settings} | {row.kind} | {row.queries} | {numbers} |", flush=True)
                 rows.append(row)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
