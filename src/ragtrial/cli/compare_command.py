@@ -46,9 +46,7 @@ class _WithViews(click.Command):
 @click.option(
     "--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips and resamples."
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the flips and resamples."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for both.")
 @click.option("--judge", type=click.Path(), metavar="FILE",
               help="A model's judgments (from `ragtrial judge`), which narrow the intervals.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
