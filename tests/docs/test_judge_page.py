@@ -53,7 +53,7 @@ def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
         while (number := session.answers.current) is not None:
             session.grade(known[items[number].query].get(items[number].doc, 0))
         session.save()
-    assert ragtrial(capsys, "rescore", "latest", "--labels", "prompt_queries.json").code == 0
+    assert ragtrial(capsys, "rescore", "latest", "--labels", "experiment.yaml").code == 0
     compared = ragtrial(capsys, *COMMANDS[5].split(), "--json")
     assert compared.code == 0, compared.err
     judge = compared.json["judge"]

@@ -25,6 +25,7 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     retrievers = {"dense": {"kind": "dense", "top_k": 10}, "bm25": {"kind": "bm25", "top_k": 10}}
     run_into(tmp_path, "copy", retrievers=retrievers, chunker={"kind": "document"})
     monkeypatch.chdir(tmp_path / "experiment-copy")
+    Path("config.yaml").rename("experiment.yaml")
     return tmp_path / "experiment-copy"
 
 

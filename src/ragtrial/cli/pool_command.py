@@ -32,7 +32,8 @@ _USUAL = click.core.ParameterSource.DEFAULT
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the order.")
 @click.option("--labels", type=click.Path(), metavar="FILE",
               help="Where labels go: a prompt_queries.json, or an overlay (default: as the config says).")  # fmt: skip
-@click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
+@click.option("--config", metavar="CONFIG",
+              help="The config with the labels (default: the report's, if it is experiment.yaml here).")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(), default="worklist.json", show_default=True,
               help="The file to write.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
@@ -88,6 +89,10 @@ def command(
 
 def _say(terminal: Terminal, made: Pooled, contest: ComparisonSet, output: str) -> None:
     """What is in the worklist, how it was chosen, and what to do next."""
+    from pathlib import Path
+
+    from ragtrial.labelling.confined import label_options
+
     worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")
     terminal.tell(f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {made.repeated:,} already judged")
@@ -99,7 +104,9 @@ def _say(terminal: Terminal, made: Pooled, contest: ComparisonSet, output: str) 
         terminal.tell(
             f"{made.new:,} of {found} among the first {made.depth} were chosen, where the settings disagree most"
         )
-    terminal.tell(f"labels go to {worklist.labels}; next: ragtrial label {output}")
+    terminal.tell(
+        f"labels go to {worklist.labels}; next: ragtrial label {output}{label_options(worklist, Path(output))}"
+    )
     terminal.warn(contest.warnings)
     terminal.say_json(
         {

@@ -97,7 +97,10 @@ def _answered(
 
 
 def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost: float | None) -> int:
+    from ragtrial.labelling.confined import label_options
     from ragtrial.labelling.drafting.drafting import COPIED
+    from ragtrial.labelling.pooling.worklist import read_worklist
+    from ragtrial.options import expand_user
 
     if not counts.replies:
         raise InputError("the budget is too small for one question, so nothing was sent. Raise --calls or --budget.")
@@ -115,7 +118,8 @@ def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost:
     if counts.replies < total:
         terminal.tell(f"{total - counts.replies:,} not asked yet; the same command with a larger budget continues")
     if counts.drafts:
-        terminal.tell(f"next: ragtrial label {output} --page")
+        file = expand_user(output)
+        terminal.tell(f"next: ragtrial label {output} --page{label_options(read_worklist(file), file)}")
     wrote = [output] if counts.drafts else []
     found = {**counts.model_dump(), "drafts": counts.drafts, "questions": total, "cost": cost}
     terminal.say_json({"exit_code": 0, "wrote": wrote, **found})

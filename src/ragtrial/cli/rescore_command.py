@@ -19,7 +19,7 @@ from ragtrial.cli.terminal import Terminal, common_options, results_option
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
               help="Another rule: evaluators.relevance_threshold=2.")  # fmt: skip
-@click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
+@click.option("--config", metavar="CONFIG", help="The config with the documents.")
 @results_option
 @click.option("-o", "--output", metavar="FOLDER", help="The new report's folder.  [default: beside REPORT]")
 @common_options

@@ -12,7 +12,7 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.search_checks import limit_faults, search_faults
 from ragtrial.config.search_options import is_limit
-from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
+from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
 from ragtrial.dataset.texts import read_text
@@ -57,10 +57,11 @@ def config_as_written(
 ) -> ExperimentConfig:
     """The config that a report holds, with ``overrides`` on top; not yet checked as a whole.
 
-    Paths are relative to ``folder``, where its file is taken to stand. Raises ConfigError as ``load_config`` does;
-    ``place`` says for messages where the config was found.
+    Its variables are not read: whoever wrote the report would choose them. Paths are relative to ``folder``, where its
+    file is taken to stand. Raises ConfigError as ``load_config`` does; ``place`` says for messages where the config
+    was found.
     """
-    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder)
+    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder, AS_WRITTEN)
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)

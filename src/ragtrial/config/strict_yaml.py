@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -28,6 +29,9 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None,
           "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # fmt: skip
+
+AS_WRITTEN: Mapping[str, str] = MappingProxyType({})
+"""The environment in which variables stay as they are written, or have their default: none is read."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -80,7 +84,7 @@ def merged_values(base: Any, over: Any, path: KeyPath = (), gone: list[KeyPath] 
 
 
 def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str] | None = None) -> YamlText:
-    """The content of ``text``; variables come from ``environment`` (the process's own by default).
+    """The content of ``text``; variables come from ``environment`` (the process's own by default; or AS_WRITTEN).
 
     Strings remember ``folder``, for the paths among them. Raises ConfigError with line and column for everything
     that is wrong: all of it at once, as far as the text can be parsed.
@@ -199,6 +203,8 @@ class _Walker:
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
         name, default = match.groups()
+        if self._environment is AS_WRITTEN:
+            return default or match[0]
         value = self._environment.get(name)
         if value is None and default is None:
             message = f"the environment variable {name} is not set; set it, or write ${{{name}:-a default}}."

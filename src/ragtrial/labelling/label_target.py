@@ -12,19 +12,21 @@ from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import Fault, InputError, LabelsError, listed
 from ragtrial.labelling.answers import form_of
 from ragtrial.labelling.changes import Form
+from ragtrial.labelling.confined import config_below
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.pooling.worklist import WorkItem, speaks_of
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
-from ragtrial.scoring.rescoring.report_documents import config_file_of, config_with_documents
+from ragtrial.scoring.rescoring.report_documents import config_with_documents
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
+CONFIG_NAME = "experiment.yaml"
 Kind = Literal["prompt_queries", "overlay"]
 
 
 @dataclass(frozen=True)
 class LabelTarget:
-    """The file that labels are written into. ``config`` is the file of the config, None where there is none nearby.
+    """The file that labels are written into. ``config`` is the file of the config, None where none is known.
 
     ``labels`` are those of a prompt_queries.json, as written; None of an overlay.
     """
@@ -39,13 +41,17 @@ class LabelTarget:
 def label_target(report: Report, labels: Path | None, config_file: Path | None) -> LabelTarget:
     """Where labels for ``report`` go: ``labels``, else what its config names. Raises InputError where that is open.
 
-    ``config_file`` names the config; without it one of the same text and documents is looked for nearby.
+    ``config_file`` names the config; without it ``own_config`` does, if there is one.
     """
-    if is_of_given_runs(report):
-        config = None if config_file is None else load_config(config_file)
-    elif config_file is None:
-        config_file = config_file_of(report)
-        config = None if config_file is None else load_config(config_file)
+    if config_file is None:
+        config_file = own_config(report)
+        config = (
+            None
+            if config_file is None
+            else config_below(config_file, Path.cwd(), config_file.name, with_documents=False)
+        )
+    elif is_of_given_runs(report):
+        config = load_config(config_file)
     else:
         config = config_with_documents(report, config_file)
     path = config_file.absolute() if config_file is not None else None
@@ -63,10 +69,21 @@ def label_target(report: Report, labels: Path | None, config_file: Path | None) 
     return LabelTarget(file.absolute(), "prompt_queries", form, path, known)
 
 
+def own_config(report: Report) -> Path | None:
+    """The experiment.yaml of the current folder, if ``report`` was run with that text, and is not around that folder.
+
+    A report that somebody else packed brings its own config along, in whatever folder it is unpacked.
+    """
+    file, copy = Path.cwd() / CONFIG_NAME, report.file("config.yaml")
+    if Path.cwd().resolve().is_relative_to(report.folder.resolve()) or not (file.is_file() and copy.is_file()):
+        return None
+    return file if file.read_bytes() == copy.read_bytes() else None
+
+
 def _named(report: Report, config: ExperimentConfig | None, path: Path | None) -> Path:
     """The file of labels that the config names."""
     if config is None:
-        why = "was scored from rankings alone" if is_of_given_runs(report) else "has no config nearby"
+        why = "was scored from rankings alone" if is_of_given_runs(report) else "is of no config that is known here"
         raise InputError(
             f"run {report.run_id} {why}: which file shall labels be written into? Name it: --labels FILE (a "
             "prompt_queries.json, or a .tsv to be laid upon qrels), or the config that names it: --config CONFIG."

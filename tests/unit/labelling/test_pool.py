@@ -253,19 +253,28 @@ def refusal(capsys: Capture, *arguments: str | Path) -> str:
     return made.err.removeprefix("error: ").rstrip("\n")
 
 
-def test_without_a_config_nearby_the_file_of_the_labels_must_be_named(kitchen: Path, capsys: Capture) -> None:
-    shutil.move(kitchen / "experiment-report", kitchen / "deep" / "er")
-    assert "has no config nearby: which file shall labels be written into? Name it: --labels FILE" in refusal(
+def test_without_a_config_the_file_of_the_labels_must_be_named(kitchen: Path, capsys: Capture) -> None:
+    assert "is of no config that is known here: which file shall labels be written into? Name it: --labels" in refusal(
         capsys, "report"
     )
-    shutil.copy(kitchen / "deep" / "er" / "prompt_queries.json", kitchen / "mine.json")
+    shutil.copy(kitchen / "experiment-report" / "prompt_queries.json", kitchen / "mine.json")
     worklist = pooled(capsys, "--labels", "mine.json")
     assert (worklist.labels, worklist.config) == (str(kitchen / "mine.json"), None)
     assert json.loads(Path("worklist.json").read_text())["labels"] == "mine.json"
 
 
-def test_a_config_nearby_is_found(kitchen: Path, capsys: Capture) -> None:
-    assert pooled(capsys).config == str(kitchen / "experiment-report" / "config.yaml")
+def test_the_experiment_of_the_folder_is_the_config_if_the_report_was_run_with_its_text(
+    kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder = kitchen / "experiment-report"
+    shutil.move(kitchen / "report", folder / "report")
+    monkeypatch.chdir(folder)
+    assert "is of no config that is known here" in refusal(capsys, "report")
+    config = Path("config.yaml").rename("experiment.yaml")
+    assert pooled(capsys).config == str(folder / "experiment.yaml")
+    Path("worklist.json").unlink()
+    config.write_text(f"{config.read_text()}\n# another text\n")
+    assert "is of no config that is known here" in refusal(capsys, "report")
 
 
 def test_a_config_of_other_documents_is_refused(kitchen: Path, capsys: Capture) -> None:
@@ -340,7 +349,7 @@ def test_labels_for_a_beir_folder_go_to_its_overlay(tmp_path: Path, monkeypatch:
     (tmp_path / "mine.tsv").write_text("query-id\tcorpus-id\tscore\n")
     made = ragtrial(capsys, "run", beir(tmp_path), "-q")
     assert made.code == 0, made.err
-    told = ragtrial(capsys, "pool", "latest:one", "--repeat", "0")
+    told = ragtrial(capsys, "pool", "latest:one", "--repeat", "0", "--config", "config.yaml")
     assert told.code == 0, told.err
     worklist = read_worklist("worklist.json")
     assert (worklist.kind, worklist.labels, worklist.form) == ("overlay", str(tmp_path / "mine.tsv"), "document")
@@ -354,7 +363,7 @@ def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, monkeypat
                                                       capsys: Capture) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert ragtrial(capsys, "run", beir(tmp_path, overlay=""), "-q").code == 0
-    said = refusal(capsys, "latest:one")
+    said = refusal(capsys, "latest:one", "--config", "config.yaml")
     assert "a BEIR folder stays as it is. Put labels of your own into a file beside it: ragtrial pool " in said
     assert ragtrial(capsys, "pool", "latest:one", "--labels", "own.tsv").code == 0
     assert read_worklist("worklist.json").labels == str(tmp_path / "own.tsv")
@@ -392,7 +401,7 @@ def test_under_unit_span_items_are_passages(tmp_path: Path, monkeypatch: pytest.
     chunker = {"kind": "recursive", "size": 60, "overlap": 0, "unit": "characters"}
     run_into(tmp_path, "report", quoted, chunker=chunker,
              evaluators={"unit": "span", "primary_metric": "precision@3", "graded": {"k": [3]}})  # fmt: skip
-    worklist = pooled(capsys, "--repeat", "1")
+    worklist = pooled(capsys, "--repeat", "1", "--config", "experiment-report/config.yaml")
     assert worklist.form == "quote"
     found = {
         (row["query"], *place)

@@ -65,9 +65,8 @@ def compared(made: Experiment, queries: Sequence[Mapping[str, Any]], *overrides:
     """Rankings of the old labels scored by new ones, and a run by these, with the same ``overrides``."""
     parent = run_experiment(made.config())
     made.write_queries(queries)
-    return rescore(parent, made.file.with_name("prompt_queries.json"), overrides=overrides), run_experiment(
-        made.config(*overrides)
-    )
+    again = rescore(parent, made.file.with_name("prompt_queries.json"), overrides=overrides, config_file=made.file)
+    return again, run_experiment(made.config(*overrides))
 
 
 def test_documents_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
@@ -173,9 +172,8 @@ def test_without_the_documents_labels_with_passages_are_refused_and_it_is_said_w
     with pytest.raises(DocumentsNotFoundError) as error:
         rescore(moved, labels)
     assert str(error.value) == (
-        f"the documents of run {parent.run_id} are needed, to find the passages that labels mean, and nearby there is "
-        "no config of that report, or its documents were changed since. Name the config that it was run with "
-        "(--config CONFIG), or run the experiment again."
+        f"the documents of run {parent.run_id} are needed, to find the passages that labels mean. Name the config that "
+        "it was run with: --config CONFIG."
     )
     config = (trial / "other.json").rename(made.file)
     again = rescore(moved, labels, config_file=config)
@@ -204,8 +202,8 @@ def test_documents_that_were_changed_since_are_not_taken_for_those_of_the_run(tm
     parent = run_experiment(made.config())
     (tmp_path / "documents" / "oven.txt").write_text("Another text.")
     made.write_queries(NEW_LABELS)
-    with pytest.raises(DocumentsNotFoundError, match="its documents were changed since"):
-        rescore(parent, tmp_path / "prompt_queries.json")
+    with pytest.raises(DocumentsNotFoundError, match="they were changed since"):
+        rescore(parent, tmp_path / "prompt_queries.json", config_file=made.file)
 
 
 def test_queries_without_a_ranking_or_labels_and_those_asked_otherwise_are_left_out_and_said(tmp_path: Path) -> None:

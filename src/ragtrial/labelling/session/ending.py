@@ -58,7 +58,8 @@ def next_command(session: Session) -> str:
         return f"ragtrial run {shlex.quote(_near(session.config_file))}" if session.config_file else "ragtrial run"
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
     report = "latest" if session.worklist.report is None else _near(Path(session.worklist.report))
-    return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}"
+    config = f" --config {shlex.quote(_near(session.config_file))}" if session.config_file not in (None, labels) else ""
+    return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}{config}"
 
 
 def _near(path: Path) -> str:

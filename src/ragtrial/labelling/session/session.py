@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from ragtrial.config import load_config
+from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
 from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, TaggedQuery, current_user
+from ragtrial.labelling.confined import below, config_below
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
@@ -68,20 +69,18 @@ class Session:
         self.worklist: Worklist = read_worklist(file)
         self.who = who or current_user()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
-        config = places.config or (Path(self.worklist.config) if self.worklist.config else None)
-        if config is not None and places.config is None and not config.exists():
-            message = (
-                f"names the config {config}, which is not there; name the one with the documents: --config CONFIG."
-            )
-            raise InputError(Fault(str(file), message=message))
-        self.config = None if config is None else load_config(config)
-        self.config_file = config
-        self._journal = SessionJournal(journal_file(Path(file)), _fingerprint(self.worklist))
+        folder, named = Path(file).absolute().parent, self.worklist.config
+        self.config_file = places.config or (Path(named) if named else None)
+        if places.config is not None:
+            self.config: ExperimentConfig | None = load_config(places.config)
+        else:
+            self.config = None if self.config_file is None else config_below(self.config_file, folder, file)
+        labels = places.labels or below(self.worklist.labels, folder, file, "--labels FILE")
+        journal = below(journal_file(Path(file)), folder, file, "another worklist")
+        self._journal = SessionJournal(journal, _fingerprint(self.worklist))
         try:
             self.answers = self._replayed()
-            self._labels = self._with_kept(
-                lambda: WorkLabels(self.worklist, places.labels, self.config, progress or Silent())
-            )
+            self._labels = self._with_kept(lambda: WorkLabels(self.worklist, labels, self.config, progress or Silent()))
             self._earlier = self._with_kept(lambda: self._labels.earlier(self._own()))
         except BaseException:
             self._journal.close()

@@ -26,20 +26,17 @@ _MOST_FAULTS = 10
 
 
 class WorkLabels:
-    """The file of labels of a worklist, as it was when it was read last.
+    """The file ``labels`` of a worklist, as it was when it was read last.
 
     ``config`` names the documents: where it is given, labels that do not fit them are refused. An overlay needs it.
     Raises LabelsError for labels that cannot be read, and for those of other queries than the worklist's.
     """
 
-    def __init__(
-        self, worklist: Worklist, labels: Path | None, config: ExperimentConfig | None, progress: Progress
-    ) -> None:
+    def __init__(self, worklist: Worklist, labels: Path, config: ExperimentConfig | None, progress: Progress) -> None:
         self._worklist = worklist
         self._config = config
         self._by_document = config is not None and config.evaluators.unit == "document"
-        file = labels or Path(worklist.labels)
-        self.file = labels_file(file) if worklist.kind == "prompt_queries" else file
+        self.file = labels_file(labels) if worklist.kind == "prompt_queries" else labels
         self._documents: Library | None = None
         if worklist.kind == "overlay" and (config is None or config.dataset.beir is None):
             message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."

@@ -75,8 +75,8 @@ def rescore(
     ``labels`` is a prompt_queries.json or qrels, by default the labels of the report; ``overrides`` are of keys of
     ``evaluators``, ``metrics`` names with commas between instead of those of the config. The numbers are those of a
     run with these labels and metrics, and the same rankings. Documents are read only where labels have passages:
-    those of ``config_file``, else of the config of the report. ``target`` is a new folder, by default one beside that
-    of ``report``.
+    those of ``config_file``, or of ``labels`` if that is a config. ``target`` is a new folder, by default one beside
+    that of ``report``.
 
     Raises ConfigError for metrics that look deeper than was kept, LabelsError, DocumentsNotFoundError, ReportError.
     """
@@ -88,6 +88,8 @@ def rescore(
         if overrides or config_file:
             raise InputError("--set and --config belong to experiments; a report of `ragtrial score` has no config.")
         return rescore_given_runs(report, labels, metrics, target)
+    if config_file is None and labels is not None and Path(labels).suffix in (".yaml", ".yml"):
+        config_file = labels
     config = _config(report, overrides, metrics)
     chosen = choose_labels(report, labels)
     choice, faults = choose_metrics(config, ordered=any(query.ordered for query in chosen.labels.queries))
