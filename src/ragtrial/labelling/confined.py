@@ -48,7 +48,8 @@ def config_below(file: Path, folder: Path, source: str | Path, *, with_documents
         own = config.workspace is None and os.environ.get("RAGTRIAL_WORKSPACE")
         paths += [dataset.corpus, None if own else str(workspace_folder(config))]
     for path in map(Path, filter(None, paths)):
-        for link in (path, *_links_in(path)):
+        below(path, folder, file, _CONFIG)
+        for link in _links_in(path):
             below(link, folder, file, _CONFIG)
     return config
 
