@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from ragtrial.cache.remote import REMOTE, open_remote
 from ragtrial.components.stores import Store, Vectors
+from ragtrial.components.stores.server import StoreServers
 from ragtrial.rankings import Floats
 from store_kinds import KINDS
 from vector_oracles import like_embeddings, vectors_of
@@ -109,7 +110,7 @@ def measure(name: str, store: Store, vectors: Vectors, queries: Floats) -> str:
         index.search(queries, DEPTH)
         searched = time.perf_counter() - start
         index.close()
-        open_remote(folder / REMOTE).drop()
+        open_remote(folder / REMOTE, [StoreServers([store], lambda _: True)]).drop()
     at_once = getattr(store, "concurrency", 1)
     return f"| {name} | {at_once} | {load:.0f} | {max(sent):.1f} | {built:.1f} | {searched:.2f} |"
 

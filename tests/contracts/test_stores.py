@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from pydantic import ValidationError
 from exact_settings import swaps
 from milvus_servers import PACKAGED
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
-from ragtrial.cache.remote import REMOTE, open_remote
+from ragtrial.cache.remote import REMOTE, open_remote, release
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.stores import STORES, Store, Vectors, server
-from ragtrial.components.stores.server import ServerStore, connected, read_remote
+from ragtrial.components.stores.server import ServerStore, StoreServers, connected, read_remote
 from ragtrial.dataset.documents import read_documents
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import InputError, StoreError, StoreServerError
@@ -230,9 +231,14 @@ def test_a_build_is_a_collection_of_its_own_and_what_it_is_called_is_in_its_fold
     assert served.facts(folders[0])["collection"] == names[0]
     with connected(served) as engine:
         assert [engine.count(name) for name in names] == [20, 20]
-    remove_folder(folders[0])
+    remove_folder(folders[0], releasing(served))
     with connected(served) as engine:
         assert [engine.count(name) for name in names] == [None, 20]
+
+
+def releasing(store: ServerStore) -> Callable[[Path], bool]:
+    """What removes the collections of a folder, for a config that has built all of them on the server of ``store``."""
+    return partial(release, configs=[StoreServers([store], lambda _: True)])
 
 
 class ReadVectors:
@@ -300,7 +306,7 @@ def test_a_build_that_fails_leaves_nothing_on_the_server(served: ServerStore, tm
         raise KeyboardInterrupt
 
     def build() -> None:
-        with new_folder(target) as folder:
+        with new_folder(target, releasing(served)) as folder:
             try:
                 served.build(vectors_of(like_embeddings(20, 4, seed=13)), folder, fail)
             finally:
@@ -318,7 +324,7 @@ def test_what_a_killed_build_left_is_named_and_removed_by_the_next(served: Serve
     left.mkdir()
     served.build(vectors_of(like_embeddings(20, 4, seed=14)), left, nothing)
     name = read_remote(left)["collection"]
-    remove_partial(tmp_path, "d" * 32)
+    remove_partial(tmp_path, "d" * 32, releasing(served))
     assert not left.exists()
     with connected(served) as engine:
         assert engine.count(name) is None
@@ -330,12 +336,22 @@ def test_damage_on_the_server_is_seen(served: ServerStore, tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     served.build(vectors, tmp_path / "sound", nothing)
     served.build(vectors_of(like_embeddings(150, 4, seed=16)), tmp_path / "other", nothing)
-    assert open_remote(tmp_path / "sound" / REMOTE).damage() is None
+    own = [StoreServers([served], lambda _: True)]
+
+    def damage(name: str) -> str | None:
+        return open_remote(tmp_path / name / REMOTE, own).damage()
+
+    assert damage("sound") is None
+    kept = np.load(tmp_path / "sound" / "sample.npy")
+    np.save(tmp_path / "sound" / "sample.npy", kept[::-1])
+    assert damage("sound") == "it has other vectors"
     swapped = {**read_remote(tmp_path / "sound"), "collection": read_remote(tmp_path / "other")["collection"]}
     (tmp_path / "sound" / REMOTE).write_text(json.dumps(swapped))
-    assert open_remote(tmp_path / "sound" / REMOTE).damage() == "it has other vectors"
-    open_remote(tmp_path / "other" / REMOTE).drop()
-    assert open_remote(tmp_path / "other" / REMOTE).damage() == "it is gone"
+    assert damage("sound") == "it is the collection of another stage"
+    with pytest.raises(StoreError, match="was not built by this config"):
+        open_remote(tmp_path / "sound" / REMOTE, own).drop()
+    open_remote(tmp_path / "other" / REMOTE, own).drop()
+    assert damage("other") == "it is gone"
     with pytest.raises(StoreError, match="is gone"):
         served.open(vectors, tmp_path / "other")
 

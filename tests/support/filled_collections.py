@@ -23,7 +23,6 @@ from ragtrial.components.collections.faiss import FaissCollectionOptions
 from ragtrial.components.collections.milvus import MilvusCollectionOptions
 from ragtrial.components.collections.pgvector import PgvectorCollectionOptions
 from ragtrial.components.collections.qdrant import QdrantCollectionOptions
-from ragtrial.components.secrets import EnvironmentSecret
 from ragtrial.components.stores.base import Space
 from ragtrial.components.stores.milvus_client import folder_client
 from store_kinds import postgres_url
@@ -146,7 +145,7 @@ def milvus(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
         options,
         lambda: bytes_below(path),
         options.model_copy(update={"name": "dosc"}),
-        MilvusCollectionOptions(**place, user="me", password=EnvironmentSecret(SECRET, "${PASSWORD}")),
+        MilvusCollectionOptions(**place, user="me", password=SecretStr(SECRET)),
     )
 
 

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edited_reports import edit_report
-from small_experiment import LABELS, ragtrial, small_experiment
+from small_experiment import ragtrial, small_experiment
 from watched_commands import watched
-from worklists import write_work
+from worklists import QUESTIONS, write_work
 
 SOURCE = Path(__file__).parents[2] / "src"
 CONFIG = """\
@@ -32,12 +31,8 @@ retrievers:
 latency: false
 """
 CUTTING = "def cut(text):\n    return [(0, len(text))]\n"
-QUOTED: dict[str, Any] = {
-    "queries": [
-        {**query, "relevant_docs": [{"doc": "returns.md", "quote": "within thirty days"}]}
-        for query in LABELS["queries"]  # type: ignore[attr-defined]
-    ]
-}
+QUOTE = {"doc": "returns.md", "quote": "within thirty days"}
+QUOTED = {"queries": [{"id": name, "text": text, "relevant_docs": [QUOTE]} for name, text in QUESTIONS.items()]}
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ def test_no_command_runs_contacts_or_leaves_what_somebody_else_packed(
         assert [path for path in found.opened if path.is_relative_to(foreign.outside)] == [], command
 
 
-LEADING_OUT = {
+LEADING_OUT: dict[str, tuple[dict[str, str | None], str]] = {
     "labels by ..": ({"labels": "../outside/prompt_queries.json"}, "--labels FILE"),
     "labels, absolute": ({"labels": "{outside}/prompt_queries.json"}, "--labels FILE"),
     "labels by a link": ({"labels": "link/prompt_queries.json"}, "--labels FILE"),

@@ -18,6 +18,7 @@ from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.components.stores.server import read_remote
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.resources import servers_of
 from store_kinds import KINDS
 from watched_servers import watched
 
@@ -142,7 +143,7 @@ def found_by_run(experiment: Experiment) -> str:
 
 
 def prune(experiment: Experiment) -> None:
-    Upkeep(experiment.workspace).prune(older_than=0)
+    Upkeep(experiment.workspace, [servers_of(experiment.config(), experiment.workspace)]).prune(older_than=0)
 
 
 def is_built(experiment: Experiment) -> bool:

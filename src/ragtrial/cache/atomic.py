@@ -6,13 +6,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import IO
-
-from ragtrial.cache.remote import release
 
 TEMPORARY_PREFIX = ".partial-"
 _NAMED = 40
@@ -21,12 +19,19 @@ _NAMED = 40
 _LEFT_AFTER = 3600.0
 """Seconds after which nobody still writes a temporary file."""
 
+MayGo = Callable[[Path], bool]
+"""Asked before a folder is removed: False keeps it, unfinished, as it names what could not be removed elsewhere."""
+
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)  # it cannot be read otherwise; here, no other thread makes files
 
 
+def _always(_folder: Path) -> bool:
+    return True
+
+
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def new_folder(target: Path, may_go: MayGo = _always) -> Iterator[Path]:
     """A temporary folder beside ``target`` that is renamed to it when the block ends well, and removed when not.
 
     Raises FileExistsError if ``target`` is already there when the block ends.
@@ -44,12 +49,12 @@ def new_folder(target: Path) -> Iterator[Path]:
         temporary.rename(target)
         _sync(target.parent)
     except BaseException:
-        if release(temporary):
+        if may_go(temporary):
             shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def remove_folder(path: Path) -> None:
+def remove_folder(path: Path, may_go: MayGo = _always) -> None:
     """Remove a folder, first out of the way in one step: a half-removed one must not be taken for a whole one.
 
     What it has on a server that cannot be asked stays, named in an unfinished folder. Raises FileNotFoundError if it is
@@ -59,13 +64,13 @@ def remove_folder(path: Path) -> None:
     is_free = True
     try:
         path.rename(gone / path.name)
-        is_free = release(gone)
+        is_free = may_go(gone)
     finally:
         if is_free:
             shutil.rmtree(gone)
 
 
-def remove_partial(folder: Path, name: str = "", *, left: bool = False) -> None:
+def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always, *, left: bool = False) -> None:
     """Remove what stands half-made in ``folder``, with ``name`` only what was to be that.
 
     Nobody may work there, unless only what was ``left`` an hour ago or longer is removed.
@@ -75,7 +80,7 @@ def remove_partial(folder: Path, name: str = "", *, left: bool = False) -> None:
         if left and not _is_left(path):
             continue
         if path.is_dir():
-            if release(path):
+            if may_go(path):
                 shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(OSError):

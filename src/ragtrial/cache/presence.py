@@ -116,6 +116,10 @@ class Usage:
         """``user`` uses the stage now."""
         self._touch(self._root / user / f"{kind}-{name}")
 
+    def is_marked(self, kind: str, name: str, user: str) -> bool:
+        """Whether ``user`` has used the stage."""
+        return (self._root / user / f"{kind}-{name}").exists()
+
     def begin(self, user: str) -> float:
         """When a run of ``user`` begins, by the clock that marks go by; 0 if that is not known."""
         path = self._root / user / _BEGAN

@@ -1,12 +1,13 @@
-"""What a stage has on a server: a file of its folder names it, so that it goes when the folder goes."""
+"""What a stage has on a server: a file of its folder names it, and only a config that was named reaches the server."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+from ragtrial.cache.untrusted import load_json
 
 REMOTE = "remote.json"
 """The file that names what is on a server. It is written before anything is made there."""
@@ -26,29 +27,53 @@ class Remote(Protocol):
         ...
 
 
-OPENERS: dict[str, Callable[[Mapping[str, Any], Path], Remote]] = {}
-"""By the key ``what`` of the file: what is on the server, from the content of the file and its folder."""
+class Servers(Protocol):
+    """The servers that one config connects to."""
+
+    def find(self, content: Mapping[str, Any], folder: Path) -> Remote | None:
+        """What the file of a stage's ``folder`` names, if it is on one of them."""
+        ...
+
+
+class UnknownServerError(Exception):
+    """No config that was named connects to the server."""
 
 
 def files_of(folder: Path) -> list[Path]:
     """The files of ``folder``, and of the folders in it, that name something on a server."""
-    return sorted(folder.rglob(REMOTE))
+    return sorted(path for path in folder.rglob("*") if path.name.casefold() == REMOTE)
 
 
-def open_remote(file: Path) -> Remote:
-    """What ``file`` names. Raises ValueError, OSError, LookupError or RunError for what cannot be read or reached."""
-    content = json.loads(file.read_text(encoding="utf-8"))
-    return OPENERS[content["what"]](content, file.parent)
+def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
+    """What ``file`` names, reached as one of ``configs`` says: a file of the cache is never a reason to connect.
+
+    Raises UnknownServerError, or ValueError, TypeError or OSError for a file that cannot be read.
+    """
+    content = load_json(file.read_bytes())
+    if not isinstance(content, dict):
+        raise TypeError(f"{file} is no JSON object")
+    for config in configs:
+        if (remote := config.find(content, file.parent)) is not None:
+            return remote
+    raise UnknownServerError(
+        f"{file} names the collection {content.get('collection')!r} on a server that no named config connects to; "
+        "name the config that built it: --config CONFIG."
+    )
 
 
-def release(folder: Path) -> bool:
-    """Remove from servers what ``folder`` has there; False, with a warning, where that is not possible now."""
-    is_free = True
+def why_not_released(folder: Path, configs: Sequence[Servers]) -> str | None:
+    """Remove from servers what ``folder`` has there; None if nothing is left there, or else why something is."""
     for file in files_of(folder):
         try:
-            open_remote(file).drop()
+            open_remote(file, configs).drop()
         except Exception as error:  # noqa: BLE001 - whatever a client raises: the folder stays, and with it the name
-            is_free = False
-            said = " ".join(str(error).split()) or type(error).__name__
-            logger.warning("what %s names stays on its server: %s `ragtrial cache prune` tries again.", file, said)
-    return is_free
+            return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+def release(folder: Path, configs: Sequence[Servers]) -> bool:
+    """Remove from servers what ``folder`` has there; False, with a warning, where that is not possible now."""
+    why = why_not_released(folder, configs)
+    if why is not None:
+        logger.warning("what %s names stays on its server: %s", folder, why)
+    return why is None

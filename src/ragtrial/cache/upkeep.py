@@ -8,14 +8,14 @@ import shutil
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
 from ragtrial.cache.presence import Presence, Usage, Use
-from ragtrial.cache.remote import files_of, open_remote
+from ragtrial.cache.remote import Servers, files_of, open_remote, why_not_released
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.shard_files import SUFFIX
 from ragtrial.cache.vectors import VectorCache, remove_database
@@ -55,14 +55,18 @@ class Entry:
 
 
 class Upkeep:
-    """The entries of the workspace in ``root``. Raises InputError if it is none, or of another layout."""
+    """The entries of the workspace in ``root``; servers are reached as ``configs`` say.
 
-    def __init__(self, root: Path) -> None:
+    Raises InputError if it is no workspace, or one of another layout.
+    """
+
+    def __init__(self, root: Path, configs: Sequence[Servers] = ()) -> None:
         try:
             check_layout(root)
         except WorkspaceError as error:
             raise InputError(*error.faults) from error
         self.root = root
+        self._configs = configs
         self._usage = Usage(root / "uses")
 
     def entries(self) -> list[Entry]:
@@ -88,12 +92,14 @@ class Upkeep:
         older_than: float | None = None,
         kind: str | None = None,
         dry: bool = False,
+        kept: Callable[[Entry, str], None] = lambda *_: None,
     ) -> list[Entry]:
         """Remove what all the given conditions allow, and what killed runs left behind; the removed entries.
 
         ``unused``: the last finished run of no experiment asked for it. ``experiment``: no other experiment asked for
         it. ``older_than``: nobody asked for it for so many seconds. ``kind``: it is a stage of that kind. ``dry``
-        removes nothing. Raises WorkspaceError if another run is at work in the workspace.
+        removes nothing. ``kept`` is called with what stays, as it names a collection that cannot be removed, and why.
+        Raises WorkspaceError if another run is at work in the workspace.
         """
         with self._alone():
             chosen = [
@@ -108,8 +114,12 @@ class Upkeep:
                 )
             ]
             if not dry:
-                for entry in chosen:
-                    self._remove(entry)
+                chosen.sort(key=lambda entry: entry.kind != _UNFINISHED)  # while it is known who used their stages
+                reasons = [(entry, self._remove(entry)) for entry in chosen]
+                for entry, why in reasons:
+                    if why is not None:
+                        kept(entry, why)
+                chosen = [entry for entry, why in reasons if why is None]
                 shutil.rmtree(self.root / "locks", ignore_errors=True)  # nobody else is here to hold one
                 if experiment is not None and older_than is None and kind is None and not unused:
                     self._usage.forget_experiment(experiment)
@@ -127,20 +137,20 @@ class Upkeep:
         """Read everything, and remove what was changed or cut: it is made again when it is needed.
 
         Gives the entries that were damaged, and in what; of a file of cached vectors or scores only the damaged
-        ones are removed. ``unchecked`` is called with each entry that has something on a server that cannot be asked,
-        which is kept, and why. Raises WorkspaceError if another run is at work in the workspace.
+        ones are removed. ``unchecked`` is called with each entry that names something on a server that cannot be asked,
+        or that no config connects to, which is kept, and why. Raises WorkspaceError if another run is at work in the
+        workspace.
         """
         damaged = []
         with self._alone():
             for entry in self.entries():
-                if entry.kind == _UNFINISHED:
-                    self._remove(entry)
-                else:
-                    try:
-                        if (why := self._damage(entry)) is not None:
-                            damaged.append((entry, why))
-                    except _UnaskedError as error:
-                        unchecked(entry, str(error))
+                try:
+                    if entry.kind == _UNFINISHED:
+                        self._remove_or_raise(entry)
+                    elif (why := self._damage(entry)) is not None:
+                        damaged.append((entry, why))
+                except _UnaskedError as error:
+                    unchecked(entry, str(error))
                 advance(entry.size)
         return damaged
 
@@ -161,9 +171,9 @@ class Upkeep:
         try:
             check_bytes(entry.path)
             for file in files_of(entry.path):
-                _check_remote(file)
+                _check_remote(file, self._configs)
         except DamagedError as error:
-            self._remove(entry)
+            self._remove_or_raise(entry)
             return str(error)
         return None
 
@@ -183,7 +193,15 @@ class Upkeep:
             elif _STAGE.fullmatch(path.name) and path.is_dir():
                 yield path, kind, _stage_in_words(path)
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove_or_raise(self, entry: Entry) -> None:
+        """Remove an entry. Raises _UnaskedError if it stays, since it names what cannot be removed from a server."""
+        if (why := self._remove(entry)) is not None:
+            raise _UnaskedError(why)
+
+    def _remove(self, entry: Entry) -> str | None:
+        """Remove an entry; why it stays, since it names what cannot be removed from a server, or None."""
+        if entry.path.is_dir() and (why := why_not_released(entry.path, self._configs)) is not None:
+            return why
         try:
             if entry.path.is_dir():
                 remove_folder(entry.path)
@@ -196,6 +214,7 @@ class Upkeep:
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
+        return None
 
     def _remove_database(self, entry: Entry) -> None:
         """Remove a cache, but for shards that are sound."""
@@ -227,10 +246,10 @@ class _UnaskedError(Exception):
     """A server that has part of an entry cannot be asked."""
 
 
-def _check_remote(file: Path) -> None:
+def _check_remote(file: Path, configs: Sequence[Servers]) -> None:
     """Raise DamagedError if what ``file`` names is not what was put there, _UnaskedError if nobody can say."""
     try:
-        remote = open_remote(file)
+        remote = open_remote(file, configs)
         why = remote.damage()
     except Exception as error:  # whatever a client raises: it says nothing of what is there
         raise _UnaskedError(" ".join(str(error).split()) or type(error).__name__) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tokenize import TokenError
@@ -15,6 +15,7 @@ from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, r
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.memory import FileDigests, Rates
 from ragtrial.cache.presence import Presence, Usage, only_writer
+from ragtrial.cache.remote import Servers, release
 from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
 from ragtrial.errors import WorkspaceError, listed
 
@@ -42,15 +43,17 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
-    ``user`` (see ``presence.user``) is noted for every stage that is asked for. Several processes may share the folder.
+    ``user`` (see ``presence.user``) is noted for every stage that is asked for; ``servers`` are those that its config
+    connects to. Several processes may share the folder.
     Raises WorkspaceError if the folder cannot be made, or is of another layout.
     """
 
     opened: ClassVar[Path | None] = None
     """The folder of the last one that this process has opened: where a crash is written down."""
 
-    def __init__(self, root: Path, user: str = "") -> None:
+    def __init__(self, root: Path, user: str = "", servers: Sequence[Servers] = ()) -> None:
         self.root = root
+        self._servers = servers
         self.digests = FileDigests(root / "digests.json")
         self.rates = Rates(root / "rates.json")
         self.repaired: list[str] = []
@@ -213,7 +216,7 @@ class Workspace:
         """Remove a stage, so that it is built again."""
         path = self.path(kind, name)
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
-            remove_folder(path)
+            remove_folder(path, self._may_go)
 
     def _make(
         self, kind: str, name: str, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
@@ -223,11 +226,14 @@ class Workspace:
         if damage:
             self._say_damaged(target, damage)
             self.drop(kind, name)
-        remove_partial(target.parent, name)  # left behind by a run that was killed
-        with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
+        remove_partial(target.parent, name, self._may_go)  # left behind by a run that was killed
+        with self._errors(f"{target} cannot be written"), new_folder(target, self._may_go) as folder:
             start = time.perf_counter()
             build(folder)
             seal(folder, what, time.perf_counter() - start, made_of() if made_of else None)
+
+    def _may_go(self, folder: Path) -> bool:
+        return release(folder, self._servers)
 
     def _say_damaged(self, folder: Path, why: str) -> None:
         message = f"{folder} is damaged ({why}); it is made again."

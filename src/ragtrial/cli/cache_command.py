@@ -32,6 +32,12 @@ class _Age(click.ParamType[int]):
         return int(found[1]) * _SECONDS[found[2]]
 
 
+_config_option = click.option(
+    "--config", "configs", multiple=True, type=click.Path(), metavar="CONFIG",
+    help="A config whose servers may be asked; repeat it for several.",
+)  # fmt: skip
+
+
 @click.group("cache")
 def command() -> None:
     """Show, clean up and share cached results.
@@ -62,10 +68,12 @@ def list_entries(terminal: Terminal, where: str | None) -> int:
 @click.option("--unused", is_flag=True, help="Only what no experiment's last finished run used.")
 @click.option("--latency", is_flag=True, help="Only latencies, so that they are measured again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@_config_option
 @common_options
 def prune(
     terminal: Terminal,
     where: str | None,
+    configs: tuple[str, ...],
     older_than: int | None,
     experiment: str | None,
     *,
@@ -73,35 +81,49 @@ def prune(
     latency: bool,
     dry_run: bool,
 ) -> int:
-    """Remove what all the given options allow; it is made again if it is needed. Reports are not touched."""
+    """Remove what all the given options allow; it is built again if it is needed. Reports are not touched.
+
+    An index on a server goes if WHERE or --config is the config that built it. Others are kept and listed; the exit
+    code is then 4.
+    """
     if older_than is None and experiment is None and not unused and not latency:
         message = "say what may go: --unused, --older-than AGE, --experiment NAME, --latency, or several of them."
         raise click.UsageError(message)
-    upkeep = _upkeep(where)
+    upkeep = _upkeep(where, configs)
     known = upkeep.experiments()
     if experiment is not None and experiment not in known:
         near = did_you_mean(experiment, known)
         raise InputError(f"no experiment {experiment!r} has used {upkeep.root}.{near} It has: {listed(known)}.")
     kind = "latency" if latency else None
-    entries = upkeep.prune(unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run)
+    kept: list[tuple[Entry, str]] = []
+    entries = upkeep.prune(
+        unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run,
+        kept=lambda *found: kept.append(found),
+    )  # fmt: skip
     _say(terminal, entries)
     terminal.say(f"\n{_total(entries)} {'would be removed' if dry_run else 'removed'} from {upkeep.root}")
-    done = {"exit_code": 0, "workspace": str(upkeep.root), "dry_run": dry_run}
-    terminal.say_json({**done, "removed": [_row(entry) for entry in entries]})
-    return 0
+    for entry, why in kept:
+        terminal.note(f"error: {entry.what} is kept: {why}")
+    code = 4 if kept else 0
+    done = {"exit_code": code, "workspace": str(upkeep.root), "dry_run": dry_run}
+    rows = [{**_row(entry), "why": why} for entry, why in kept]
+    terminal.say_json({**done, "removed": [_row(entry) for entry in entries], "kept": rows})
+    return code
 
 
 @command.command("verify")
 @click.argument("where", required=False)
+@_config_option
 @common_options
-def verify(terminal: Terminal, where: str | None) -> int:
+def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> int:
     """Read everything that is kept, and remove what was changed or cut.
 
-    An index on a server that cannot be asked is kept; the exit code is then 4.
+    An index on a server is checked if WHERE or --config is a config that connects to it. One that cannot be asked is
+    kept and listed; the exit code is then 4.
     """
     from ragtrial.progress import stage
 
-    upkeep = _upkeep(where)
+    upkeep = _upkeep(where, configs)
     entries = upkeep.entries()
     unchecked: list[tuple[Entry, str]] = []
     with stage(terminal.progress(), "verify", sum(entry.size for entry in entries), "bytes") as progress:
@@ -181,14 +203,22 @@ def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: 
     return code
 
 
-def _upkeep(where: str | None) -> Upkeep:
-    import ragtrial.components.stores.server  # noqa: F401 - it knows how to remove what stages have on servers
+def _upkeep(where: str | None, configs: Sequence[str] = ()) -> Upkeep:
+    """The workspace, with the servers of ``configs``, and of ``where`` if that is a config: they alone are reached."""
     from ragtrial.cache.upkeep import Upkeep
+    from ragtrial.options import expand_user
 
     root = _folder(where)
     if not root.is_dir():
         raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
-    return Upkeep(root.absolute())
+    named = [expand_user(config) for config in (*([where] if where else []), *configs)]
+    files = [file for file in named if not file.is_dir()]
+    if not files:
+        return Upkeep(root.absolute())
+    from ragtrial.config import load_config
+    from ragtrial.pipeline.resources import servers_of
+
+    return Upkeep(root.absolute(), [servers_of(load_config(file), root) for file in files])
 
 
 def _folder(where: str | None) -> Path:

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from ragtrial.cache.presence import user
+from ragtrial.cache.presence import Usage, user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.stores.server import StoreServers
 from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting
+from ragtrial.config.settings import Setting, settings_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import TokenCounts
 from ragtrial.options import expand_user
@@ -28,7 +29,8 @@ class Resources:
     """The workspace of a run, its embedders and tokenizers, and whom to tell of progress. Loads no model by itself."""
 
     def __init__(self, config: ExperimentConfig, progress: Progress) -> None:
-        self.workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
+        root = workspace_folder(config)
+        self.workspace = Workspace(root, user_of(config), [servers_of(config, root)])
         self.progress = progress
         self.digest = self.workspace.digests.digest
         self._executor = config.executor
@@ -115,3 +117,15 @@ def workspace_folder(config: ExperimentConfig) -> Path:
     named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
     beside = Path(config.file).absolute().parent if config.file else Path.cwd()
     return expand_user(named).absolute() if named else beside / ".ragtrial"
+
+
+def user_of(config: ExperimentConfig) -> str:
+    """What the experiment of ``config`` is called among the users of its workspace."""
+    return user(config.experiment, config.file or str(Path.cwd()))
+
+
+def servers_of(config: ExperimentConfig, workspace: Path) -> StoreServers:
+    """The servers on which ``config`` builds indexes; ``workspace`` knows which it has built."""
+    stores = {part.store for setting in settings_of(config)[0] for part in setting.tree()}
+    usage = Usage(workspace / "uses")
+    return StoreServers(stores, lambda key: usage.is_marked("indexes", key, user_of(config)))

@@ -15,7 +15,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.library import Library
 from ragtrial.errors import without_secrets
-from ragtrial.options import Options
+from ragtrial.options import VARIABLE, Options
 
 T = TypeVar("T")
 
@@ -130,11 +130,13 @@ class Stage(ABC, Generic[T]):
         return self.key()
 
     def described(self) -> Inputs:
-        """All inputs, of the stages that it needs, too, as they may be shown: of a secret the variable's name."""
+        """All inputs, of the stages that it needs, too, as they may be shown and kept: without secrets."""
         found = dict[str, Any]()
         for one in all_needs(self):
             found |= {**one.names(), **one.all_inputs}
-        described: dict[str, Any] = json.loads(without_secrets(json.dumps(found, ensure_ascii=False)))
+        described: dict[str, Any] = json.loads(
+            VARIABLE.sub("***", without_secrets(json.dumps(found, ensure_ascii=False)))
+        )
         return described
 
     # --- how it is made and kept

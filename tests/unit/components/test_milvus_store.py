@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from experiments import python
 from milvus_servers import PACKAGED, milvus_server
-from ragtrial.components.secrets import EnvironmentSecret
 from ragtrial.components.stores import Vectors
 from ragtrial.components.stores.milvus import MilvusStore
 from ragtrial.components.stores.milvus_client import server_client
@@ -28,7 +27,7 @@ from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
 STARVED = {"kind": "hnsw", "m": 4, "ef_construction": 10}
-SECRET = EnvironmentSecret("hunter2", "${MILVUS_PASSWORD}")
+SECRET = SecretStr("hunter2")
 IVF = {"kind": "ivf_flat", "lists": 32}
 
 

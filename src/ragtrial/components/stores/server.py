@@ -6,20 +6,20 @@ import json
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol, Self
 from uuid import uuid4
 
 import numpy as np
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.remote import OPENERS, REMOTE
-from ragtrial.components.secrets import resolved, written
-from ragtrial.components.stores.base import STORES, Index, Store, Vectors
+from ragtrial.cache.remote import REMOTE
+from ragtrial.cache.untrusted import load_json
+from ragtrial.components.stores.base import Index, Store, Vectors
 from ragtrial.components.urls import parts_of
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.rankings import Floats
@@ -34,7 +34,6 @@ _PAUSE = 0.05
 _TIME_LIMITS = ("timeout", "settle_within")
 _BYTES_AT_ONCE = 8_000_000
 """The most bytes of vectors in a request; what is sent of them as text is about five times as long."""
-_SECRET = "secret"  # noqa: S105 - the key that says that a value is one
 
 
 def server_url(value: str) -> str:
@@ -177,7 +176,7 @@ class ServerStore(Store):
             self.build_here(vectors, folder, advance)
             return
         name = _name_for(folder)
-        known = {"what": "index", "kind": self.kind, "collection": name, "connection": self._connection()}
+        known = {"kind": self.kind, "place": self.place, "collection": name}
         write_text(folder / REMOTE, json.dumps(known))  # first: a killed run leaves nothing unnamed
         with connected(self) as engine:
             options = dict(engine.fill(name, vectors, advance))
@@ -211,18 +210,11 @@ class ServerStore(Store):
         names = ("collection", "version", "bytes", "options")
         return {name: value for name, value in read_remote(folder).items() if name in names and value is not None}
 
-    def _connection(self) -> dict[str, Any]:
-        """The options for reaching the server again; secrets by the names of their variables."""
-        return {name: _kept(value) for name in self.connected_by if (value := getattr(self, name)) is not None}
-
-    @classmethod
-    def reached_by(cls, connection: Mapping[str, Any]) -> Self:
-        """A store on the server that ``_connection`` described. Raises StoreError."""
-        try:
-            return cls.model_validate({name: _reached(value) for name, value in connection.items()})
-        except KeyError as error:
-            message = f"the environment variable {error.args[0]} is not set; {connection.get('url')} needs it."
-            raise StoreServerError(message) from error
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where its collections are: the options for reaching the server but for users and secrets."""
+        names = [name for name in self.connected_by if name not in self.unhashed]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class SettlingStore(ServerStore):
@@ -234,26 +226,47 @@ class SettlingStore(ServerStore):
     """The time limit for building the index after the last vector was sent, in seconds."""
 
 
-class RemoteIndex:
-    """A collection on a server, as a file in a stage's folder names it."""
+class StoreServers:
+    """The servers of the ``stores`` of a config, and whether it built an index: ``used`` asks that by the stage's key.
 
-    def __init__(self, content: Mapping[str, Any], folder: Path) -> None:
-        self._name = str(content["collection"])
+    A file of the cache may be anybody's. It names a collection, and neither where that is nor how it is reached.
+    """
+
+    def __init__(self, stores: Iterable[Store], used: Callable[[str], bool]) -> None:
+        self._stores = [store for store in stores if isinstance(store, ServerStore) and store.url is not None]
+        self._used = used
+
+    def find(self, content: Mapping[str, Any], folder: Path) -> RemoteIndex | None:
+        for store in self._stores:
+            if content.get("kind") == store.kind and content.get("place") == store.place:
+                return RemoteIndex(store, content, folder, self._used)
+        return None
+
+
+class RemoteIndex:
+    """A collection on the server of ``store``, as a file in a stage's ``folder`` names it."""
+
+    def __init__(
+        self, store: ServerStore, content: Mapping[str, Any], folder: Path, used: Callable[[str], bool]
+    ) -> None:
+        self._store = store
+        self._name = str(content.get("collection"))
         self._count = content.get("count")
         self._folder = folder
-        kind = STORES[content["kind"]]
-        if not issubclass(kind, ServerStore):
-            raise TypeError(f"{kind} has no server")
-        self._store = kind.reached_by(content["connection"])
+        self._used = used
 
     def __str__(self) -> str:
         return f"the collection {self._name} of {self._store.address}"
 
     def drop(self) -> None:
+        if not (is_name_for(self._folder, self._name) and self._used(_key_of(self._folder))):
+            raise StoreError(f"{self} was not built by this config; if nobody needs it, remove it on the server.")
         with connected(self._store) as engine:
             engine.drop(self._name)
 
     def damage(self) -> str | None:
+        if not is_name_for(self._folder, self._name):
+            return "it is the collection of another stage"
         with connected(self._store) as engine:
             count = engine.count(self._name)
             if count is None:
@@ -263,9 +276,6 @@ class RemoteIndex:
             sample = np.load(self._folder / _SAMPLE)
             is_sound = not count or is_same(engine.rows(self._name, _sampled(count)), sample)
             return None if is_sound else "it has other vectors"
-
-
-OPENERS["index"] = RemoteIndex
 
 
 @contextmanager
@@ -281,10 +291,13 @@ def connected(store: ServerStore) -> Iterator[Engine]:
 def read_remote(folder: Path) -> dict[str, Any]:
     """The record of its collection in the folder of an index. Raises StoreError."""
     try:
-        found = json.loads((folder / REMOTE).read_text(encoding="utf-8"))
-        return {**found, "collection": str(found["collection"])}
+        found = load_json((folder / REMOTE).read_bytes())
+        content = {**found, "collection": str(found["collection"])}
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StoreError(f"{folder / REMOTE} cannot be read: {error}") from error
+    if not is_name_for(folder, content["collection"]):
+        raise StoreError(f"{folder / REMOTE} names {content['collection']}, the collection of another stage.")
+    return content
 
 
 def is_same(stored: Floats, sent: Floats) -> bool:
@@ -304,24 +317,20 @@ def wait_for(is_done: Callable[[], bool], seconds: float, what: str) -> None:
         pause = min(2 * pause, 1.0)
 
 
-def _kept(value: Any) -> Any:
-    """An option as a JSON value; a secret as it was written."""
-    if isinstance(value, SecretStr):
-        return {_SECRET: written(value)}
-    return {name: _kept(one) for name, one in value.items()} if isinstance(value, Mapping) else value
-
-
-def _reached(value: Any) -> Any:
-    """The option that ``_kept`` wrote. Raises KeyError with the name of a variable that is not set."""
-    if isinstance(value, Mapping) and set(value) == {_SECRET}:
-        return resolved(value[_SECRET] or "")
-    return {name: _reached(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+def _key_of(folder: Path) -> str:
+    """The key of the stage that is, or will be, in ``folder``."""
+    found = re.search(r"[0-9a-f]{32}", folder.name)
+    return found[0] if found else fingerprint(folder.name)
 
 
 def _name_for(folder: Path) -> str:
-    """A collection's name that no other build has: the fingerprint in the folder's name, and random digits."""
-    found = re.search(r"[0-9a-f]{32}", folder.name)
-    return f"{_PREFIX}{(found[0] if found else fingerprint(folder.name))[:16]}_{uuid4().hex[:8]}"
+    """A collection's name that no other build has: the key of the stage in ``folder``, and random digits."""
+    return f"{_PREFIX}{_key_of(folder)[:16]}_{uuid4().hex[:8]}"
+
+
+def is_name_for(folder: Path, name: str) -> bool:
+    """Whether a build of the stage in ``folder`` may have made the collection ``name``."""
+    return re.fullmatch(f"{_PREFIX}{_key_of(folder)[:16]}_[0-9a-f]{{8}}", name) is not None
 
 
 def _sampled(count: int) -> list[int]:
