@@ -110,7 +110,7 @@ def measure(name: str, store: Store, vectors: Vectors, queries: Floats) -> str:
         index.search(queries, DEPTH)
         searched = time.perf_counter() - start
         index.close()
-        open_remote(folder / REMOTE, [StoreServers([store], lambda _: True)]).drop()
+        open_remote(folder / REMOTE, [StoreServers(lambda: [store], lambda _: True)]).drop()
     at_once = getattr(store, "concurrency", 1)
     return f"| {name} | {at_once} | {load:.0f} | {max(sent):.1f} | {built:.1f} | {searched:.2f} |"
 

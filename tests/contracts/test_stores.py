@@ -238,7 +238,7 @@ def test_a_build_is_a_collection_of_its_own_and_what_it_is_called_is_in_its_fold
 
 def releasing(store: ServerStore) -> Callable[[Path], bool]:
     """What removes the collections of a folder, for a config that has built all of them on the server of ``store``."""
-    return partial(release, configs=[StoreServers([store], lambda _: True)])
+    return partial(release, configs=[StoreServers(lambda: [store], lambda _: True)])
 
 
 class ReadVectors:
@@ -336,7 +336,7 @@ def test_damage_on_the_server_is_seen(served: ServerStore, tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     served.build(vectors, tmp_path / "sound", nothing)
     served.build(vectors_of(like_embeddings(150, 4, seed=16)), tmp_path / "other", nothing)
-    own = [StoreServers([served], lambda _: True)]
+    own = [StoreServers(lambda: [served], lambda _: True)]
 
     def damage(name: str) -> str | None:
         return open_remote(tmp_path / name / REMOTE, own).damage()

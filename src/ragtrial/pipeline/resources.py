@@ -13,6 +13,7 @@ from ragtrial.cache.presence import Usage, user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.stores import Store
 from ragtrial.components.stores.server import StoreServers
 from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
@@ -126,6 +127,9 @@ def user_of(config: ExperimentConfig) -> str:
 
 def servers_of(config: ExperimentConfig, workspace: Path) -> StoreServers:
     """The servers on which ``config`` builds indexes; ``workspace`` knows which it has built."""
-    stores = {part.store for setting in settings_of(config)[0] for part in setting.tree()}
+
+    def stores() -> Iterator[Store]:
+        return (part.store for setting in settings_of(config)[0] for part in setting.tree())
+
     usage = Usage(workspace / "uses")
     return StoreServers(stores, lambda key: usage.is_marked("indexes", key, user_of(config)))

@@ -232,12 +232,14 @@ class StoreServers:
     A file of the cache may be anybody's. It names a collection, and neither where that is nor how it is reached.
     """
 
-    def __init__(self, stores: Iterable[Store], used: Callable[[str], bool]) -> None:
-        self._stores = [store for store in stores if isinstance(store, ServerStore) and store.url is not None]
+    def __init__(self, stores: Callable[[], Iterable[Store]], used: Callable[[str], bool]) -> None:
+        self._stores = stores
         self._used = used
 
     def find(self, content: Mapping[str, Any], folder: Path) -> RemoteIndex | None:
-        for store in self._stores:
+        for store in self._stores():
+            if not isinstance(store, ServerStore) or store.url is None:
+                continue
             if content.get("kind") == store.kind and content.get("place") == store.place:
                 return RemoteIndex(store, content, folder, self._used)
         return None
