@@ -166,7 +166,8 @@ def judged(
         }
         comparisons[primary] = compared.comparison
     means = {name: setting.scores[primary].mean for name, setting in settings.items()}
-    ranked = sorted(means, key=lambda name: (means[name] is None, -(means[name] or 0.0), name))
+    sign = newest.sign(primary)
+    ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
     failed = [failure.name for failure in failures]
     evidence = GateEvidence(settings, primary, failed, checks.subject.baseline, comparisons)
     return Findings(

@@ -72,7 +72,7 @@ class AcrossComparison(Part):
     """Without the baseline, best first by the mean over data sets."""
 
     best: str
-    """The setting, the baseline among them, with the highest mean over data sets."""
+    """The setting, the baseline among them, with the best mean over data sets."""
 
     left_out: list[str]
     """Settings that not all reports have."""
@@ -103,13 +103,14 @@ def compare_across(
     others = [name for name in names if name != baseline]
     parts = [_over(name, baseline, [one for one, _ in made], data_sets, level / len(others), margin) for name in others]
     means = {name: _mean_over(name, data_sets) for name in names}
+    sign = made[0][0].sign(metric)
     found = AcrossComparison(
         metric=metric,
         baseline=baseline,
         confidence=confidence,
         data_sets=data_sets,
-        settings=sorted(parts, key=lambda part: -part.mean),
-        best=max(names, key=lambda name: means[name]),
+        settings=sorted(parts, key=lambda part: -sign * part.mean),
+        best=max(names, key=lambda name: sign * means[name]),
         left_out=left_out,
         sentences=[],
     )
@@ -151,7 +152,7 @@ def _contest(
 
 
 def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOptions) -> DataSetPart:
-    values = contest.scores(contest.primary).values
+    values, sign = contest.scores(contest.primary).values, contest.sign(contest.primary)
     means = {
         name: float(np.nanmean(row)) if not np.isnan(row).all() else None
         for name, row in zip(contest.names, values, strict=True)
@@ -162,7 +163,7 @@ def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOpti
         run_id=entry.report.run_id,
         queries=len(contest.queries),
         means=means,
-        best=max(means, key=lambda name: -1.0 if means[name] is None else means[name] or 0.0),
+        best=max(means, key=lambda name: -np.inf if means[name] is None else sign * (means[name] or 0.0)),
         comparisons=[part for part in compared.comparisons if part.metric == contest.primary],
         depends_on_unjudged=compared.conclusion.depends_on_unjudged,
     )
@@ -177,12 +178,12 @@ def _over(
     name: str, baseline: str, contests: Sequence[ComparisonSet], data_sets: Sequence[DataSetPart], level: float,
     margin: float,
 ) -> AcrossPart:  # fmt: skip
-    effects, variances = [], []
+    sign, effects, variances = contests[0].sign(contests[0].primary), [], []
     for contest in contests:
         values = contest.scores(contest.primary).values
         differences = values[contest.place(name)] - values[contest.place(baseline)]
         known = differences[~np.isnan(differences)]
-        effects.append(float(known.mean()) if len(known) else 0.0)
+        effects.append(sign * float(known.mean()) if len(known) else 0.0)
         variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)
     combined = None
     if min(variances) > 0:
@@ -198,8 +199,8 @@ def _over(
     return AcrossPart(
         setting=name,
         mean=_mean_over(name, data_sets),
-        difference=None if combined is None else combined.mean,
-        ci=None if combined is None else (combined.low, combined.high),
+        difference=None if combined is None else sign * combined.mean,
+        ci=None if combined is None else (combined.low, combined.high) if sign > 0 else (-combined.high, -combined.low),
         spread=None if combined is None else combined.spread,
         verdict=verdict,
         better_on=[data for data, one in of.items() if one == "better"],
@@ -213,11 +214,11 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
     count, best = len(found.data_sets), found.best
     mean = _mean_over(best, found.data_sets)
     yield f"Best on average: {best} (mean {found.metric} of {counted(count, 'data set')} {mean:.3f})."
-    lost = [one for one in found.data_sets if (one.means[one.best] or 0.0) > (one.means[best] or 0.0)]
+    lost = [one for one in found.data_sets if (one.means[one.best] or 0.0) != (one.means[best] or 0.0)]
     if lost:
-        yield f"It does not score highest everywhere: {listed([f'{one.best} on {one.name}' for one in lost])}."
+        yield f"It does not score best everywhere: {listed([f'{one.best} on {one.name}' for one in lost])}."
     else:
-        yield "It scores highest on every data set."
+        yield "It scores best on every data set."
     of_best = next((one for one in found.settings if one.setting == best), None)
     if of_best is None:
         yield from (_against(one, found, one.setting, "it") for one in found.settings)

@@ -260,7 +260,7 @@ def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOpti
         return select_winner(contest, seed=aim.procedure.seed)
     means = aim.judge.means(scores)
     known = bool(np.isfinite(means).any())
-    best = int(np.nanargmax(means)) if known else 0
+    best = int(np.nanargmax(contest.sign(contest.primary) * means)) if known else 0
     said = "people judged no question, so no setting was chosen"
     if known:
         said = f"{contest.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"

@@ -12,6 +12,7 @@ from ragtrial.config.models import searching_elsewhere
 from ragtrial.dataset.samples import document_samples
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.scores import Scored
 from ragtrial.report.model import Report
@@ -120,7 +121,8 @@ def extrapolation(
 ) -> ExtrapolationPart:
     """The extrapolation of each setting; ``values`` has its scores, shape (documents, queries), without NaN."""
     made = [_extrapolated(name, documents, one, full, level) for name, one in values.items()]
-    made.sort(key=lambda one: -one.expected)
+    sign = -1 if parse_metric(metric).definition.better == "lower" else 1
+    made.sort(key=lambda one: -sign * one.expected)
     found = ExtrapolationPart(
         metric=metric,
         documents=list(documents),
@@ -174,7 +176,8 @@ def _sentences(found: ExtrapolationPart) -> Iterator[str]:
         f"With {found.full:,} documents expect {found.metric} of about {best.expected:.3f} for {best.setting}"
         f"{interval}. With {now:,} it has {best.scores[-1]:.3f}."
     )
-    leader = max(found.settings, key=lambda one: one.scores[-1])
+    sign = -1 if parse_metric(found.metric).definition.better == "lower" else 1
+    leader = max(found.settings, key=lambda one: sign * one.scores[-1])
     if rivals and leader.setting != best.setting:
         yield f"{leader.setting}, the best with {now:,}, falls faster."
     yield (

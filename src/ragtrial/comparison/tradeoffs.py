@@ -78,8 +78,9 @@ def weigh_costs(contest: ComparisonSet) -> TradeoffsPart:
     in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
     columns = {name: _column(settings, name, k, in_tokens=in_tokens) for name in _COSTS}
     known: list[CostName] = [name for name, column in columns.items() if not np.isnan(column).all()]
-    fronts = {name: pareto(means, [columns[name]]) for name in known}
-    of_all = pareto(means, [columns[name] for name in known])
+    quality = contest.sign(contest.primary) * means
+    fronts = {name: pareto(quality, [columns[name]]) for name in known}
+    of_all = pareto(quality, [columns[name] for name in known])
     parts = [
         TradeoffPart(
             setting=contender.name,
@@ -99,7 +100,7 @@ def weigh_costs(contest: ComparisonSet) -> TradeoffsPart:
         k=k,
         context_unit="tokens" if in_tokens else "characters",
         costs=known,
-        settings=[parts[place] for place in np.lexsort((np.arange(len(parts)), -means)).tolist()],
+        settings=[parts[place] for place in np.lexsort((np.arange(len(parts)), -quality)).tolist()],
         warnings=list(_warnings(settings)),
     )
 

@@ -30,7 +30,8 @@ class Choice:
     """What was chosen, by scores on the queries to search by.
 
     ``contest`` has all settings that were tried on all queries; ``searched`` their means on the queries to search by,
-    -inf beyond the limits, in its order; ``held_out`` are the ids of queries that no choice looked at.
+    with the other sign where lower is better, -inf beyond the limits, in its order; ``held_out`` are the ids of queries
+    that no choice looked at.
     """
 
     contest: ComparisonSet
@@ -88,7 +89,7 @@ def judge(choice: Choice, aim: ComparisonOptions) -> Judgement:
         finalists=[
             FinalistPart(
                 setting=contest.names[place],
-                searched=float(choice.searched[place]),
+                searched=contest.sign(contest.primary) * float(choice.searched[place]),
                 judged=_mean(values[place]),
             )
             for place in ranked[: choice.finalists]
@@ -98,7 +99,8 @@ def judge(choice: Choice, aim: ComparisonOptions) -> Judgement:
 
 
 def _winner(choice: Choice, contest: ComparisonSet, place: int, values: Scores, aim: ComparisonOptions) -> WinnerPart:
-    expected, searched = None, float(choice.searched[place])
+    expected, sign = None, contest.sign(contest.primary)
+    searched = sign * float(choice.searched[place])
     if choice.held_out:
         known = values[place][~np.isnan(values[place])]
         expected = ScorePart(mean=float(known.mean()), ci=mean_interval(known, aim.procedure.level), n=len(known))
@@ -107,7 +109,7 @@ def _winner(choice: Choice, contest: ComparisonSet, place: int, values: Scores, 
         selected = select_winner(_of(contest, allowed), seed=aim.procedure.seed)
         if selected.corrected is not None and selected.setting == contest.names[place]:
             expected = ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)
-    optimism = None if expected is None else searched - expected.mean
+    optimism = None if expected is None else sign * (searched - expected.mean)
     return WinnerPart(setting=contest.names[place], searched=searched, expected=expected, optimism=optimism)
 
 
@@ -142,7 +144,8 @@ def pareto_set(choice: Choice, aim: ComparisonOptions) -> list[ParetoPart]:
     beaten: dict[str, str | None] = {}
     for place, name in enumerate(contest.names):
         rivals = np.flatnonzero(shown[:, place]).tolist()
-        best = max(rivals, key=lambda one: parts[one].mean or 0.0, default=None)
+        sign = contest.sign(contest.primary)
+        best = max(rivals, key=lambda one: sign * (parts[one].mean or 0.0), default=None)
         beaten[name] = None if best is None else contest.names[best]
     return [
         ParetoPart(
@@ -167,6 +170,8 @@ def _shown_as_good(contest: ComparisonSet, costs: Scores, aim: ComparisonOptions
     (found,) = infer([Family(contest.scores(contest.primary).values, np.array(pairs))], aim.procedure)
     with np.errstate(invalid="ignore"):
         low, high = found.low, found.high
+        if contest.sign(contest.primary) < 0:
+            low, high = -high, -low
         for row, (first, second) in enumerate(pairs):
             no_more = bool((costs[first] <= costs[second]).all()), bool((costs[second] <= costs[first]).all())
             less = bool((costs[first] < costs[second]).any()), bool((costs[second] < costs[first]).any())

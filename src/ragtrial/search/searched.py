@@ -184,7 +184,7 @@ def _importance(session: Session, queries: Sequence[str], procedure: Procedure) 
     chosen = [one for one in session.trials if one.is_screened == screens and not one.is_given]
     if not chosen:
         return []
-    values = np.array([[one.scores.get(name, math.nan) for name in queries] for one in chosen])
+    values = np.array([[one.sign * one.scores.get(name, math.nan) for name in queries] for one in chosen])
     several = len({one.setting.entry for one in chosen}) > 1
     axes = [
         {**({RETRIEVER: one.setting.entry} if several else {}), **_axis_values(session, one.setting)} for one in chosen
@@ -217,7 +217,7 @@ def _trials(
             documents=trial.documents,
             score=None if math.isnan(trial.mean) else trial.mean,
             held_out=float(known.mean()) if len(known) else None,
-            best=None if best == -math.inf else best,
+            best=None if best == -math.inf else trial.sign * best,
             costs=dict(trial.costs),
             is_within=trial.is_within,
             seconds=round(trial.seconds, 3),

@@ -20,6 +20,7 @@ from ragtrial.config.settings import Setting, setting_of
 from ragtrial.config.space import Point, Space
 from ragtrial.config.variants import probes_of
 from ragtrial.errors import RunError
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.search.split import Split
 
 _DRAWS = 30
@@ -73,11 +74,13 @@ class Trial:
     scores: Mapping[str, float] = field(repr=False)
     documents: int
     is_screened: bool
+    sign: int = 1
+    """-1 where lower scores are better."""
 
     @property
     def score(self) -> float:
         """What the search wants to be high: nothing counts of a setting beyond the limits, or without a mean."""
-        return self.mean if self.is_within and not math.isnan(self.mean) else -math.inf
+        return self.sign * self.mean if self.is_within and not math.isnan(self.mean) else -math.inf
 
 
 class SettingsOfSpace:
@@ -158,6 +161,8 @@ class Session:
         self.space = settings.space
         self.config: ExperimentConfig = self.space.config
         self.options = self.config.search or SearchOptions()
+        primary = self.config.evaluators.primary_metric
+        self.sign = -1 if primary and parse_metric(primary).definition.better == "lower" else 1
         self.split = split
         self.seed = self.config.seed
         self.trials: list[Trial] = []
@@ -304,4 +309,5 @@ class Session:
             scores=found.scores,
             documents=found.documents,
             is_screened=self._whole is not None,
+            sign=self.sign,
         )

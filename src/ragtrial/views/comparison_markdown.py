@@ -50,7 +50,7 @@ def _sections(findings: Findings) -> Iterator[str]:
 def _outcome(findings: Findings) -> str:
     said = summary(findings)
     if findings.has_failed:
-        return f"failed ({said})"
+        return f"{'failed' if ' failed' in said or 'FAIL' in said else 'undecided'} ({said})"
     if findings.is_incomplete:
         return f"incomplete ({said or 'some settings could not be run'})"
     return f"passed ({said})" if said else "compared" if findings.comparison else "scored"

@@ -18,7 +18,7 @@ def gate_lines(findings: Findings) -> list[str]:
 
 def summary(findings: Findings) -> str:
     """How many gates and expected scores passed, and how many did not."""
-    words = ("passed", "OK", "nearly", "failed", "FAIL", "not checked")
+    words = ("passed", "OK", "nearly", "failed", "FAIL", "undecided", "not checked")
     texts = []
     for noun, outcomes in (("gate", findings.gates), ("expected score", findings.expected)):
         found = [str(one.outcome) for one in outcomes]

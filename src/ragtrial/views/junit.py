@@ -12,7 +12,9 @@ from ragtrial.comparison.gates.gate import Findings
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.gate_results import expected_line, finding_lines, gate_line
 
-_ENDINGS = {"failed": "failure", "FAIL": "failure", "not checked": "skipped", "error": "error"}
+_ENDINGS = {
+    "failed": "failure", "FAIL": "failure", "undecided": "failure", "not checked": "skipped", "error": "error",
+}  # fmt: skip
 _COUNTS = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 

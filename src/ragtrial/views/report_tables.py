@@ -182,15 +182,17 @@ def _fact(value: float | str) -> str:
 
 
 def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
-    """The queries for which a setting scored lowest: where to look first."""
+    """The queries for which a setting scored worst: where to look first."""
     texts = {query.id: query.text for query in report.queries}
     scored = zip(setting.per_query.evaluations[report.primary_metric], texts, strict=True)
-    lowest = sorted((value, name) for value, name in scored if value is not None)[:most]
+    sign = report.sign(report.primary_metric)
+    lowest = sorted((sign * value, name) for value, name in scored if value is not None)[:most]
     known = report.run_id if report.folder.name == report.run_id else report.folder
-    lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
+    worst = "lowest" if sign > 0 else "highest"
+    lines = [f"{worst} {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
-        line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}".rstrip()
+        line = f"  {name.ljust(longest)}  {sign * value:.4f}  {' '.join(texts[name].split())}".rstrip()
         lines.append(line if len(line) <= width else line[: width - 3] + "...")
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 _SHORTEST_TEXT = 20
 
@@ -22,8 +22,8 @@ class Column:
     title: str
     is_text: bool = False
     is_prose: bool = False
-    has_best: bool = False
-    """Whether its highest number is the best one."""
+    best: Literal["highest", "lowest"] | None = None
+    """Which of its numbers is the best one; None where none is."""
 
     importance: int | None = None
     """None for a column that is never left out. Of the others the lowest go first, equal ones together."""
@@ -117,12 +117,13 @@ def cell_kind(column: Column, cell: str) -> str:
 
 
 def best_cells(table: Table) -> set[tuple[int, int]]:
-    """Row and column of the highest numbers, where these are the best, of at least two."""
+    """Row and column of the best numbers of each column, where it has a best one, of at least two."""
     found = set()
     for place, column in enumerate(table.columns):
-        numbers = [_number_in(row[place]) for row in table.rows] if column.has_best and len(table.rows) > 1 else []
-        highest = max((one for one in numbers if one is not None), default=None)
-        found |= {(row, place) for row, one in enumerate(numbers) if one is not None and one == highest}
+        numbers = [_number_in(row[place]) for row in table.rows] if column.best and len(table.rows) > 1 else []
+        known, choose = [one for one in numbers if one is not None], min if column.best == "lowest" else max
+        best = choose(known, default=None)
+        found |= {(row, place) for row, one in enumerate(numbers) if one is not None and one == best}
     return found
 
 
@@ -171,9 +172,18 @@ def mean_row(name: str, means: Sequence[AnyMean]) -> list[str]:
 
 def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table of ``mean_row``: the first metric stays in any width, and of the others the last go first."""
+    columns = [
+        Column(metric, best=_best_of(metric), importance=len(metrics) - place if place else None)
+        for place, metric in enumerate(metrics)
+    ]
+    return Table([Column(title, is_text=True), *columns, Column("n")], rows)
+
+
+def _best_of(metric: str) -> Literal["highest", "lowest"] | None:
+    """Which values of a metric are best; none of counts of what is judged, which say nothing of quality."""
     from ragtrial.evaluation.metrics import parse_metric  # not for the help, which has tables too
 
-    rated = [parse_metric(metric).definition.prefers not in ("judged", "unjudged") for metric in metrics]
-    columns = [Column(metric, has_best=is_rated, importance=len(metrics) - place if place else None)
-               for place, (metric, is_rated) in enumerate(zip(metrics, rated, strict=True))]  # fmt: skip
-    return Table([Column(title, is_text=True), *columns, Column("n")], rows)
+    definition = parse_metric(metric).definition
+    if definition.prefers in ("judged", "unjudged"):
+        return None
+    return "lowest" if definition.better == "lower" else "highest"

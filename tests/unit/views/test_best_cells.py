@@ -15,7 +15,7 @@ def test_the_highest_mean_of_each_metric_is_the_best_but_not_of_what_is_judged()
 
 
 def test_equal_numbers_are_all_the_best() -> None:
-    columns = [Column("setting", is_text=True), Column("x", has_best=True)]
+    columns = [Column("setting", is_text=True), Column("x", best="highest")]
     assert best_cells(Table(columns, [["a", "1,000.5"], ["b", "1,000.5"], ["c", "2"]])) == {(0, 1), (1, 1)}
 
 

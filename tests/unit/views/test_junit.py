@@ -81,7 +81,7 @@ def test_a_gate_and_an_expected_score_are_a_test_each_and_fail_with_what_was_fou
     }
     assert (failure.text or "").splitlines() == [
         "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",
-        "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not significantly worse",
+        "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not shown to be worse",
     ]
     ends = [[child.tag for child in case][:-1] for case in made["expected"].findall("testcase")]
     assert ends == [[], [], ["failure"], ["skipped"]]

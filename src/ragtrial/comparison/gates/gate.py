@@ -16,7 +16,7 @@ NEARLY = 0.01
 """Where a file of expected scores says nothing else: what counts as equal, and what only nearly does."""
 
 Relation = Literal["<", "<=", ">", ">=", "worse than", "not within"]
-Outcome = Literal["passed", "failed", "not checked"]
+Outcome = Literal["passed", "failed", "undecided", "not checked"]
 Agreement = Literal["OK", "nearly", "FAIL", "not checked"]
 
 _BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -73,7 +73,8 @@ class GateOutcome(Part):
     """As it was asked for."""
 
     outcome: Outcome
-    """Failed if it is for any setting; not checked if it could be checked for none."""
+    """Failed if it is for any setting, or else undecided if it is for any; not checked if it could be checked for
+    none."""
 
     findings: list[Finding]
     note: str = ""
@@ -132,8 +133,9 @@ class Findings:
 
     @property
     def has_failed(self) -> bool:
+        """Whether anything that was asked for is not shown to hold."""
         wrong = any(one.outcome == "FAIL" for one in self.expected)
-        return wrong or any(gate.outcome == "failed" for gate in self.gates)
+        return wrong or any(gate.outcome in ("failed", "undecided") for gate in self.gates)
 
     @property
     def is_incomplete(self) -> bool:
@@ -143,7 +145,7 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """1 where anything failed, which no second try will mend; else 4 where a setting could not be run; else 0."""
+        """1 where anything failed or is undecided; else 4 where a setting could not be run; else 0."""
         return 1 if self.has_failed else 4 if self.is_incomplete else 0
 
 
@@ -153,12 +155,13 @@ def compared_metrics(gates: Sequence[Gate]) -> list[str]:
 
 
 def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutcome]:
-    """What came of every gate, in their order. What is not known, for want of queries or of a measurement, fails."""
+    """What came of every gate, in their order. What was not measured, or counts for no query, is undecided."""
     outcomes = []
     for gate in gates:
         findings = list(_findings(gate, evidence))
         found = {finding.outcome for finding in findings}
-        outcome: Outcome = "failed" if "failed" in found else "passed" if "passed" in found else "not checked"
+        order: tuple[Outcome, ...] = ("failed", "undecided", "passed", "not checked")
+        outcome = next((outcome for outcome in order if outcome in found), "not checked")
         apart = gate.is_on_baseline and gate.quantity != evidence.primary
         note = f"{gate.quantity} is not the primary metric: compared by itself" if apart else ""
         outcomes.append(GateOutcome(gate=gate.text, outcome=outcome, findings=findings, note=note))
@@ -174,7 +177,7 @@ def _findings(gate: Gate, evidence: GateEvidence) -> Iterator[Finding]:
     elif comparison:
         for part in comparison.comparisons:
             if part.metric == gate.quantity and gate.about([part.setting]):
-                yield _baseline_finding(gate, part, comparison.procedure.confidence)
+                yield _baseline_finding(gate, part, comparison.procedure.confidence, comparison.procedure.margin)
     else:
         why = f"has nothing to be compared with: {baseline} could not be run"
         for name in gate.about(evidence.settings):
@@ -190,31 +193,52 @@ def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
     else:
         value, unknown = setting.scores[gate.quantity].mean, "no query counts"
     if value is None:
-        return Finding(setting=name, outcome="failed", found=unknown)
+        return Finding(setting=name, outcome="undecided", found=unknown)
     fails = _BOUNDS[gate.relation](_side(value, gate.limit), 0)
     return Finding(setting=name, outcome="failed" if fails else "passed", found=_beside(value, gate.limit, ""))
 
 
-def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float) -> Finding:
+def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float, margin: float) -> Finding:
     """By the verdict, and by how far the interval goes; ``part`` is by the primary metric of its comparison."""
-    passes, found = False, "no query counts for both"
-    if part.difference is not None and not part.wins + part.losses:
-        passes, found = True, f"identical to {part.baseline}"
-    elif part.difference is not None:
-        if gate.relation == "worse than":
-            passes = part.verdict not in ("worse", "worse within the margin")
-            said = "not significantly worse" if passes else "worse"
-        else:
-            passes = part.verdict == "better" or (part.ci is not None and part.ci[0] > -gate.limit)
-            said = f"{'no worse than' if passes else 'not shown to be within'} {gate.limit:g}"
-        if part.verdict == "too few differences":
-            said = f"{part.wins + part.losses} of {part.n:,} queries differ, too few for an interval"
-        found = f"{_beside(part.difference, 0.0)} against {part.baseline}"
-        if part.ci is not None:
-            low, high = _beside(part.ci[0], -gate.limit), _beside(part.ci[1], 0.0)
-            found += f", {percent(confidence)} interval {low} to {high}"
-        found += f": {said}"
-    return Finding(setting=part.setting, outcome="passed" if passes else "failed", found=found)
+    if part.difference is None:
+        return Finding(setting=part.setting, outcome="undecided", found="no question counts for both")
+    differing = part.wins + part.losses
+    if not differing:
+        return Finding(setting=part.setting, outcome="passed", found=f"identical to {part.baseline}")
+    outcome, why = _loss(gate, part, margin)
+    found = f"{_beside(part.difference, 0.0)} against {part.baseline}"
+    if part.ci is not None:
+        limit = gate.limit if part.better == "lower" else -gate.limit
+        low, high = (_beside(end, limit if _side(end, 0.0) == _side(limit, 0.0) else 0.0) for end in part.ci)
+        found += f", {percent(confidence)} interval {low} to {high}"
+    if part.verdict == "too few differences":
+        found += f", {differing:,} of {part.n:,} questions differ"
+    return Finding(setting=part.setting, outcome=outcome, found=f"{found}: {why}")
+
+
+def _loss(gate: Gate, part: ComparisonPart, margin: float) -> tuple[Outcome, str]:
+    """What comes of a gate on a setting that differs from the baseline, and why in words.
+
+    ``worse than`` fails if it is shown to be worse, and is undecided if too few questions differ and the mean loss is
+    above the margin. ``not within`` fails if a loss above its limit is shown, and is undecided if one is not excluded.
+    """
+    loss, is_thin = -(part.gain or 0.0), part.verdict == "too few differences"
+    if gate.relation == "worse than":
+        if part.verdict in ("worse", "worse within the margin"):
+            return "failed", "worse"
+        if is_thin and _side(loss, margin) > 0:
+            return "undecided", f"too few differ to test a loss above {margin:g}"
+        return "passed", "not shown to be worse"
+    within = f"within {gate.limit:g}"
+    if part.gain_ci is None:
+        is_shown = part.verdict == "better"
+        return ("passed", "better") if is_shown else ("undecided", f"not shown to be {within}")
+    low, high = part.gain_ci
+    if _side(high, -gate.limit) < 0:
+        return "failed", f"a loss above {gate.limit:g} is shown"
+    if part.verdict == "better" or _side(low, -gate.limit) > 0:
+        return "passed", f"no worse than {gate.limit:g}"
+    return "undecided", f"not shown to be {within}"
 
 
 def judge_expected(

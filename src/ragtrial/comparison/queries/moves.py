@@ -63,7 +63,8 @@ class SharedQueries(Part):
     """How many count for at least one setting."""
 
     failed: list[SharedQuery]
-    """No setting has a value above 0: documents, labels or questions are at fault, or all settings alike."""
+    """No setting has a value above 0: documents, labels or questions are at fault, or all settings alike. None where
+    lower values are better."""
 
     failed_count: int
     equal: list[SharedQuery]
@@ -78,6 +79,7 @@ def query_differences(contest: ComparisonSet, pair: Pair) -> QueryDifferences:
     baseline, setting = scores.values[pair.baseline], scores.values[pair.setting]
     differences = scores.differences([pair])[0]
     counted = np.flatnonzero(~np.isnan(differences))
+    sign = contest.sign(contest.primary)
     signs: dict[float, Outcome] = {1.0: "won", 0.0: "tied", -1.0: "lost"}
     queries = [
         QueryDifference(
@@ -86,9 +88,9 @@ def query_differences(contest: ComparisonSet, pair: Pair) -> QueryDifferences:
             baseline=float(baseline[place]),
             setting=float(setting[place]),
             difference=float(differences[place]),
-            outcome=signs[float(np.sign(differences[place]))],
+            outcome=signs[sign * float(np.sign(differences[place]))],
         )
-        for place in counted[np.argsort(differences[counted], kind="stable")].tolist()
+        for place in counted[np.argsort(sign * differences[counted], kind="stable")].tolist()
     ]
     outcomes = [query.outcome for query in queries]
     return QueryDifferences(
@@ -113,7 +115,7 @@ def shared_queries(contest: ComparisonSet) -> SharedQueries:
     counted = says.any(axis=0)
     lowest = np.where(says, values, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(says, values, -np.inf).max(axis=0, initial=-np.inf)
-    fails = counted & (highest <= 0)
+    fails = counted & (highest <= 0) & (contest.sign(contest.primary) > 0)
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
     failed, equal = (
         [

@@ -18,7 +18,7 @@ from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUA
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
-from ragtrial.records import WarningCode
+from ragtrial.records import Direction, WarningCode
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
@@ -68,8 +68,11 @@ class SlicePart(Part):
     ci: tuple[float, float] | None
     """Simultaneous for all slices of this pair; null for a small slice, or one in which too few queries differ."""
 
+    better: Direction = "higher"
+    """Which values of the metric are better."""
+
     wins: int
-    """Queries for which the setting has the higher value."""
+    """Queries for which the setting has the better value."""
 
     ties: int
     losses: int
@@ -107,7 +110,8 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     """
     wholes = [part for part in comparisons if part.metric == contest.primary]
     if len({part.setting for part in wholes}) < len(wholes):
-        best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
+        sign = contest.sign(contest.primary)
+        best = max(wholes, key=lambda part: sign * (part.mean_baseline or 0.0))
         wholes = [part for part in wholes if part.baseline == best.baseline]
     scores = contest.scores(contest.primary)
     slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
@@ -152,9 +156,10 @@ def _part(
         mean=after,
         difference=difference,
         ci=ci,
-        wins=int(np.count_nonzero(own > 0)),
+        better=whole.better,
+        wins=int(np.count_nonzero(own < 0 if whole.better == "lower" else own > 0)),
         ties=int(np.count_nonzero(own == 0)),
-        losses=int(np.count_nonzero(own < 0)),
+        losses=int(np.count_nonzero(own > 0 if whole.better == "lower" else own < 0)),
         contradicts=_side(ci) * _side(whole.ci) < 0,
     )
 
@@ -165,7 +170,7 @@ def _side(ci: tuple[float, float] | None) -> int:
 
 
 def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
-    of_all, here = ("better", "worse") if _side(whole.ci) > 0 else ("worse", "better")
+    of_all, here = ("better", "worse") if _side(whole.gain_ci) > 0 else ("worse", "better")
     low, high = part.ci or (np.nan, np.nan)
     return WarningPart(
         code=WarningCode.SLICE_CONTRADICTS,

@@ -63,7 +63,8 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     settings would lie too far apart, since these are spread by chance, too; so the noise is added to means that are
     spread as the true ones are (``_less_spread``).
     """
-    values = contest.scores(contest.primary).values
+    sign = contest.sign(contest.primary)
+    values = sign * contest.scores(contest.primary).values
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
@@ -72,7 +73,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     if not settings or not n:
         return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
-    name, mean = contest.names[winner], float(values[winner].mean())
+    name, mean = contest.names[winner], sign * float(values[winner].mean())
     made |= {"setting": name, "mean": mean}
     if settings < 2:
         return SelectionPart(**made, sentence="one setting: nothing was chosen")
@@ -82,13 +83,14 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     gain = expected_gain(values, winner, draws, seed)
     optimism, shares = gain.mean, gain.chosen
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
-    made |= {"corrected": mean - optimism, "optimism": optimism, "draws": draws}
+    corrected, ends = mean - sign * optimism, sorted((mean - sign * gain.high, mean - sign * gain.low))
+    made |= {"corrected": corrected, "optimism": optimism, "draws": draws}
     highest = highest_mean(contest.primary)
-    made |= {"ci": (max(mean - gain.high, 0.0), min(mean - gain.low, math.inf if highest is None else highest))}
+    made |= {"ci": (max(ends[0], 0.0), min(ends[1], math.inf if highest is None else highest))}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
-        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {mean - optimism:.4f} on new ones. It was "
+        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {corrected:.4f} on new ones. It was "
         f"the best in {shares[winner]:.0%} of bootstrap resamples"
     )
     return SelectionPart(**made, sentence=said)

@@ -37,6 +37,6 @@ def column_texts(contest: ComparisonSet) -> dict[str, str]:
     return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
 
 
-def have_best(table: Table) -> list[str]:
-    """The columns of metrics whose highest mean is the best."""
-    return [column.title for column in table.columns if column.has_best]
+def have_best(table: Table) -> dict[str, str]:
+    """The columns of metrics that have a best mean: the highest, or the lowest."""
+    return {column.title: column.best for column in table.columns if column.best}

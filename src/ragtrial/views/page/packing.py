@@ -44,7 +44,10 @@ def summary_block(contest: ComparisonSet, comparison: Comparison, drawn: Mapping
     report = contest.contenders[0].report
     return {
         **drawn,
-        "metrics": [{"name": name, "formula": report.metrics[name].formula} for name in contest.metrics],
+        "metrics": [
+            {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
+            for name in contest.metrics
+        ],
         "settings": [_setting(contender) for contender in contest.contenders],
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],

@@ -114,7 +114,8 @@ def best_first(contest: ComparisonSet) -> Sequence[str]:
     values = contest.scores(contest.primary).values
     known = ~np.isnan(values)
     means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return [contest.names[place] for place in np.argsort(-means, kind="stable").tolist()]
+    order = np.argsort(-contest.sign(contest.primary) * means, kind="stable")
+    return [contest.names[place] for place in order.tolist()]
 
 
 CURVES = registered(CurvesView(curves=curve_plot))

@@ -30,7 +30,9 @@ function width() {
 const FULL = 720;
 const SMALL = 350;
 const interval = ({ difference, ci }) => `${signed(difference)}${ci ? `, ${signed(ci[0])} to ${signed(ci[1])}` : ", no interval"}`;
-const claimed = ({ ci }) => (ci == null ? 0 : (ci[0] > 0) - (ci[1] < 0));
+// 1 where higher values of a metric are better, -1 where lower ones are; the first metric decides.
+const way = (metric = 0) => (summary.metrics[metric].better === "lower" ? -1 : 1);
+const claimed = ({ ci }) => (ci == null ? 0 : way() * ((ci[0] > 0) - (ci[1] < 0)));
 const tone = (side) => colour(side > 0 ? "--good" : side < 0 ? "--bad" : "--soft");
 // A dot and its interval per row; distinguished by place and by filled or open dots, not by colour alone.
 function forest(rows, { label, title, size = FULL, margin = null, domain = null, side = claimed }) {
@@ -81,7 +83,7 @@ const SYMBOLS = [["circle", "●"], ["square", "■"], ["triangle", "▲"], ["di
 function series() {
   const primary = summary.comparison.primary_metric;
   const mean = (place) => summary.settings[place].scores[primary]?.[0] ?? -1;
-  const best = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
+  const best = names.map((_, place) => place).sort((one, other) => way() * (mean(other) - mean(one)));
   const chosen = new Set(names.length > SYMBOLS.length ? [state.a, state.b, ...best] : best);
   const kept = [...chosen].slice(0, SYMBOLS.length).sort((one, other) => best.indexOf(one) - best.indexOf(other));
   return kept.map((place, row) => ({ name: names[place], colour: colour(`--series-${row + 1}`), symbol: SYMBOLS[row][0], glyph: SYMBOLS[row][1] }));

@@ -62,7 +62,7 @@ function contents() {
 function firstPair() {
   const values = summary.values[0];
   const mean = (place) => summary.settings[place].scores[summary.comparison.primary_metric]?.[0] ?? -1;
-  const order = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
+  const order = names.map((_, place) => place).sort((one, other) => way() * (mean(other) - mean(one)));
   const baseline = names.indexOf(summary.comparison.procedure.baseline);
   const differs = (one, other) => values[one].some((value, query) => value !== values[other][query]);
   const others = order.filter((place) => place !== (baseline >= 0 ? baseline : order[0]));

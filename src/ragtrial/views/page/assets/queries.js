@@ -12,8 +12,8 @@ function pairRows() {
   return summary.queries.map((_, query) => {
     const [a, b] = [values[state.a][query], values[state.b][query]];
     const difference = a == null || b == null ? null : b - a;
-    const failed = values.some((row) => row[query] != null) && values.every((row) => !(row[query] > 0));
-    return { query, a, b, difference, failed };
+    const failed = way(state.m) > 0 && values.some((row) => row[query] != null) && values.every((row) => !(row[query] > 0));
+    return { query, a, b, difference, gain: difference == null ? null : way(state.m) * difference, failed };
   });
 }
 async function unjudged() {
@@ -28,7 +28,7 @@ async function refreshQueries() {
   const words = state.s.toLowerCase().split(/\s+/).filter(Boolean);
   const isUnjudged = state.f === "unjudged" ? await unjudged() : null;
   const keeps = {
-    all: () => true, won: ({ difference }) => difference > 0, lost: ({ difference }) => difference < 0,
+    all: () => true, won: ({ gain }) => gain > 0, lost: ({ gain }) => gain < 0,
     tied: ({ difference }) => difference === 0, failed: ({ failed }) => failed, unjudged: ({ query }) => isUnjudged[query],
   };
   const fits = ({ query }) => {
@@ -38,7 +38,7 @@ async function refreshQueries() {
   };
   const high = Number.POSITIVE_INFINITY;
   const keys = {
-    difference: ({ difference }) => difference ?? high, gain: ({ difference }) => -(difference ?? -high),
+    difference: ({ gain }) => gain ?? high, gain: ({ gain }) => -(gain ?? -high),
     lowest: ({ a, b }) => Math.min(a ?? high, b ?? high), id: () => 0,
   };
   listed = rows.filter((row) => keeps[state.f](row) && fits(row)).sort((one, other) => keys[state.o](one) - keys[state.o](other));
@@ -48,13 +48,13 @@ async function refreshQueries() {
 }
 function listQueries() {
   const body = document.getElementById("query-rows");
-  body.replaceChildren(...listed.slice(0, visible).map(({ query, a, b, difference }) => {
+  body.replaceChildren(...listed.slice(0, visible).map(({ query, a, b, difference, gain }) => {
     const { id, text, tags } = summary.queries[query];
-    const way = difference > 0 ? "better" : difference < 0 ? "worse" : "";
+    const side = gain > 0 ? "better" : gain < 0 ? "worse" : "";
     return made("tr", {},
       made("td", { class: "name" }, made("button", { class: "link", type: "button", "data-query": String(query), onclick: () => choose(query) }, plain(id))),
       made("td", { class: "text", dir: "auto" }, plain(text), tags.length ? made("span", { class: "soft" }, " " + plain(tags.join(", "))) : null),
-      ...[shown(a), ...(names.length > 1 ? [shown(b), signed(difference)] : [])].map((value, place) => made("td", { class: place === 2 ? `number ${way}` : "number" }, value)));
+      ...[shown(a), ...(names.length > 1 ? [shown(b), signed(difference)] : [])].map((value, place) => made("td", { class: place === 2 ? `number ${side}` : "number" }, value)));
   }));
   const head = [plain(names[state.a]), ...(names.length > 1 ? [plain(names[state.b]), "difference"] : [])];
   document.getElementById("query-head").replaceChildren(...["query", "text", ...head].map((name, place) => made("th", { scope: "col", class: place > 1 ? "number" : null }, name)));

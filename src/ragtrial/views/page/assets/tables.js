@@ -16,12 +16,13 @@ function sortBy(table, head) {
   for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
-// The highest number of a column in bold, unless all are equal.
+// The best number of a column in bold, unless all are equal.
 function markBest(table, { cellIndex }) {
   const cells = [...table.tBodies[0].rows].map((row) => row.cells[cellIndex]);
   const numbers = cells.map(numberOf).filter(Number.isFinite);
-  const best = Math.max(...numbers);
-  if (Math.min(...numbers) < best) for (const cell of cells) cell.classList.toggle("best", numberOf(cell) === best);
+  const [lowest, highest] = [Math.min(...numbers), Math.max(...numbers)];
+  const best = table.tHead.rows[0].cells[cellIndex].dataset.best === "lowest" ? lowest : highest;
+  if (lowest < highest) for (const cell of cells) cell.classList.toggle("best", numberOf(cell) === best);
 }
 function sortableTables() {
   for (const table of document.querySelectorAll("table.sorts")) {

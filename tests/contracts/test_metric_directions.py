@@ -1,0 +1,111 @@
+"""Best, better and worse follow the direction of each metric of the registry, wherever a result is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contests import report_of
+from hand_made import query_of
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
+from ragtrial.comparison.gates.gate import GateEvidence, judge_gates
+from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
+from ragtrial.comparison.queries.moves import query_differences
+from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.comparison.statistics.selection import select_winner
+from ragtrial.comparison.tradeoffs import weigh_costs
+from ragtrial.comparison.unjudged import depends_on_unjudged
+from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics.base import Definition
+from ragtrial.report.model import Report, write_folder
+from ragtrial.search.session import Trial
+from ragtrial.views.page.packing import summary_block
+from ragtrial.views.plots.forests import claimed
+from ragtrial.views.report_tables import lowest_queries, score_table
+from ragtrial.views.sections.curves_view import best_first
+from ragtrial.views.table import best_cells
+
+QUICK = Procedure(0.05, 999, 0)
+REQUIRED = {"err": "err(max=3)@3"}
+
+
+def spelled(name: str, definition: Definition) -> str:
+    return REQUIRED.get(name, name if definition.cut == "none" else f"{name}@3")
+
+
+COMPARED = [spelled(name, one) for name, one in METRICS.members() if one.aggregate != "geometric"]
+LOWER = {"unjudged@3", "rbp_residual@3"}
+
+
+def contest(metric: str, folder: Path) -> tuple[Report, ComparisonSet, Comparison]:
+    """Two settings on 24 questions, ``good`` better than ``bad`` on each by 0.2 or 0.3, whichever values are better."""
+    sign = -1 if metric.partition("(")[0] + metric[metric.rfind("@") :] in LOWER or metric in LOWER else 1
+    middle = 0.5 + np.linspace(-0.1, 0.1, 24)
+    values = {"bad": list(middle - sign * 0.1), "good": list(middle + sign * np.tile([0.1, 0.2], 12))}
+    report = write_folder(report_of(values, metric), folder / "report", {}, [], "")
+    made = contest_of([report], [metric], baseline="bad")
+    return report, made, compare_settings(made, ComparisonOptions("bad", procedure=QUICK))
+
+
+def test_the_metrics_of_which_lower_values_are_better_are_these() -> None:
+    assert {spelled(name, one) for name, one in METRICS.members() if one.better == "lower"} == LOWER
+
+
+@pytest.mark.parametrize("metric", COMPARED)
+def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) -> None:
+    report, made, compared = contest(str(parse_metric(metric)), tmp_path)
+    primary = report.primary_metric
+    (part,) = compared.comparisons
+    assert (part.setting, part.verdict, part.wins, part.losses) == ("good", "better", 24, 0)
+    assert compared.conclusion.verdicts == {"better": ["good"]}
+    of_all = compare_settings(made, ComparisonOptions(procedure=QUICK)).conclusion
+    assert (of_all.kind, of_all.top, of_all.verdicts) == ("best", ["good"], {"worse": ["bad"]})
+    assert close_comparisons(compared)[0].gain == pytest.approx(0.25)
+    # sorting and colours
+    assert [one.name for one in report.ranked_settings()] == list(best_first(made)) == ["good", "bad"]
+    assert claimed(part) == 1
+    table = score_table(report, 200)
+    assert best_cells(table) in ({(0, 1)}, set())
+    # the questions on which it wins, slices, the winner, quality and costs
+    assert query_differences(made, Pair(0, 1)).won == 24
+    assert all(one.wins == one.n and not one.contradicts for one in compare_slices(made, [part], QUICK).comparisons)
+    assert select_winner(made).setting == "good"
+    assert [one.setting for one in weigh_costs(made).settings] == ["good", "bad"]
+    # gates
+    settings = {one.name: one for one in report.settings}
+    for gate, about, outcome in (
+        ("worse than baseline", "good", "passed"), ("not within 0.02 of baseline", "good", "passed"),
+        ("worse than baseline", "bad", "failed"), ("not within 0.02 of baseline", "bad", "failed"),
+    ):  # fmt: skip
+        other = "bad" if about == "good" else "good"
+        against = compare_settings(contest_of([report], [primary], baseline=other), ComparisonOptions(other))
+        gates = parse_gates([f"{about}: {primary} {gate}"], Subject(("good", "bad"), (primary,), other))
+        (found,) = judge_gates(gates, GateEvidence(settings, primary, (), other, {primary: against}))
+        assert found.outcome == outcome, gate
+    # the worst question of a setting is where to look first
+    worst = query_of(0 if report.sign(primary) > 0 else 23).id.removeprefix("q")
+    assert f" q{int(worst) + 1} " in lowest_queries(report, report.setting("bad"), 200).splitlines()[1]
+
+
+@pytest.mark.parametrize("metric", ["ndcg@3", *sorted(LOWER)])
+def test_scenarios_limits_of_a_search_and_the_page_follow_the_direction(metric: str, tmp_path: Path) -> None:
+    report, made, compared = contest(metric, tmp_path)
+    sign = report.sign(metric)
+    assert depends_on_unjudged("better", -0.1, 0.2, 0.02) is True
+    (part,) = compared.comparisons
+    assert part.gain == pytest.approx(sign * (part.difference or 0.0))
+    low, high = part.gain_ci or (0, 0)
+    assert 0 < low < (part.gain or 0) < high
+    drawn = summary_block(made, compared, {})
+    assert drawn["metrics"][0]["better"] == part.better == ("higher" if sign > 0 else "lower")
+    trials = [
+        Trial(setting=None, point=None, mean=mean, queries=1, costs={}, is_within=True, seconds=0.0,  # type: ignore[arg-type]
+              is_given=True, scores={}, documents=1, is_screened=False, sign=sign)
+        for mean in (0.4, 0.6)
+    ]  # fmt: skip
+    assert max(trials, key=lambda trial: trial.score).mean == (0.6 if sign > 0 else 0.4)
