@@ -75,7 +75,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
         table.append([*[*named, *_cells(part, mark)][: len(columns)], part.verdict or ""])
     if shared:
         mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
-        place = sum((part.difference or 0.0) > 0 for part in rows)
+        place = sum((part.gain or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
     verdicts, notes = {part.verdict for part in rows}, []
     if verdicts & {"no worse", "worse within the margin"}:
