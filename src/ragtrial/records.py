@@ -202,6 +202,7 @@ class WarningCode(StrEnum):
     FEW_PEOPLE = "few-people", "People judged too few questions to know a judge's errors well."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FEWER_HITS = "fewer-hits", "An index returned fewer hits than were asked for, although there are more."
+    FILES_MISSING = "files-missing", "Files of a report are gone; what needs them is left out or is an error."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
     FEW_JUDGED = "few-judged", "Under unit: span, less than half of the hits are judged; the others count as wrong."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."

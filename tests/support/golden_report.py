@@ -34,7 +34,7 @@ def fixed_report(folder: Path) -> dict[str, Any]:
     (folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
     written = run_experiment(experiment.config()).folder
     report: dict[str, Any] = json.loads((written / "report.json").read_text(encoding="utf-8"))
-    del report["run_id"], report["environment"], report["files"], report["checksum"]
+    del report["run_id"], report["environment"], report["files"], report["sizes"], report["checksum"]
     for setting in report["settings"]:
         del setting["fingerprint"], setting["timings"], setting["costs"], setting["latency"]
     return report

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import zlib
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Any
+from typing import IO, Any
 
 DEEPEST_JSON = 100
 """Brackets within one another: more than any file of ours has, and far fewer than Python's own limit."""
@@ -14,6 +16,11 @@ DEEPEST_JSON = 100
 LONGEST_INTEGER = 100
 """Digits of an integer: more than any id that is a number has. One of 310 cannot even become a float."""
 
+LONGEST_LINE = 2**26
+"""Bytes: a document of the largest size that is read, with all of it escaped."""
+
+_BLOCK = 2**20
+_GZIP = 31
 _BETWEEN_BRACKETS = re.compile(r'(?:[^\[\]{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)++', re.DOTALL)
 """What is no bracket, whole strings among it; one that does not end reaches to the end."""
 
@@ -53,6 +60,46 @@ def is_deep(text: str) -> bool:
         return False
     brackets = _BETWEEN_BRACKETS.sub("", text)
     return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0) > DEEPEST_JSON
+
+
+def inflated(file: IO[bytes], most: int) -> Iterator[bytes]:
+    """What gzip data holds, from where ``file`` is to its end, in blocks of a mebibyte at most.
+
+    Raises ValueError once it is more than ``most`` bytes, EOFError if the data is cut, zlib.error if it is damaged.
+    """
+    unpacker, packed, left, is_within = zlib.decompressobj(_GZIP), b"", most, False
+    while True:
+        packed = packed or file.read(_BLOCK)
+        if not packed and not is_within:
+            return
+        block = unpacker.decompress(packed, _BLOCK)
+        if not packed and not block and not unpacker.eof:
+            raise EOFError("it ends in the middle of its gzip data")
+        left -= len(block)
+        if left < 0:
+            raise ValueError(f"it holds more than {most:,} bytes, which is more than is stated or usual")
+        if block:
+            yield block
+        packed, is_within = unpacker.unconsumed_tail, not unpacker.eof
+        if unpacker.eof:
+            packed, unpacker = unpacker.unused_data, zlib.decompressobj(_GZIP)
+
+
+def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of some blocks, without their ends. Raises ValueError for one of more than ``LONGEST_LINE`` bytes."""
+    rest = b""
+    for block in blocks:
+        *lines, last = block.split(b"\n")
+        if lines:
+            yield rest + lines[0]
+            yield from lines[1:]
+            rest = last
+        else:
+            rest += last
+        if len(rest) > LONGEST_LINE:
+            raise ValueError(f"it has a line of more than {LONGEST_LINE:,} bytes")
+    if rest:
+        yield rest
 
 
 def _integer(digits: str) -> int:

@@ -76,6 +76,7 @@ def command(
     except OSError as error:
         raise InputError(Fault(target, message=f"cannot be written: {error.strerror or error}.")) from error
     terminal.say(target)
+    terminal.warn(contest.warnings)
     if opens and not webbrowser.open(Path(target).resolve().as_uri()):
         terminal.note("There is no browser to open it with; set BROWSER, or open the file by hand.")
     terminal.say_json({"exit_code": 0, "wrote": [target], "bytes": len(content)})

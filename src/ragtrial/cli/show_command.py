@@ -53,6 +53,7 @@ def command(
     prompt: bool,
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
+    from ragtrial.records import WarningCode
     from ragtrial.report.model import load_report
     from ragtrial.scoring.report_subsets import of_tag
     from ragtrial.views import report_tables as tables
@@ -75,6 +76,8 @@ def command(
     if tag is not None:
         loaded = of_tag(loaded, tag)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
+    if as_csv or query is not None or as_expected is not None:  # else all warnings are shown
+        terminal.warn([warning for warning in loaded.warnings if warning.code == WarningCode.FILES_MISSING])
     if as_csv:
         return _write_csv(terminal, loaded, chosen, metrics, per_query=per_query)
     if query is not None:

@@ -265,8 +265,11 @@ def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], ba
 
 
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
-    """What is said of settings that were to be run and are in no comparison."""
+    """What is said of settings that were to be run and are in no comparison, and of files that are gone."""
     for entry in entries:
+        for warning in entry.report.warnings:
+            if warning.code == WarningCode.FILES_MISSING:
+                yield ReportWarning(warning.code, warning.message)
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
             yield ReportWarning(WarningCode.SETTING_FAILED, message)

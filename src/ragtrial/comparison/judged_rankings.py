@@ -60,7 +60,7 @@ class JudgedRankings:
             rows = report.rankings(name, [query.id for query in self._contest.queries])
             try:
                 self._found[place] = [list(dict.fromkeys(found_in(row, self.unit))) for row in rows]
-            except (LookupError, TypeError) as error:
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
                 message = "is damaged: it lacks what report.json names."
                 raise ReportError(Fault(str(report.ranking_file(name)), message=message)) from error
         return self._found[place]

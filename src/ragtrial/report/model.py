@@ -14,8 +14,8 @@ from pydantic_core import to_json
 from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
-from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean
-from ragtrial.records import Unit
+from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean, listed
+from ragtrial.records import Unit, WarningCode
 from ragtrial.report.find import find_report
 from ragtrial.report.notebooks import data_frame, html_table
 from ragtrial.report.rows import Row, read_numbered, read_rows, write_rows
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. Run the experiment again."
 OTHER_QUERIES = "is damaged: its rows are not those of the queries in report.json. Run the experiment again."
+TEXTS = "texts.jsonl.gz"
 PARTS = "parts"
 """Where the rankings of parts are, below rankings/."""
 
@@ -44,6 +45,7 @@ _END = b'"\n}\n'
 """What follows the checksum of report.json, which comes last."""
 
 _METRICS_SHOWN = 6
+_LARGEST = 2**31
 
 
 class Report(Part):
@@ -87,6 +89,9 @@ class Report(Part):
     files: dict[str, str] = Field(default={})
     """The checksum (XXH3, 128 bits) of each other file of the folder; empty in a report of before these were kept."""
 
+    sizes: dict[str, int] = Field(default={})
+    """The bytes of each packed file of the folder before it was packed: readers read no more."""
+
     checksum: str = ""
     """That of this file, taken while it was empty here."""
 
@@ -97,8 +102,12 @@ class Report(Part):
 
     @model_validator(mode="after")
     def _has_a_value_per_query(self) -> Self:
+        if self.primary_metric not in self.metrics:
+            raise ValueError(f"primary_metric is {self.primary_metric!r}, which is not among metrics")
         for setting in self.settings:
             columns = setting.per_query
+            if self.primary_metric not in setting.scores.keys() & columns.evaluations.keys():
+                raise ValueError(f"{setting.name} has no {self.primary_metric}, the primary metric")
             sizes = {len(columns.short), len(columns.skipped), len(columns.collapsed)}
             sizes |= {len(values) for values in columns.evaluations.values()}
             if sizes | ({len(columns.passages)} if columns.passages is not None else set()) != {len(self.queries)}:
@@ -117,8 +126,7 @@ class Report(Part):
 
         Raises ReportError if it has other bytes than were written, or if ``name`` leads out of the folder.
         """
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts or "\0" in name:
+        if not _is_inside(name):
             raise ReportError(f"run {self.run_id} names {name!r}, which is outside of its folder; it is not read.")
         path = self.folder / name
         if name in self.files and name not in self._sound and path.is_file():
@@ -149,16 +157,21 @@ class Report(Part):
         No other query is read. Raises ReportError if the file is missing or damaged, KeyError for an unknown query.
         """
         path = self.ranking_file(setting)
+        size = self.sizes.get(f"rankings/{setting}.jsonl.gz")
         wanted = [self._rows[query] for query in queries]
         ordered = sorted(wanted)
-        rows = read_numbered(path, ordered)
+        rows = read_numbered(path, ordered, size)
         if wanted != ordered:
             by_number = dict(zip(ordered, rows, strict=True))
             rows = (by_number[number] for number in wanted)
         for query, row in zip(queries, rows, strict=True):
-            if row.get("query") != query:
+            if row.get("query") != query or not _has_places(row):
                 raise ReportError(Fault(str(path), message=OTHER_QUERIES))
             yield row
+
+    def all_texts(self) -> Iterator[Row]:
+        """The text and the place of each chunk that the report has. Raises ReportError if they cannot be read."""
+        return read_rows(self.file(TEXTS), self.sizes.get(TEXTS))
 
     def texts(self, chunks: Collection[str]) -> dict[str, Row]:
         """The text and the place of each of these chunks that the report has, by name.
@@ -166,7 +179,7 @@ class Report(Part):
         Raises ReportError if the file is missing or damaged.
         """
         left, found = set(chunks), dict[str, Row]()
-        for row in read_rows(self.file("texts.jsonl.gz")) if left else ():
+        for row in self.all_texts() if left else ():
             if row["chunk"] in left:
                 found[row["chunk"]] = row
                 left.remove(row["chunk"])
@@ -305,13 +318,15 @@ def write_folder(
         for name, content in {"config.yaml": config_text, **(beside or {})}.items():
             (new / name).write_text(content, encoding="utf-8")
         (new / "rankings").mkdir()
+        sizes = {}
         for name, rows in rankings.items():
             path = new / "rankings" / f"{name}.jsonl.gz"
             path.parent.mkdir(exist_ok=True)
-            write_rows(path, rows)
-        write_rows(new / "texts.jsonl.gz", texts)
+            sizes[f"rankings/{name}.jsonl.gz"] = write_rows(path, rows)
+        sizes[TEXTS] = write_rows(new / TEXTS, texts)
         files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
-        unsealed = report.model_copy(update={"files": files, "scored": report.scored_queries(), "checksum": ""})
+        given = {"files": files, "sizes": sizes, "scored": report.scored_queries(), "checksum": ""}
+        unsealed = report.model_copy(update=given)
         text = to_json(unsealed, indent=1) + b"\n"
         made = unsealed.model_copy(update={"checksum": checksum(text)})
         with (new / "report.json").open("wb") as file:
@@ -337,7 +352,36 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
         raise ReportError(Fault(str(path), message=f"cannot be read: {error.strerror or error}.")) from error
     except ValidationError as error:
         raise ReportError(Fault(str(path), message=_damage(error))) from None
-    return _placed(found, folder)
+    return _placed(_with_warning(found, folder), folder)
+
+
+def _with_warning(report: Report, folder: Path) -> Report:
+    """The report; if files that it lists, or always has, are gone, with a warning that names them."""
+    names = report.files or [TEXTS, *(f"rankings/{setting.name}.jsonl.gz" for setting in report.settings)]
+    missing = [name for name in names if _is_inside(name) and not (folder / name).is_file()]
+    if not missing:
+        return report
+    message = (
+        f"{counted(len(missing), 'file')} of {folder} {'is' if len(missing) == 1 else 'are'} missing: "
+        f"{listed(missing, 3)}. What needs them is left out or is an error; run the experiment again."
+    )
+    warning = WarningPart(code=WarningCode.FILES_MISSING, message=message)
+    return report.model_copy(update={"warnings": [*report.warnings, warning]})
+
+
+def _has_places(row: Row) -> bool:
+    """Whether the columns of numbers that a row has hold some that arrays can hold."""
+    columns = [row.get(name) or [0] for name in ("starts", "ends", "tokens")]
+    try:
+        return all(column[0] is None or -_LARGEST < min(column) <= max(column) < _LARGEST for column in columns)
+    except (LookupError, TypeError):
+        return False
+
+
+def _is_inside(name: str) -> bool:
+    """Whether the name of a file leads to one in the folder that it is in."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 def _damage(error: ValidationError) -> str:

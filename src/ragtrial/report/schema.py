@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -12,6 +12,12 @@ from ragtrial.options import Described
 from ragtrial.records import Direction, brief
 
 T = TypeVar("T")
+
+Value = Annotated[float, Field(ge=-1e100, le=1e100, allow_inf_nan=False)]
+"""A value of a metric, whose square a float can hold."""
+
+Small = Annotated[int, Field(gt=-(2**31), lt=2**31)]
+"""An integer that arrays hold."""
 
 PAID = ("embedding_cost", "query_cost")
 COSTS = (
@@ -41,15 +47,15 @@ class Part(Described):
 class SpanPart(Part):
     """Characters start (included) to end (excluded) of a document's normalised text."""
 
-    start: int
-    end: int
+    start: Small
+    end: Small
 
 
 class JudgmentPart(Part):
     """A judged document of a query."""
 
     doc: str
-    relevance: int
+    relevance: Small
     spans: list[SpanPart] = Field(default=[])
     """Where the label's quote stands."""
 
@@ -88,7 +94,7 @@ class QueryColumns(Part):
     The hits themselves are in ``rankings/``, in the same order.
     """
 
-    evaluations: dict[str, list[float | None]]
+    evaluations: dict[str, list[Value | None]]
     """For each metric its values; null where it is not defined for a query, which is then not in its mean."""
 
     short: list[bool]
@@ -124,7 +130,7 @@ class QueryColumns(Part):
 class MeanPart(Part):
     """A mean, and over how many queries."""
 
-    mean: float | None
+    mean: Value | None
     n: int
 
 

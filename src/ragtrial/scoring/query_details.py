@@ -95,7 +95,7 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             why = Explanation.of(row)
             hits = tuple(_hits(row, why, texts))
             rankings.append(QueryRanking(setting, query, values, hits, passages, why.query_terms, why.wordings))
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
     return rankings

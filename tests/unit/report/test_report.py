@@ -106,6 +106,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "warnings",
         "environment",
         "files",
+        "sizes",
         "checksum",
     ]
     setting = written.report["settings"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import ReportError
-from ragtrial.report.rows import ROWS_IN_MEMBER, read_numbered, read_rows, write_rows
+from ragtrial.report.rows import ROWS_IN_MEMBER, _member, read_numbered, read_rows, write_rows
 
 ROWS = [
     {"number": number, "text": f"row {number}\u2028\r\n" * (number % 7)} for number in range(3 * ROWS_IN_MEMBER + 5)
@@ -84,3 +85,35 @@ def test_a_row_that_is_no_object_is_refused(tmp_path: Path) -> None:
     write_rows(path, [[1]])  # type: ignore[list-item]
     with pytest.raises(ReportError, match="a row is not an object"):
         list(read_rows(path))
+
+
+BEYOND: dict[str, tuple[Callable[[], bytes], int | None, str]] = {
+    "more than is stated": (lambda: _member(b'{"a":1}\n' * 3), 10, "holds more than 10 bytes"),
+    "a second part": (lambda: _member(b" " * 2**19 + b"\n") * 2, 2**19, "holds more than"),
+    "one long line": (lambda: _member(b" " * (2**26 + 2**21)), 2**40, "a line of more than 67,108,864 bytes"),
+    "a row nested deeply": (lambda: _member(b'{"a":' + b"[" * 100_000 + b"\n"), None, "recursion limit exceeded"),
+    "an infinite number": (lambda: _member(b'{"scores":[[1e999]]}\n'), None, "1e999, which is not finite"),
+    "an endless integer": (lambda: _member(b'{"a":' + b"9" * 5000 + b"}\n"), None, "number out of range"),
+    "no number": (lambda: _member(b'{"a":NaN}\n'), None, "cannot be read"),
+    "data that is cut": (lambda: _member(b'{"a":1}\n' * 9)[:-9], None, "ends in the middle of its gzip data"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_rows_beyond_their_budget_are_an_error_that_says_why(name: str, tmp_path: Path) -> None:
+    make, size, reason = BEYOND[name]
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(make())
+    with pytest.raises(ReportError, match=reason):
+        list(read_rows(path, size))
+    with pytest.raises(ReportError, match=reason):
+        list(read_numbered(path, [0], size))
+
+
+def test_what_was_written_is_within_what_was_stated(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    size = write_rows(path, ROWS)
+    assert size == len(gzip.decompress(path.read_bytes()))
+    assert list(read_rows(path, size)) == ROWS == list(read_numbered(path, range(len(ROWS)), size))
+    with pytest.raises(ReportError, match="holds more than"):
+        list(read_rows(path, size - 1))

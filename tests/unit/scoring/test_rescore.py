@@ -53,7 +53,7 @@ def search(queries, top_k):
 def numbers(report: Report) -> dict[str, Any]:
     """All of a report but what is of one run alone: its id, and how long things took there."""
     whole = report.model_dump(mode="json")
-    for key in ("run_id", "parent", "environment", "config", "failures", "files", "checksum"):
+    for key in ("run_id", "parent", "environment", "config", "failures", "files", "sizes", "checksum"):
         del whole[key]
     whole["warnings"] = sorted((one["code"], one["message"]) for one in whole["warnings"])
     for setting in whole["settings"]:

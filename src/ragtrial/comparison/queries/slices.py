@@ -13,14 +13,13 @@ from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
-from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.analyzer import Analyzer, stemmers
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import Direction, WarningCode
-from ragtrial.report.model import Report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import TEXTS, Report
 from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
 
 SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length", "word overlap"]
@@ -294,9 +293,8 @@ def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
         _ = report.folder
     except ReportError:
         return
-    path = report.file("texts.jsonl.gz")
-    if path.is_file():
-        yield from read_rows(path)
+    if report.file(TEXTS).is_file():
+        yield from report.all_texts()
 
 
 def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
@@ -330,7 +328,8 @@ def _analyzer(contest: ComparisonSet) -> Analyzer:
     language = str(bm25.get("stop_words"))
     if language == "english" or language not in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
         language = _ENGLISH
-    return Analyzer(str(bm25.get("stemmer", "english")), stop_words_of(language))
+    stemmer = str(bm25.get("stemmer", "english"))
+    return Analyzer(stemmer if stemmer in stemmers() else "english", stop_words_of(language))
 
 
 def _retrievers(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -41,7 +41,7 @@ from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import PARTS, Report, new_run_id, write_report
-from ragtrial.report.rows import Row, read_rows
+from ragtrial.report.rows import Row
 from ragtrial.report.schema import BudgetPart, SettingPart, WarningPart
 from ragtrial.scoring.as_report import check_new, write_new
 from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
@@ -137,7 +137,7 @@ def _write(parent: Report, report: Report, judged: Sequence[_Judged], target: st
     for path in sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz")):
         name = f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}"
         rankings[name] = parent.rankings(name, asked)
-    texts = read_rows(parent.file("texts.jsonl.gz"))
+    texts = parent.all_texts()
     copy, own = parent.file("config.yaml"), parent.folder.absolute()
     text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(report.config, indent=1) + "\n"
     if target is None and (own.name, own.parent.name) == (parent.run_id, parent.experiment):

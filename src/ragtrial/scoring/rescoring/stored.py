@@ -121,7 +121,7 @@ def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str],
             codes.append([code_of[name] for name in row["chunks"]])
             scores.append([math.nan if one is None else one for one in row["scores"]])
         ranked = from_rows(codes, scores)
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         message = f"is damaged: it lacks what report.json names ({error}); run the experiment again."
         raise ReportError(Fault(str(report.ranking_file(setting.name)), message=message)) from error
     per_query = setting.per_query.at([places[query] for query in queries])

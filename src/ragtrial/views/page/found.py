@@ -87,23 +87,23 @@ class FoundHits:
         lengths, codes, why = [0], list[int](), list[dict[str, Any] | None]()
         scores, grades = list[float | None](), list[int]()
         report, name = contender.report, contender.setting.name
-        for row in report.rankings(name, self.queries):
-            try:
+        try:
+            for row in report.rankings(name, self.queries):
                 found = self._coded(row)
                 why.append(explanation_row(Explanation.of(row), HITS_SHOWN))
-            except (LookupError, TypeError, ValueError) as error:
-                raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error
-            lengths.append(len(found))
-            codes += found
-            scores += row.get("scores") or [None] * len(found)
-            grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
-        return SettingHits(
-            np.cumsum(lengths),
-            np.array(codes, dtype=np.int32),
-            np.array(scores, dtype=np.float64),
-            np.array(grades, dtype=np.int32),
-            why if any(why) else None,
-        )
+                lengths.append(len(found))
+                codes += found
+                scores += row.get("scores") or [None] * len(found)
+                grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
+            return SettingHits(
+                np.cumsum(lengths),
+                np.array(codes, dtype=np.int32),
+                np.array(scores, dtype=np.float64),
+                np.array(grades, dtype=np.int32),
+                why if any(why) else None,
+            )
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error
 
     def _coded(self, row: Row) -> list[int]:
         docs = row["docs"]

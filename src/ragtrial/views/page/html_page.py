@@ -67,7 +67,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     blocks["texts"] = packed(text_block(shown, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
     rows, origins = close_comparisons(analysis), list(origins_of(contest))
-    of_runs = {warning.message: warning for origin in origins for warning in origin.report.warnings}
+    of_runs = [warning for origin in origins for warning in origin.report.warnings]
     return _template().render(
         title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders)),
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
@@ -79,7 +79,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
         heading=heading(analysis) if rows else "",
         best=analysis.conclusion.sentences,
         origins=origins,
-        warnings=[*of_runs.values(), *analysis.all_warnings],
+        warnings=list({warning.message: warning for warning in [*of_runs, *analysis.all_warnings]}.values()),
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),
         verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
         means=means_by_metric(contest),

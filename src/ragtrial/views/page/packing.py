@@ -16,6 +16,7 @@ from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Counts
+from ragtrial.report.model import TEXTS
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.page.deep_ranks import DeepRanks
 from ragtrial.views.page.found import HITS_SHOWN, FoundHits, SettingHits
@@ -114,7 +115,7 @@ def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dic
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
     for report in {contender.report.folder: contender.report for contender in contest.contenders}.values():
-        if report.file("texts.jsonl.gz").is_file():
+        if report.file(TEXTS).is_file():
             rows = report.texts(places) | rows
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
     shown = list(_within(ordered, room))

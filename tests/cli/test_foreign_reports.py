@@ -1,0 +1,121 @@
+"""A report of somebody else whose files are gone, or hold what no report holds: an error or a warning that says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial.config import load_config
+from ragtrial.experiment import run_experiment
+from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+RETRIEVERS = """retrievers:
+  words: {kind: bm25, top_k: 3}
+  both: {kind: fusion, inputs: [words, dense], top_k: 3}
+  dense: {kind: dense, top_k: 3}
+latency: false
+"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("foreign")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        config = CONFIG.partition("retrievers:")[0] + RETRIEVERS
+        yield run_experiment(load_config(small_experiment(folder, config=config))).folder.resolve()
+
+
+@pytest.fixture
+def report(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    Path("labels.json").write_text(json.dumps(LABELS), encoding="utf-8")
+    return shutil.copytree(written, tmp_path / "foreign")
+
+
+SHOW, QUERY, PAGE = "show foreign", "show foreign --query q1", "report foreign"
+RESCORE, POOL = "rescore foreign --metrics rr@2", "pool foreign --labels labels.json"
+COMMANDS = [SHOW, QUERY, PAGE, RESCORE, POOL, "compare foreign"]
+NEEDED: dict[str, set[str]] = {
+    "texts.jsonl.gz": {QUERY, RESCORE, POOL},
+    "rankings/words.jsonl.gz": {QUERY, PAGE, RESCORE, POOL},
+    "rankings/parts/": set(),
+    "config.yaml": set(),
+}
+"""Which commands cannot do without a file: an error; the others go on, with a warning."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_a_file_that_is_gone_is_named_by_every_command(
+    report: Path, name: str, command: str, capsys: Capture, *, has_checksums: bool
+) -> None:
+    if not has_checksums:
+        if name in ("rankings/parts/", "config.yaml"):
+            pytest.skip("a report that does not list its files need not have these")
+        edit(report, lambda value: value)
+    for path in [*report.glob(f"{name}*")]:
+        path.unlink()
+    done = ragtrial(capsys, *command.split())
+    assert done.code == (2 if command in NEEDED[name] else 0), done.err
+    assert name in done.err
+    if command == PAGE and not done.code:
+        assert "missing: " + name in Path("report.html").read_text(encoding="utf-8")
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change report.json, which then lists no files and has no checksum, as of a version before there were any."""
+    value = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    value.update(files={}, sizes={}, checksum="")
+    change(value)
+    (folder / "report.json").write_text(json.dumps(value), encoding="utf-8")
+
+
+def _huge(value: dict[str, Any]) -> None:
+    for setting, sign in zip(value["settings"], (1, -1, 1), strict=True):
+        for name, column in setting["per_query"]["evaluations"].items():
+            setting["per_query"]["evaluations"][name] = [sign * 1e308 for _ in column]
+
+
+def _stemmer(value: dict[str, Any]) -> None:
+    for setting in value["settings"]:
+        setting["parameters"]["retriever"]["stemmer"] = "klingon"
+        setting["parameters"]["retriever"]["kind"] = "bm25"
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "values near the end of floats": _huge,
+    "an unknown stemmer": _stemmer,
+    "parameters of nothing": lambda value: [one.update(parameters={}) for one in value["settings"]],
+    "parts of nothing": lambda value: [one["parameters"].update(parts={"x": {}}) for one in value["settings"]],
+    "an unknown refiner": lambda value: [
+        one["parameters"]["retriever"].update(kind="none") for one in value["settings"]
+    ],
+    "a config of nothing": lambda value: value.update(config={}),
+    "a huge count": lambda value: [one["counts"].update(chunks=10**400) for one in value["settings"]],
+    "a huge grade": lambda value: value["queries"][0]["relevant_docs"][0].update(relevance=10**30),
+    "a huge span": lambda value: value["queries"][0]["relevant_docs"][0].update(spans=[{"start": 0, "end": 10**30}]),
+    "no queries": lambda value: value.update(queries=[]),
+    "a metric of no name": lambda value: value.update(primary_metric="nonsense"),
+}
+
+
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "show foreign --costs", "compare foreign --queries", "compare foreign --json"]
+)
+@pytest.mark.parametrize("change", CHANGES)
+def test_values_that_no_report_has_never_end_in_a_crash(
+    report: Path, change: str, command: str, capsys: Capture
+) -> None:
+    edit(report, CHANGES[change])
+    done = ragtrial(capsys, *command.split())
+    assert done.code in (0, 2), done.err
+    assert "in a way it should not" not in done.err
