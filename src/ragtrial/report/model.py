@@ -102,12 +102,8 @@ class Report(Part):
 
     @model_validator(mode="after")
     def _has_a_value_per_query(self) -> Self:
-        if self.primary_metric not in self.metrics:
-            raise ValueError(f"primary_metric is {self.primary_metric!r}, which is not among metrics")
         for setting in self.settings:
             columns = setting.per_query
-            if self.primary_metric not in setting.scores.keys() & columns.evaluations.keys():
-                raise ValueError(f"{setting.name} has no {self.primary_metric}, the primary metric")
             sizes = {len(columns.short), len(columns.skipped), len(columns.collapsed)}
             sizes |= {len(values) for values in columns.evaluations.values()}
             if sizes | ({len(columns.passages)} if columns.passages is not None else set()) != {len(self.queries)}:
@@ -348,11 +344,21 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
         before = memoryview(text)[: -len(own)] if text.endswith(own) else text  # of some gigabytes, no copy
         if found.checksum and checksum(before, _END) != found.checksum:
             raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
+        if any(found.primary_metric not in names for names in _metrics_of(found)):
+            message = f"is damaged: it does not have its primary metric, {found.primary_metric!r}, everywhere."
+            raise ReportError(Fault(str(path), message=message))
     except OSError as error:
         raise ReportError(Fault(str(path), message=f"cannot be read: {error.strerror or error}.")) from error
     except ValidationError as error:
         raise ReportError(Fault(str(path), message=_damage(error))) from None
     return _placed(_with_warning(found, folder), folder)
+
+
+def _metrics_of(report: Report) -> Iterator[Collection[str]]:
+    """The names of metrics in each place that has some."""
+    yield report.metrics
+    for setting in report.settings:
+        yield setting.scores.keys() & setting.per_query.evaluations.keys()
 
 
 def _with_warning(report: Report, folder: Path) -> Report:
