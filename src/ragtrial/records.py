@@ -248,6 +248,7 @@ class WarningCode(StrEnum):
     PASSED_OVER = "passed-over", "Files of the corpus are of kinds that are not read."
     PHRASINGS_NOT_ASKED = "phrasings-not-asked", "Queries have phrasings that no setting asks."
     PREFIXES_LEFT_ASIDE = "prefixes-left-aside", "Chunks are shown without their prefixes, which cannot be read."
+    PROMPTS_NOT_USED = "prompts-not-used", "A model declares prompts, and none that is put before texts of a side."
     QUERIES_LEFT_OUT = "queries-left-out", "Queries without a value are left out of comparisons."
     QUERIES_NOT_IN_RUN = "queries-not-in-run", "Queries are missing in a run file; they score 0."
     QUERIES_NOT_JUDGED = "queries-not-judged", "Queries of a run have no judgments and are left out."

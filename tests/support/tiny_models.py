@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import BertConfig, PreTrainedModel
@@ -134,3 +134,90 @@ def _saved_bare(model: PreTrainedModel, folder: Path, tokenizer: Path) -> Path:
 def _copy_tokenizer(tokenizer: Path, folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         shutil.copy(tokenizer / name, folder)
+
+
+def _transformer(folder: Path, tokenizer: Path, seed: int, **options: object) -> Any:
+    """A transformer of the real class with random weights, whose vectors differ from text to text."""
+    import torch
+    from sentence_transformers.base.modules import Transformer
+    from transformers import BertModel
+
+    torch.manual_seed(seed)
+    bare = _saved_bare(BertModel(_wide_config()), folder, tokenizer)
+    module = Transformer(str(bare), **{"max_seq_length": MOST_TOKENS, **options})
+    shutil.rmtree(bare)
+    return module
+
+
+def _static(tokenizer: Path, seed: int) -> Any:
+    import torch
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    torch.manual_seed(seed)
+    return StaticEmbedding(Tokenizer.from_file(str(tokenizer / "tokenizer.json")), embedding_dim=DIMENSION)
+
+
+FORMS = (
+    "plain", "prompts", "one prompt", "passage prompt", "prompt not pooled", "static", "two static routes",
+    "two transformer routes", "a route without a model", "a shared route", "query length", "document length",
+    "dense layer", "limit above positions", "files in a folder",
+)  # fmt: skip
+"""Models of the sentence-transformers library that encode queries and documents in ways of their own."""
+
+
+def write_model_of(form: str, folder: Path, tokenizer: Path) -> Path:
+    """A model of one of FORMS, saved by the library itself."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Normalize, Router
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    def one(seed: int = 1, **options: object) -> Any:
+        return _transformer(folder, tokenizer, seed, **options)
+
+    prompts: dict[str, dict[str, str]] = {
+        "prompts": {"query": "query: ", "document": "text: "},
+        "one prompt": {"query": "Represent the question: "},
+        "passage prompt": {"query": "query: ", "passage": "passage: "},
+        "prompt not pooled": {"query": "query: ", "document": "passage of a page: "},
+        "two transformer routes": {"query": "query: "},
+    }
+    pooling = Pooling(DIMENSION, include_prompt=form != "prompt not pooled")
+    if form == "static":
+        modules = [_static(tokenizer, 1)]
+    elif form == "two static routes":
+        modules = [Router.for_query_document([_static(tokenizer, 1)], [_static(tokenizer, 2)])]
+    elif form == "two transformer routes":
+        modules = [Router.for_query_document([one(1), Pooling(DIMENSION)], [one(2), Pooling(DIMENSION)]), Normalize()]
+    elif form == "a route without a model":
+        modules = [Router.for_query_document([_static(tokenizer, 1)], [one(2), Pooling(DIMENSION)])]
+    elif form == "a shared route":
+        shared = one()
+        layers = [Dense(DIMENSION, 8), Dense(DIMENSION, 8)]
+        routes = [[shared, Pooling(DIMENSION), layer] for layer in layers]
+        modules = [Router.for_query_document(routes[0], routes[1])]
+    elif form == "dense layer":
+        modules = [one(), pooling, Dense(DIMENSION, 8)]
+    else:
+        lengths = {"query length": {"query_length": 6}, "document length": {"document_length": 7}}
+        modules = [one(**lengths.get(form, {})), pooling]
+    SentenceTransformer(modules=modules, prompts=prompts.get(form), device="cpu").save(
+        str(folder), create_model_card=False
+    )
+    if form in ("limit above positions", "files in a folder"):
+        _without_own_limit(folder, "0_Transformer" if form == "files in a folder" else "")
+    return folder
+
+
+def _without_own_limit(folder: Path, moved: str) -> None:
+    """Leave the limit to the tokenizer and the positions; the files of the transformer are ``moved`` into a folder."""
+    inner = folder / moved
+    inner.mkdir(exist_ok=True)
+    for path in [path for path in folder.iterdir() if path.is_file() and moved]:
+        if not path.name.startswith(("modules", "config_")):
+            path.rename(inner / path.name)
+    listed = json.loads((folder / "modules.json").read_text())
+    listed[0]["path"] = moved
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (inner / "sentence_bert_config.json").write_text("{}")
+    edit_json(inner / "tokenizer_config.json", model_max_length=8_192)

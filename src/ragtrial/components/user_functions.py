@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
 from pathlib import Path
 from threading import RLock
+from types import ModuleType
 from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
@@ -76,9 +87,11 @@ def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool])
 
 
 def function_sources(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> list[Path]:
-    """The files that a function is written in: that of the module that is named, and the function's own.
+    """The files that decide what a function does: its module, those that define it, and the modules they import.
 
-    What is named may be another object, as of ``import_object``.
+    Of the imported ones, those below the folder of the config, or, for a module of another folder that is no installed
+    package, below that folder; also those that are imported in functions. What is named may be another object, as of
+    ``import_object``.
     """
     function = import_object(reference, is_meant)
     module = _module(reference.name.partition(":")[0], reference.folder)
@@ -87,12 +100,18 @@ def function_sources(reference: FunctionReference, is_meant: Callable[[Any], boo
     except TypeError:  # a callable object, or a builtin
         own = None
     named = getattr(module, "__file__", None)
-    return sorted({Path(file) for file in (own, named) if file and Path(file).is_file()})
+    files = {Path(file).resolve() for file in (own, named) if file and Path(file).is_file()}
+    return sorted({source for file in files for source in imported_files(file, _root_of(file, reference.folder))})
 
 
-def version_parts(reference: FunctionReference, version: str | None, digest: Digest = file_digest) -> dict[str, Any]:
+def version_parts(
+    reference: FunctionReference,
+    version: str | None,
+    digest: Digest = file_digest,
+    is_meant: Callable[[Any], bool] = callable,
+) -> dict[str, Any]:
     """What tells versions of a function apart: the ``version`` that is given, else the hashes of its files."""
-    sources = function_sources(reference)
+    sources = function_sources(reference, is_meant)
     if version is not None:
         return {"version": version}
     if not sources:
@@ -100,45 +119,172 @@ def version_parts(reference: FunctionReference, version: str | None, digest: Dig
     return {"files": [digest(source) for source in sources]}
 
 
-def _module(name: str, folder: Path) -> Any:
-    path = folder.joinpath(*name.split(".")).with_suffix(".py")
+def imported_files(file: Path, root: Path | None) -> set[Path]:
+    """``file``, and the files below ``root`` of all modules that it imports, directly or not, anywhere in the code."""
+    found, left = set[Path](), [file]
+    while left:
+        source = left.pop()
+        if source not in found:
+            found.add(source)
+            left += [] if root is None else _imported_by(source, root)
+    return found
+
+
+def _imported_by(file: Path, root: Path) -> Iterator[Path]:
     try:
-        return _from_file(name, path) if path.is_file() else importlib.import_module(name)
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # it cannot be imported either
+        return
+    for node in ast.walk(tree):
+        for name in _names_imported(node):
+            dots = len(name) - len(name.lstrip("."))
+            beside = [root, *(path for entry in sys.path if root in (path := Path(entry).resolve()).parents)]
+            for folder in [file.parents[dots - 1]] if 0 < dots <= len(file.parents) else beside:
+                if folder == root or root in folder.parents:
+                    yield from _files_of(folder, name.lstrip(".").split("."))
+
+
+def _names_imported(node: ast.AST) -> Iterator[str]:
+    """The modules that a node of a syntax tree may import, with a dot for each level of a relative import."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        dots, module = "." * node.level, f"{node.module}." if node.module else ""
+        yield from (f"{dots}{module}{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in ("import_module", "__import__") and isinstance(node.args[0].value, str):
+            yield node.args[0].value
+
+
+def _files_of(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """The files of a module below ``folder``, and of the packages that it is in, as far as there are such."""
+    for path in (folder / "__init__.py", *(folder.joinpath(*parts[:count]) for count in range(1, len(parts) + 1))):
+        candidates = (path, path.with_suffix(".py"), path / "__init__.py")
+        yield from (one for one in candidates if one.suffix == ".py" and one.is_file())
+
+
+def _root_of(file: Path, folder: Path) -> Path | None:
+    """The folder below which modules are the user's own; None for an installed package."""
+    if folder.resolve() in file.parents:
+        return folder.resolve()
+    top = file.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    installed = [Path(path).resolve() for path in sysconfig.get_paths().values()]
+    return None if any(path == top or path in top.parents for path in installed) else top
+
+
+def _module(name: str, folder: Path) -> Any:
+    path = folder.joinpath(*name.split("."))
+    try:
+        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+            return _beside(folder.resolve()).load(name)
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ModelNotFoundError(f"there is no module {name!r}: neither installed nor a file {path}.") from None
-        raise ModelNotFoundError(f"the module {name!r} needs {error.name!r}, which is not installed.") from error
+        missing = error.name or ""
+        missing = missing.partition(".")[2] if missing.startswith(_PREFIX) else missing
+        if not path.with_suffix(".py").is_file() and missing and f"{name}.".startswith(f"{missing}."):
+            raise ModelNotFoundError(
+                f"there is no module {name!r}: neither installed nor a file {path.with_suffix('.py')}."
+            ) from None
+        raise ModelNotFoundError(f"the module {name!r} needs {missing!r}, which is not installed.") from error
     except (Exception, SystemExit) as error:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 _LOADING = RLock()
+_PREFIX = "ragtrial_user_"
 
 
 class _SourceLoader(SourceFileLoader):
-    """Always reads the source: cached bytecode is distinguished by the second, and an edit may be quicker than that."""
+    """Always reads the source: cached bytecode is distinguished by the second, and an edit may be quicker than that.
+
+    Import statements of the module, also those in its functions, find modules beside the config.
+    """
 
     def path_stats(self, path: Any) -> NoReturn:
         raise OSError("cached bytecode is not used")
 
+    def exec_module(self, module: ModuleType) -> None:
+        beside = _namespaces[module.__name__.partition(".")[0]]
+        beside.digests[Path(self.path)] = file_digest(Path(self.path))
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": beside.import_}
+        super().exec_module(module)
 
-def _from_file(name: str, path: Path) -> Any:
-    """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
-    # By content: a file that was edited meanwhile is another module, as it is to the embedding cache.
-    key = f"ragtrial_user_{name.replace('.', '_')}_{fingerprint([str(path), file_digest(path)])}"
+
+class _Beside:
+    """The modules in a folder, under names of their own: those of two folders may have one name.
+
+    A folder on sys.path would let its files shadow installed ones. ``digests`` are those of the files that were loaded.
+    """
+
+    def __init__(self, folder: Path, generation: int) -> None:
+        self.folder = folder
+        self.name = f"{_PREFIX}{fingerprint([str(folder), generation])}"
+        self.digests: dict[Path, str] = {}
+        package = ModuleType(self.name)
+        package.__path__ = [str(folder)]
+        sys.modules[self.name] = package
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no file was edited since it was loaded."""
+        return all(path.is_file() and file_digest(path) == digest for path, digest in self.digests.items())
+
+    def load(self, name: str) -> ModuleType:
+        return importlib.import_module(f"{self.name}.{name}")
+
+    def import_(
+        self,
+        name: str,
+        variables: Mapping[str, Any] | None = None,
+        local: Mapping[str, Any] | None = None,
+        names: Sequence[str] = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What an import statement of such a module gets; see ``__import__``."""
+        top = name.partition(".")[0]
+        if level or not self._has(top):
+            return __import__(name, variables, local, names, level)
+        module = __import__(f"{self.name}.{name}", variables, local, names, 0)
+        return module if names else sys.modules[f"{self.name}.{top}"]
+
+    def _has(self, top: str) -> bool:
+        """Whether the module is in the folder, and no installed one has its name."""
+        if top in sys.builtin_module_names or not any((self.folder / one).exists() for one in (top, f"{top}.py")):
+            return False
+        try:
+            spec = importlib.util.find_spec(top)
+        except (ImportError, ValueError):
+            return True
+        places = [spec.origin, *(spec.submodule_search_locations or ())] if spec else []
+        return all(self.folder in Path(place).resolve().parents for place in places if place)
+
+
+_namespaces: dict[str, _Beside] = {}
+_by_folder: dict[Path, list[_Beside]] = {}
+
+
+class _Finder:
+    """Finds the modules of ``_Beside``, whose names nobody else uses."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> ModuleSpec | None:
+        if not name.startswith(_PREFIX) or not path:
+            return None
+        kinds = (_SourceLoader, SOURCE_SUFFIXES), (ExtensionFileLoader, EXTENSION_SUFFIXES)
+        specs = (FileFinder(folder, *kinds).find_spec(name) for folder in path)
+        return next((spec for spec in specs if spec is not None), None)
+
+
+def _beside(folder: Path) -> _Beside:
+    """The modules in ``folder`` as they are now: after an edit all of them are loaded again."""
     with _LOADING:  # or another thread would get a half of it
-        return sys.modules[key] if key in sys.modules else _loaded(key, path)
-
-
-def _loaded(key: str, path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(key, path, loader=_SourceLoader(key, str(path)))
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[key] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[key]  # or the next to ask would get a half of it
-        raise
-    return module
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+        known = _by_folder.setdefault(folder, [])
+        if not known or not known[-1].is_current:
+            known.append(_Beside(folder, len(known)))
+            _namespaces[known[-1].name] = known[-1]
+        return known[-1]

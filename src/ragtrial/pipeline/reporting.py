@@ -164,6 +164,8 @@ def _diagnostic_warnings(setting: Setting, found: Diagnostics, unit: Unit) -> It
     yield from too_long_warnings(setting, found.too_long)
     if found.health:
         yield from health_warnings(setting.name, found.health, setting.embedder, setting.store)
+        for message in setting.embedder.unused_prompts():
+            yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
     yield from setting.retriever.warnings(setting.name, found.facts)
     if unit == "span" and found.facts.get("fused_by") == "document":
         yield ReportWarning(

@@ -566,14 +566,3 @@ def test_weights_beside_safetensors_in_another_folder_are_part_of_the_model(tiny
         (model / "2_Dense" / "pytorch_model.bin").write_bytes(weights)
         prints.append(SentenceTransformerEmbedder(model=str(model)).fingerprint_parts())
     assert prints[0] != prints[1]
-
-
-def test_a_model_that_leaves_its_prompt_out_of_the_pool_is_refused_with_a_prefix(
-    tiny_model: Path, tmp_path: Path
-) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_model, model)
-    edit_json(model / "1_Pooling" / "config.json", include_prompt=False)
-    SentenceTransformerEmbedder(model=str(model), device="cpu").load()
-    with pytest.raises(EmbedderError, match="excludes its prompt from pooling"):
-        SentenceTransformerEmbedder(model=str(model), device="cpu", query_prefix="query: ").load()

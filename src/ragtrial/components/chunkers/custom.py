@@ -37,7 +37,7 @@ class CustomChunker(Chunker):
     verbatim pieces of it, in their order."""
 
     version: str | None = None
-    """Your version of the function: cached chunks are used while it stays the same (default: the hash of its file)."""
+    """Your version of the function: cached chunks are used while it stays the same (default: the hash of its files)."""
 
     def check(self) -> None:
         import_function(self.function)

@@ -70,21 +70,37 @@ def check_packages(backend: Backend, precision: Precision) -> None:
 
 
 def convert(model: SentenceTransformer, backend: Backend, precision: Precision) -> None:
-    """Make ``backend`` run the transformer of ``model``, in place. Raises EmbedderError if the model has no usual one.
+    """Make ``backend`` run the transformers of ``model``, in place. Raises EmbedderError if the model has no usual one.
 
-    Pooling and normalisation stay as they are.
+    Pooling and normalisation stay as they are, and so do tables of vectors by word, in a route of their own.
     """
+    modules = {id(module): module for module in _input_modules(model)}.values()
+    usable = [module for module in modules if _gives_token_vectors(module)]
+    if not usable or any(hasattr(module, "model") for module in modules if module not in usable):
+        raise EmbedderError(f"embedder.backend: {backend} needs a transformer that returns a vector for each token.")
+    for module in usable:
+        _convert_module(module, backend, precision)
+
+
+def _input_modules(model: Any) -> Iterator[Any]:
+    """The modules that read texts: one for each route."""
+    routes = getattr(model[0], "sub_modules", None)
+    yield from (model[0],) if routes is None else (route[0] for route in routes.values())
+
+
+def _gives_token_vectors(module: Any) -> bool:
+    outputs = getattr(module, "modality_config", {}).get("text", {})
+    return bool(outputs.get("method") == "forward" and outputs.get("method_output_name") == _OUTPUT)
+
+
+def _convert_module(module: Any, backend: Backend, precision: Precision) -> None:
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 
-    first: Any = model[0]
-    outputs = getattr(first, "modality_config", {}).get("text", {})
-    if outputs.get("method") != "forward" or outputs.get("method_output_name") != _OUTPUT:
-        raise EmbedderError(f"embedder.backend: {backend} needs a transformer that returns a vector for each token.")
-    transformer = first.model.eval()
+    transformer = module.model.eval()
     sample = {
         name: value
-        for name, value in model.preprocess(["a text", "another, longer text"]).items()
+        for name, value in module.preprocess(["a text", "another, longer text"]).items()
         if isinstance(value, torch.Tensor)
     }
     with _quietly():
@@ -101,7 +117,7 @@ def convert(model: SentenceTransformer, backend: Backend, precision: Precision) 
             held = {name: features[name].numpy() for name in sample}
             return BaseModelOutput(last_hidden_state=torch.from_numpy(run(held)))
 
-    first.model = Converted()
+    module.model = Converted()
 
 
 def _openvino(transformer: Any, sample: dict[str, Any], precision: Precision) -> _Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,6 +19,24 @@ from ragtrial.registry import Registry
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts."""
+
+
+SIDES = ("query\x1f", "document\x1f")
+"""Put before a text where a model encodes queries and documents differently, and removed before it is given to the
+model. One text then has two vectors in the cache, as with two prefixes."""
+
+
+def without_side(text: str) -> str:
+    """``text`` without the side that is put before it, if there is one."""
+    return text.removeprefix(SIDES[0]).removeprefix(SIDES[1])
+
+
+def sided(texts: Sequence[str]) -> tuple[int, list[str]]:
+    """The side of texts that are all of one, as a position in ``SIDES``, and the texts without it."""
+    side = {int(text.startswith(SIDES[1])) for text in texts}
+    if len(side) > 1:
+        raise ValueError("queries and texts of documents do not go to a model together")
+    return side.pop(), [without_side(text) for text in texts]
 
 
 class MeteredEncode(ABC):
@@ -56,6 +74,11 @@ class Embedder(Options):
 
     is_local: ClassVar[bool] = True
     """Whether the model runs on this machine, where workers can load it, too."""
+
+    @property
+    def tells_sides(self) -> bool:
+        """Whether the model is told of each text whether it is a query: ``SIDES`` stand before the prefixes then."""
+        return False
 
     @property
     def cut_to(self) -> int | None:
@@ -104,6 +127,10 @@ class Embedder(Options):
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
         """What is put before every query, and before every text of a document."""
+
+    def unused_prompts(self) -> Iterator[str]:
+        """What the model declares to be put before texts, and is not: a sentence for each side."""
+        yield from ()
 
     @abstractmethod
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:

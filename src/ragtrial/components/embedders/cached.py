@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 from pathlib import Path
 from threading import Lock
 
@@ -17,12 +18,14 @@ import numpy as np
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.embedders.base import (
+    SIDES,
     Embedder,
     Encode,
     MeteredEncode,
     checked,
     too_many,
     truncated,
+    without_side,
 )
 from ragtrial.components.embedders.encoding import Workers, model_vectors
 from ragtrial.components.endpoints.concurrency import as_they_come
@@ -136,7 +139,8 @@ class CachedEmbedder:
         self.parts = embedder.fingerprint_parts(digest)
         self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
-        self.query_prefix, self.document_prefix = embedder.prefixes()
+        sides = SIDES if embedder.tells_sides else ("", "")
+        self.query_prefix, self.document_prefix = map(add, sides, embedder.prefixes())
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._filling = Lock()
         self._model = _Model(embedder, start)
@@ -328,7 +332,7 @@ class CachedEmbedder:
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
-        return lengths_of(source, prefix, self.tokenizer)
+        return lengths_of(source, without_side(prefix), self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
         """How many texts of these ``lengths`` are longer than the model reads; None if unknown."""

@@ -27,7 +27,8 @@ class CustomEmbedder(DeclaredEmbedder):
     """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts."""
 
     version: str | None = None
-    """Your version of the function: cached vectors are used while it stays the same (default: the hash of its file)."""
+    """Your version of the function: its cached vectors are used while it stays the same (default: the hash of its
+    files)."""
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"backend": "custom", "function": str(self.function), "normalize": self.normalize}

@@ -10,17 +10,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import MeteredEncode
+from ragtrial.components.embedders.base import MeteredEncode, sided
 from ragtrial.components.embedders.declared import DeclaredEmbedder
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.embeddings import EmbeddingReply
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
-
-_SIDES = ("query\x1f", "document\x1f")
-"""Put before a text where requests for queries and documents differ, and removed before it is sent. One text then has
-two vectors in the cache, as with two prefixes."""
 
 _LEAST_CHARACTERS = 2
 """Characters per token, where there is no tokenizer: few, so that batches are too small rather than too large."""
@@ -62,13 +58,8 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     def cost(self, tokens: float) -> float | None:
         return None if self.price is None else tokens * self.price / 1e6
 
-    def prefixes(self) -> tuple[str, str]:
-        sides = _SIDES if self._differs else ("", "")
-        query, document = super().prefixes()
-        return sides[0] + query, sides[1] + document
-
     @property
-    def _differs(self) -> bool:
+    def tells_sides(self) -> bool:
         query, document = self.side_fields()
         return query != document
 
@@ -105,10 +96,7 @@ class _Encode(MeteredEncode):
 
     def _sorted(self, texts: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
         """The extra fields of a request for texts that are all queries or all documents, and the texts to send."""
-        sides = self._embedder.side_fields()
-        if sides[0] == sides[1]:
-            return sides[0], texts
-        side = [text.startswith(_SIDES[1]) for text in texts]
-        if len(set(side)) > 1:
-            raise ValueError("queries and texts of documents do not go into one request")
-        return sides[side[0]], [text.removeprefix(_SIDES[side[0]]) for text in texts]
+        if not self._embedder.tells_sides:
+            return self._embedder.side_fields()[0], texts
+        side, plain = sided(texts)
+        return self._embedder.side_fields()[side], plain

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -21,10 +20,11 @@ from ragtrial.components.embedders.backends import (
     packages_of,
     refusal,
 )
-from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode
+from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
+from ragtrial.components.embedders.model_layout import TASKS, ModelLayout, has_absolute_positions, positions_of
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import EmbedderError
+from ragtrial.errors import EmbedderError, InputError
 from ragtrial.options import ModelName
 
 if TYPE_CHECKING:
@@ -81,10 +81,17 @@ class SentenceTransformerEmbedder(Embedder):
     """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
 
     def prefixes(self) -> tuple[str, str]:
-        declared = self._json("config_sentence_transformers.json").get("prompts") or {}
-        query = declared.get("query", "") if self.query_prefix is None else self.query_prefix
-        document = declared.get("document", "") if self.document_prefix is None else self.document_prefix
+        query = self._layout.prompt("query") if self.query_prefix is None else self.query_prefix
+        document = self._layout.prompt("document") if self.document_prefix is None else self.document_prefix
         return query, document
+
+    @property
+    def tells_sides(self) -> bool:
+        return self._layout.tells_sides
+
+    def unused_prompts(self) -> Iterator[str]:
+        given = zip(TASKS, (self.query_prefix, self.document_prefix), strict=True)
+        return self._layout.unused_prompts(self.model, [task for task, prefix in given if prefix is None])
 
     @model_validator(mode="after")
     def _is_supported(self) -> Self:
@@ -98,6 +105,11 @@ class SentenceTransformerEmbedder(Embedder):
 
     def check(self) -> None:
         check_packages(self.backend, self.precision)
+        most = self._layout.route("document")[0].absolute_positions
+        if self.max_length is not None and most is not None and self.max_length > most:
+            raise InputError(
+                f"embedder.max_length is {self.max_length}; the model {self.model!r} has positions for {most} tokens."
+            )
 
     @property
     def reference(self) -> Self | None:
@@ -119,27 +131,17 @@ class SentenceTransformerEmbedder(Embedder):
         }
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self._folder / "tokenizer.json"
-        return Tokenizer(path) if path.exists() else None
+        path = self._layout.tokenizer
+        return None if path is None else Tokenizer(path)
 
     def max_tokens(self) -> int | None:
-        if self.max_length is not None:
-            return self.max_length
-        declared = (
-            self._json("sentence_bert_config.json").get("max_seq_length"),
-            self._json("tokenizer_config.json").get("model_max_length"),
-            self._json("config.json").get("max_position_embeddings"),
-        )
-        return next((int(length) for length in declared if length and length < 1_000_000), None)
+        return self._layout.most_tokens() if self.max_length is None else self.max_length
 
     def dimension(self) -> int | None:
-        pooled = self._json("1_Pooling/config.json").get("word_embedding_dimension")
-        found = pooled or self._json("config.json").get("hidden_size")
-        return int(found) if found else None
+        return self._layout.dimension
 
     def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
-        declared = self._json("config_sentence_transformers.json").get("similarity_fn_name")
-        return _SPACES.get(str(declared))
+        return _SPACES.get(str(self._layout.declared.get("similarity_fn_name")))
 
     def load(self) -> Encode:
         from sentence_transformers import SentenceTransformer
@@ -155,24 +157,25 @@ class SentenceTransformerEmbedder(Embedder):
                 model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
         except Exception as error:
             raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
-        if any(self.prefixes()) and not all(getattr(module, "include_prompt", True) for module in model):
-            raise EmbedderError(
-                f"the model {self.model!r} excludes its prompt from pooling, which is not supported; "
-                "set query_prefix and document_prefix to '' if it works without."
-            )
-        length = self.max_tokens()
-        if length is not None:
-            model.max_seq_length = length
+        limit_lengths(model, self.max_length)
         if self.backend != "torch":
             try:
                 convert(model, self.backend, self.precision)
             except (RuntimeError, ValueError, TypeError) as error:
                 raise EmbedderError(f"{self.backend} cannot run the model in {folder}: {error}") from error
 
+        tells_sides, prompts = self.tells_sides, self.prefixes()
+
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
+            call: Callable[..., npt.NDArray[Any]] = model.encode
+            prompt, plain = "", list(texts)
+            if tells_sides:
+                side, plain = sided(texts)
+                call, prompt = (model.encode_query, model.encode_document)[side], prompts[side]
+                plain = [text.removeprefix(prompt) for text in plain]
             try:
-                vectors: npt.NDArray[Any] = model.encode(
-                    list(texts), batch_size=self.batch_size, show_progress_bar=False, prompt="", convert_to_numpy=True
+                vectors = call(
+                    plain, batch_size=self.batch_size, show_progress_bar=False, prompt=prompt, convert_to_numpy=True
                 )
             except (RuntimeError, ValueError, IndexError) as error:
                 raise EmbedderError(
@@ -186,12 +189,24 @@ class SentenceTransformerEmbedder(Embedder):
     def _folder(self) -> Path:
         return find_model(self.model, self.revision)
 
-    def _json(self, name: str) -> dict[str, Any]:
-        path: Path = self._folder / name
-        if not path.exists():
-            return {}
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-        return loaded if isinstance(loaded, dict) else {}
+    @property
+    def _layout(self) -> ModelLayout:
+        return ModelLayout(self._folder)
+
+
+def limit_lengths(model: Any, max_length: int | None) -> None:
+    """Let each transformer of ``model`` read at most ``max_length`` tokens, and none more than it has positions for."""
+    from sentence_transformers.base.modules import Transformer
+
+    for module in model.modules():
+        if not isinstance(module, Transformer) or module.max_seq_length is None:
+            continue
+        config = module.config.to_dict()
+        positions = positions_of(config) if has_absolute_positions(config) else None
+        if max_length is not None:
+            module.max_seq_length = max_length
+        elif positions is not None:
+            module.max_seq_length = min(module.max_seq_length, positions)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ragtrial.components.external_retrievers.hits import (
     read_hit,
     shown,
 )
-from ragtrial.components.user_functions import FunctionReference, function_sources, import_object
+from ragtrial.components.user_functions import FunctionReference, import_object, version_parts
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
@@ -66,12 +66,9 @@ def check_system(reference: FunctionReference, options: Options) -> None:
     _role(reference, import_object(reference, _is_there), options)
 
 
-def system_sources(reference: FunctionReference, digest: Digest) -> list[str]:
-    """The hashes of the files that it is written in. Raises ModelNotFoundError where there are none."""
-    sources = function_sources(reference, _is_there)
-    if not sources:
-        raise ModelNotFoundError(f"{reference} has no source file to tell its versions apart; give `version:`.")
-    return [digest(source) for source in sources]
+def system_version(reference: FunctionReference, version: str | None, digest: Digest) -> dict[str, Any]:
+    """What tells its versions apart; see ``version_parts``."""
+    return version_parts(reference, version, digest, _is_there)
 
 
 def open_system(reference: FunctionReference, options: Options) -> System:

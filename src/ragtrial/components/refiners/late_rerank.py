@@ -48,7 +48,7 @@ class LateRerank(MatchingModel, SingleInputRefiner):
         return _OpenLateRerank(self, context)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        yield from self.truncation_warnings(setting, facts)
+        yield from self.warnings_of_texts(setting, facts)
 
 
 @dataclass(frozen=True)

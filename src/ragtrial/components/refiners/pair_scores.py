@@ -27,9 +27,6 @@ Pair = tuple[str, str]
 Score = Callable[[Sequence[Pair]], Floats]
 """Pairs to raw scores, float32 (pairs,), in one batch; larger is better."""
 
-_NO_LENGTH = 1_000_000
-"""Tokenizers without a limit declare a huge one."""
-
 
 def wrong_kind(folder: Path) -> str | None:
     """Why the model in ``folder`` does not give a pair of texts one score, by its files; None where nothing says so.
@@ -46,21 +43,6 @@ def wrong_kind(folder: Path) -> str | None:
     labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
     has_more = len(_json(folder, "modules.json")) > 1
     return None if has_more or labels == 1 else f"it gives a pair {labels} scores (one for each of its labels)"
-
-
-def declared_length(folder: Path) -> int | None:
-    """How many tokens of a pair the model reads according to its files, None if they do not say."""
-    length = _json(folder, "sentence_bert_config.json").get("max_seq_length")
-    if length:
-        return int(length)
-    declared = (_json(folder, "tokenizer_config.json").get("model_max_length"), most_length(folder))
-    return min((int(one) for one in declared if one and one < _NO_LENGTH), default=None)
-
-
-def most_length(folder: Path) -> int | None:
-    """How many tokens the model can read at most, None if its files do not say."""
-    length = _json(folder, "config.json").get("max_position_embeddings")
-    return int(length) if length and length > 0 else None
 
 
 def load(folder: Path, device: str | None, precision: Precision, length: int | None) -> Score:

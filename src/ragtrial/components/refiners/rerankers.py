@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Protocol
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
+from ragtrial.components.embedders.model_layout import ModelLayout
 from ragtrial.components.refiners.endpoint_scores import TEXTS_PER_SEARCH, EndpointScores, RerankEndpoint
 from ragtrial.components.refiners.pair_scores import (
     PairScores,
     Precision,
     TextPairs,
-    declared_length,
     load,
-    most_length,
     wrong_kind,
 )
 from ragtrial.components.retrievers.base import Fact, Facts, Texts
@@ -100,7 +99,7 @@ class LocalReranker(Reranker):
 
     @property
     def length(self) -> int | None:
-        return self.max_length if self.max_length is not None else declared_length(self._folder)
+        return self.max_length if self.max_length is not None else ModelLayout(self._folder).most_tokens()
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
         files = model_fingerprint(self._folder, digest)
@@ -114,7 +113,8 @@ class LocalReranker(Reranker):
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         tokenizer = self.tokenizer()
-        least, most = (tokenizer.pair_special_tokens if tokenizer else 0) + 1, most_length(folder)
+        least = (tokenizer.pair_special_tokens if tokenizer else 0) + 1
+        most = ModelLayout(folder).route("document")[0].positions
         if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
             raise ConfigError(
                 f"{setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "

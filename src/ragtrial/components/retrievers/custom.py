@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.components.external_retrievers.answer_journal import Journal
 from ragtrial.components.external_retrievers.hits import RetrieverAnswer
-from ragtrial.components.external_retrievers.systems import Asking, System, check_system, open_system, system_sources
+from ragtrial.components.external_retrievers.systems import Asking, System, check_system, open_system, system_version
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
     Candidates,
@@ -63,13 +63,13 @@ class CustomRetriever(Retriever):
 
     version: str | None = None
     """Your version of the function and its index: cached answers are used while it stays the same (default: the hash of
-    the function's file)."""
+    the function's files)."""
 
     def identity(self) -> dict[str, Any]:
         return {name: value for name, value in super().identity().items() if name not in ("batch_size", "version")}
 
     def inputs(self, digest: Digest) -> Any:
-        return {"files": system_sources(self.function, digest)} if self.version is None else {"version": self.version}
+        return system_version(self.function, self.version, digest)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         check_system(self.function, self.options)

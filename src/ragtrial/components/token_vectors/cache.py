@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache
+from ragtrial.components.embedders.model_layout import Task
 from ragtrial.components.text_batches import (
     Meter,
     Spent,
@@ -24,9 +25,6 @@ from ragtrial.components.text_batches import (
     longest_first,
 )
 from ragtrial.rankings import Codes, Counts, Floats
-
-Task = Literal["query", "document"]
-"""Whether a text is a query or a document: models read the two differently."""
 
 _NUMBER = np.dtype(np.int32).itemsize
 _TEXTS_READ = 128  # whose vectors are read at once

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
+from ragtrial.components.embedders.model_layout import ModelLayout
 from ragtrial.components.retrievers.base import (
     Candidates,
     ChunkRetriever,
@@ -65,8 +66,10 @@ class MatchingModel(TokenModel):
             made.append(sparse_matches(query, hits, named) if sparse else late_matches(query, hits, tokenizer))
         return made
 
-    def truncation_warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        """That the model did not read all of some texts."""
+    def warnings_of_texts(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
+        """What the model did not read: the end of some texts, prompts that it declares."""
+        for message in ModelLayout(self.folder).unused_prompts(self.model):
+            yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
         if facts.get("texts_too_long"):
             yield ReportWarning(
                 WarningCode.TOO_LONG,
@@ -94,7 +97,7 @@ class TokenRetriever(MatchingModel, ChunkRetriever):
         return _OpenTokenRetriever(self, context)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        yield from self.truncation_warnings(setting, facts)
+        yield from self.warnings_of_texts(setting, facts)
 
     @abstractmethod
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:

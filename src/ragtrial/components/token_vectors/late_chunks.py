@@ -17,9 +17,10 @@ from ragtrial.cache.vectors import Keys
 from ragtrial.components.contextual_text import IndexedTexts, by_document
 from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
+from ragtrial.components.embedders.model_layout import Task
 from ragtrial.components.embedders.sentence_transformer import without_bars
 from ragtrial.components.text_batches import Spent
-from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEncoder, TokenVectors, checked
+from ragtrial.components.token_vectors.cache import EncodeTokens, TokenEncoder, TokenVectors, checked
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.rankings import Counts, Floats
 
@@ -294,6 +295,11 @@ def _of_tokens(raw: Any) -> TokenVectors:
 
 def _refuse_unless_mean(model: Any, embedder: LateChunkingEmbedder) -> None:
     """Raise EmbedderError for a model whose vectors are not the means of those of tokens."""
+    if embedder.tells_sides:
+        raise EmbedderError(
+            f"the model {embedder.model!r} reads queries and documents differently, or leaves its prompt out of the "
+            "mean, which late chunking does not support. Use kind: sentence-transformer."
+        )
     kinds = [type(module).__name__ for module in model]
     modes = [str(getattr(module, "pooling_mode", "")) for module in model if type(module).__name__ == "Pooling"]
     if kinds[1:2] != ["Pooling"] or set(kinds[2:]) - {"Normalize"} or modes not in (["mean"], ["('mean',)"]):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,18 +13,16 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
-from ragtrial.components.embedders.sentence_transformer import without_bars
+from ragtrial.components.embedders.model_layout import ModelLayout, Task, read_json
+from ragtrial.components.embedders.sentence_transformer import limit_lengths, without_bars
 from ragtrial.components.retrievers.base import Ranker, RetrieverContext
-from ragtrial.components.token_vectors.cache import EncodeTokens, Task, TokenEncoder, TokenVectors, checked
+from ragtrial.components.token_vectors.cache import EncodeTokens, TokenEncoder, TokenVectors, checked
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
 from ragtrial.records import Question
 
 Form = Literal["sparse", "late"]
-
-_NO_LENGTH = 1_000_000
-"""Tokenizers without a limit declare a huge one."""
 
 _OWN_TYPES = {"sparse": ("SparseEncoder",), "late": ("MultiVectorEncoder", "ColBERT")}
 _OWN_MODULES = {
@@ -95,21 +92,20 @@ class TokenModel(Ranker):
     @property
     def length(self) -> int | None:
         """How many tokens of a document are read; None if the files do not say."""
-        declared = _file(self.folder, "sentence_bert_config.json")
-        own = _file(self.folder, "config_sentence_transformers.json")
-        lengths = (
-            declared.get("document_length"), own.get("document_length"),
-            _file(self.folder, "artifact.metadata").get("doc_maxlen"), declared.get("max_seq_length"),
-            _file(self.folder, "tokenizer_config.json").get("model_max_length"), self._most_length,
-        )  # fmt: skip
         if self.max_length is not None:
             return self.max_length
-        return next((int(one) for one in lengths if one and one < _NO_LENGTH), None)
+        layout, own = self._layout, self._layout.route("document")[0].own
+        named = own.get("document_length") or layout.declared.get("document_length")
+        named = named or _file(self.folder, "artifact.metadata").get("doc_maxlen")
+        return int(named) if named else layout.most_tokens()
+
+    @property
+    def _layout(self) -> ModelLayout:
+        return ModelLayout(self.folder)
 
     @property
     def _most_length(self) -> int | None:
-        length = _file(self.folder, "config.json").get("max_position_embeddings")
-        return int(length) if length and length > 0 else None
+        return self._layout.route("document")[0].positions
 
     @property
     def _special_tokens(self) -> int:
@@ -119,13 +115,12 @@ class TokenModel(Ranker):
     @property
     def document_prompt(self) -> str:
         """What the model puts before every document by itself."""
-        prompts = _file(self.folder, "config_sentence_transformers.json").get("prompts") or {}
-        return str(prompts.get("document") or "")
+        return self._layout.prompt("document")
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer; None if it is not available."""
-        found = sorted(self.folder.rglob("tokenizer.json"), key=lambda path: (len(path.parts), path))
-        return Tokenizer(found[0]) if found else None
+        path = self._layout.tokenizer
+        return None if path is None else Tokenizer(path)
 
     def encoder(self, context: RetrieverContext, *, is_fresh: bool | None = None) -> TokenEncoder:
         """The model with its cached results; without them where ``is_fresh`` (default: the context's)."""
@@ -143,7 +138,7 @@ class TokenModel(Ranker):
 
     def similarity(self) -> str | None:
         """The similarity that the model declares for itself."""
-        named = _file(self.folder, "config_sentence_transformers.json").get("similarity_fn_name")
+        named = self._layout.declared.get("similarity_fn_name")
         return str(named) if named else None
 
 
@@ -152,15 +147,16 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
 
     An embedding model would be loaded all the same, with a last layer of random weights.
     """
-    named = _file(folder, "config_sentence_transformers.json").get("model_type")
-    modules = [str(one.get("type", "")).rpartition(".")[2] for one in _list(folder, "modules.json")]
+    layout = ModelLayout(folder)
+    named = layout.declared.get("model_type")
+    modules = [module.name for route in layout.routes.values() for module in route]
     config = _file(folder, "config.json")
     architecture = str(next(iter(config.get("architectures") or ()), ""))
     if named in _OWN_TYPES[form]:
         return None
-    if named is None and any(module in _OWN_MODULES[form] for module in (*modules, *_routed(folder))):
+    if named is None and any(module in _OWN_MODULES[form] for module in modules):
         return None
-    if named is None and not modules:
+    if named is None and not (folder / "modules.json").exists():
         if architecture.endswith(_OWN_ARCHITECTURES[form]):
             return None
         return f"it is a {architecture or 'model of an unknown kind'}"
@@ -171,13 +167,7 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
 
 def has_words(folder: Path) -> bool:
     """Whether the dimensions of a sparse model are the tokens of its vocabulary."""
-    return not any(str(one.get("type", "")).endswith("SparseAutoEncoder") for one in _list(folder, "modules.json"))
-
-
-def _routed(folder: Path) -> Iterator[str]:
-    """The modules of a model that reads questions and documents by different ones."""
-    for name in _file(folder, "router_config.json").get("types", {}).values():
-        yield str(name).rpartition(".")[2]
+    return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route("document"))
 
 
 def load_sparse(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
@@ -188,8 +178,7 @@ def load_sparse(folder: Path, device: str | None, precision: str, max_length: in
     similarity = model.similarity_fn_name
     if similarity not in ("dot", "cosine"):
         raise RunError(f"the model in {folder} compares by {similarity}; sparse retrieval takes dot or cosine.")
-    if max_length is not None:
-        model.max_seq_length = max_length
+    limit_lengths(model, max_length)
 
     def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
         encode = model.encode_query if task == "query" else model.encode_document
@@ -208,10 +197,12 @@ def load_sparse(folder: Path, device: str | None, precision: str, max_length: in
 def load_late(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
     """A late-interaction model, ready. Raises RunError."""
     from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Transformer
 
     model = _loaded(MultiVectorEncoder, folder, device, precision)
-    if max_length is not None:
-        model[0].document_length = max_length
+    for module in model.modules() if max_length is not None else ():
+        if isinstance(module, Transformer):
+            module.document_length = max_length
 
     def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
         encode = model.encode_query if task == "query" else model.encode_document
@@ -258,19 +249,5 @@ def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folde
 
 def _file(folder: Path, name: str) -> dict[str, Any]:
     """The JSON object in a file of the model; empty if there is none."""
-    found = _json(folder / name)
+    found = read_json(folder / name)
     return found if isinstance(found, dict) else {}
-
-
-def _list(folder: Path, name: str) -> list[dict[str, Any]]:
-    found = _json(folder / name)
-    return found if isinstance(found, list) else []
-
-
-def _json(path: Path) -> Any:
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{path} is not JSON: {error}. Fetch the model again.") from error
