@@ -1,4 +1,4 @@
-"""Draws docs/label-page.png and docs/label-page-phone.png: the page of `ragtrial label --page` over the sample data.
+"""Draws docs/label-page.png and docs/label-page-phone.png: the page of `ragtrial label` over the sample data.
 
 Needs the development extra and a Chromium: python docs/label_picture.py
 """

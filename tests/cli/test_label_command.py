@@ -1,10 +1,9 @@
-"""``ragtrial label``: in a terminal by key, or on a page; what it refuses, and how it ends."""
+"""``ragtrial label``: what it refuses, and how it ends."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
@@ -18,8 +17,7 @@ import pytest
 from ragtrial.labelling.session.ending import next_command
 from ragtrial.labelling.session.session import Session
 from small_experiment import LABELS, ragtrial
-from terminals import in_terminal
-from worklists import item, judgments, write_work
+from worklists import judgments, write_work
 
 Capture = pytest.CaptureFixture[str]
 
@@ -28,59 +26,6 @@ Capture = pytest.CaptureFixture[str]
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-
-def test_a_worklist_is_graded_by_key_and_written(tmp_path: Path) -> None:
-    write_work(tmp_path)
-    with in_terminal("label", "worklist.json", "--who", "ada") as typed:
-        typed.await_text("0-3 grade (3 answers fully, 0 is wrong)")
-        typed.await_text("thirty days to return an item")
-        typed.await_text("returns.md  Returns")
-        typed.type(
-            ("1 of 6, 0 graded:", "2"), ("2 of 6, 1 graded:", "3"), ("3 of 6, 2 graded:", "u"),
-            ("2 of 6, 1 graded:", "9"), ("the grade 9 is not among 0 to 3; --highest 9 would allow it.", "1"),
-            ("3 of 6, 2 graded:", " "), ("4 of 6, 2 graded:", "0"), ("5 of 6, 3 graded:", "q"),
-        )  # fmt: skip
-        typed.await_text("3 of 6 graded, 1 left out, 2 to go: the same command goes on")
-        typed.await_text("prompt_queries.json: 2 judgments written")
-        typed.await_text("agreement: 1 of 1 that are judged already got the same grade as before")
-        typed.await_text("next: ragtrial rescore latest --labels prompt_queries.json")
-        assert typed.ended() == 0
-    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 1}
-    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 0}
-    rows = [json.loads(line) for line in Path("prompt_queries.history.jsonl").read_text().splitlines()]
-    assert [(row["who"], row["action"]) for row in rows if row["action"] != "tag"] == [("ada", "add"), ("ada", "add")]
-    assert {row["who"] for row in rows} == {"ada"}  # how the queries were drawn is noted, too
-
-
-def test_a_passage_is_typed_and_one_that_is_not_there_is_told(tmp_path: Path) -> None:
-    write_work(tmp_path, [item("Parcels take two days to arrive.\n")], form="quote")
-    with in_terminal("label", "worklist.json") as typed:
-        for passage, told in (("three", "that is not in the text"), ("two  days", '" two  days'.replace("  ", " "))):
-            typed.type(("1 of 1, 0 graded:", '"'))
-            typed.await_text("passage, verbatim:")
-            os.write(typed.terminal, f"{passage}\n".encode())
-            typed.await_text(told)
-        typed.type(("1 of 1, 0 graded:", "3"))
-        typed.await_text("1 judgment written")
-        assert typed.ended() == 0
-    assert json.loads(Path("prompt_queries.json").read_text())["queries"][0]["relevant_docs"][1:] == [
-        {"doc": "shipping.txt", "relevance": 3, "quote": "two  days"}
-    ]
-
-
-def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    write_work(tmp_path)
-    with in_terminal("label", "worklist.json") as typed:
-        typed.type(("1 of 6, 0 graded:", " "), ("2 of 6, 0 graded:", "3"), ("3 of 6, 1 graded:", "\x03"))
-        typed.await_text("stopped at 2 of 6. 1 answer is kept in")
-        assert typed.ended() == 130
-    assert judgments(tmp_path, "q1") == {"returns.md": 2}
-    with in_terminal("label", "worklist.json") as typed:
-        typed.type(("3 of 6, 1 graded:", "q"))
-        typed.await_text("1 judgment written")
-        assert typed.ended() == 0
-    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
 
 
 def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
@@ -106,10 +51,8 @@ def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
         "agreement: 1 of 1 that are judged already got the same grade as before\n"
         "next: ragtrial rescore latest --labels prompt_queries.json\n"
     )
-    made = ragtrial(capsys, "label", "worklist.json", "--page", "--no-browser", "--json", "-q")
+    made = ragtrial(capsys, "label", "worklist.json", "--json", "-q")
     assert (made.code, made.json["written"], made.json["agreement"]["n"]) == (0, 4, 1)
-    made = ragtrial(capsys, "label", "worklist.json", "--skipped", "-q")
-    assert made.err == "error: there is no terminal to ask in; label on a page: --page. Try 'ragtrial label --help'.\n"
 
 
 def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: Path, capsys: Capture) -> None:
@@ -126,9 +69,7 @@ def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: P
     [
         (["gone.json"], "gone.json: there is no such file."),
         (["prompt_queries.json"], "prompt_queries.json: is not a worklist"),
-        (["worklist.json"], "there is no terminal to ask in; label on a page: --page."),
-        (["worklist.json", "--port", "4000"], "--port is that of the page: --page."),
-        (["worklist.json", "--page", "--port", "0"], "0 is not in the range 1<=x<=65535"),
+        (["worklist.json", "--port", "0"], "0 is not in the range 1<=x<=65535"),
         (["worklist.json", "--highest", "10"], "10 is not in the range 1<=x<=9"),
         (["worklist.json", "--labels", "gone.json"], "there is no such file; name the labels: --labels FILE."),
         (["moved.json"], "moved.json: names the config {here}/gone.yaml, which is not there; name the one with the"),
@@ -149,7 +90,7 @@ def test_a_port_in_use_is_refused_and_named(tmp_path: Path, capsys: Capture) -> 
     write_work(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        made = ragtrial(capsys, "label", "worklist.json", "--page", "--no-browser", "--port", port, "-q")
+        made = ragtrial(capsys, "label", "worklist.json", "--no-browser", "--port", port, "-q")
     assert (made.code, made.err) == (
         2, f"error: --port: port {port} is in use; name another one, or none: then any that is free is taken.\n",
     )  # fmt: skip
@@ -157,7 +98,7 @@ def test_a_port_in_use_is_refused_and_named(tmp_path: Path, capsys: Capture) -> 
 
 def start_page(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     """The command with its page, and the page's address."""
-    command = [sys.executable, "-m", "ragtrial", "label", "worklist.json", "--page", "--no-browser", "-q", *arguments]
+    command = [sys.executable, "-m", "ragtrial", "label", "worklist.json", "--no-browser", "-q", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     found = re.fullmatch(r"label here: (http://127\.0\.0\.1:\d+/\S+/)\n", process.stderr.readline())

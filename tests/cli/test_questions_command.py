@@ -15,10 +15,10 @@ from commands import Command
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
 from ragtrial.labelling.pooling.worklist import read_worklist
+from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.session import Session
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from small_experiment import CONFIG, ragtrial, small_experiment
-from terminals import in_terminal
 
 Capture = pytest.CaptureFixture[str]
 KEY = "sk-this-is-a-secret-key-0123456789"
@@ -169,21 +169,21 @@ def test_a_prompt_of_ones_own_is_sent(capsys: Capture) -> None:
         assert all(one.body["messages"][0]["content"].startswith("Mine. Write one") for one in double.asked)
 
 
-def test_drafts_are_kept_edited_and_dropped_by_key_and_only_the_kept_become_labels(capsys: Capture) -> None:
+def test_drafts_are_kept_edited_and_dropped_and_only_the_kept_become_labels(capsys: Capture) -> None:
     drafts(capsys, "--unanswerable", "0.3")
     items = read_worklist("drafts.json").items
-    with in_terminal("label", "drafts.json", "--who", "ada") as typed:
-        typed.await_text("k keep · e edit · d drop")
-        typed.type(("1 of 10, 0 reviewed:", "3"), ("drafted questions have no grade here", "k"))
-        typed.type(("2 of 10, 1 reviewed:", "d"), ("3 of 10, 2 reviewed:", " "), ("4 of 10, 2 reviewed:", "e"))
-        typed.await_text("question:")
-        os.write(typed.terminal, b"What is the deadline?\n")
-        typed.await_text("What is the deadline?")
-        typed.type(("4 of 10, 2 reviewed:", "k"), ("5 of 10, 3 reviewed:", "q"))
-        typed.await_text("3 of 10 reviewed, 1 left out, 6 to go: the same command goes on")
-        typed.await_text("prompt_queries.json: 2 questions added, 1 of them changed; 1 dropped")
-        typed.await_text("next: ragtrial run experiment.yaml")
-        assert typed.ended() == 0
+    with Session("drafts.json", who="ada") as session:
+        session.keep()
+        session.drop()
+        session.skip()
+        session.rephrase("What is the deadline?")
+        session.keep()
+        session.save()
+        assert ending_lines(session) == [
+            "3 of 10 reviewed, 1 left out, 6 to go: the same command goes on",
+            "prompt_queries.json: 2 questions added, 1 of them changed; 1 dropped",
+            "next: ragtrial run experiment.yaml",
+        ]
     made = labels()
     assert [(query["id"], query["text"]) for query in made] == [
         (items[0].query, items[0].question), (items[3].query, "What is the deadline?"),

@@ -78,7 +78,7 @@ def test_the_way_from_no_labels_to_a_verdict_runs(
 
 def test_every_option_and_key_that_is_named_is_there() -> None:
     options = {name for option in label.params for name in [*option.opts, *option.secondary_opts]}
-    named = set(re.findall(r"`(--[a-z-]+)", LABELLING[: LABELLING.index("## From no labels")])) | {"--page"}
+    named = set(re.findall(r"`(--[a-z-]+)", LABELLING[: LABELLING.index("## From no labels")]))
     assert named <= options
     assert {"--highest", "--skipped", "--port", "--no-browser", "--labels", "--who"} <= named
 

@@ -39,4 +39,4 @@ def test_the_commands_of_the_page_run(
         for one in COMMANDS:
             made = ragtrial(capsys, *one.replace("http://localhost:8000/v1", double.url).split())
             assert made.code == 0, made.err
-    assert "next: ragtrial label drafts.json --page" in made.out
+    assert "next: ragtrial label drafts.json" in made.out

@@ -14,7 +14,6 @@ import pytest
 from endpoint_double import EndpointDouble
 from small_experiment import CONFIG, LABELS, small_experiment
 from terminals import in_terminal, shown
-from worklists import item, write_work
 
 STEERING = "\x1b[2J\x1b]0;t\x07\x1b]52;c;Y3VybA==\x07\x9b31m\u202edliub\u2066\r\x08\x7f"
 LINES = "\n::error::forged\n  ::stop-commands::x\n##[group]g ##vso[task.setvariable variable=a]b ##teamcity[a]\n"
@@ -136,9 +135,8 @@ def test_what_a_server_says_is_shown_harmless_by_run_and_judge(here: Path) -> No
             assert "no =1+1" in output.decode()
 
 
-def test_texts_of_a_worklist_are_shown_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worklist = write_work(tmp_path, [item(TEXT, title=NAME)])
-    with in_terminal("label", str(worklist)) as typed:
-        text = typed.await_text("1 of 1, 0 graded: ").replace("\r\n", "\n")
+def test_texts_to_grade_are_shown_harmless(here: Path) -> None:
+    with in_terminal("search", "experiment.yaml", "bread", "--label") as typed:
+        text = typed.await_text(", 0 graded: ").replace("\r\n", "\n")
     assert "bread" in text
     harmless(text)

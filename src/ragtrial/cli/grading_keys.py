@@ -1,11 +1,9 @@
-"""Texts graded by key, one after another, in a terminal."""
+"""Hits of a search, graded by key, one after another, in a terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Protocol
+from collections.abc import Sequence
 
 import click
 
@@ -17,78 +15,7 @@ from ragtrial.labelling.changes import Form
 from ragtrial.records import FoundText
 from ragtrial.views.query import answer_text
 
-_GRADES = "(3 answers fully, 1 helps, 0 is wrong)"
-
-
-class Grading(Protocol):
-    """What is graded: one text after another, until there is none."""
-
-    def shown(self, width: int) -> str | None:
-        """The text that is asked now; None when there is none."""
-        ...
-
-    def progress(self) -> str:
-        """How far one is: ``3 of 10, 2 graded``."""
-        ...
-
-    def grade(self, grade: int) -> None:
-        """Give it a grade, and go on. Raises InputError for one that there is not."""
-        ...
-
-    def skip(self) -> None:
-        """Leave it without a grade, and go on."""
-        ...
-
-    def quote(self, passage: str) -> None:
-        """Name the passage that answers. Raises InputError if it is not in the text."""
-        ...
-
-    def undo(self) -> object:
-        """Go back, and take the last answer away."""
-        ...
-
-
-def keys(grades: str, interrupted: str) -> str:
-    """What the keys do, on one line."""
-    return f'{grades} · space skip · " passage · u undo · q done · ctrl-c {interrupted}'
-
-
-def ask(
-    terminal: Terminal,
-    grading: Grading,
-    help_line: str,
-    more: Mapping[str, Callable[[], object]] = MappingProxyType({}),
-) -> None:
-    """Show what is asked and take a key for it, until all is answered or somebody is done.
-
-    ``more`` are keys of what is asked, before all others; they raise InputError for what cannot be done.
-    """
-    acts: dict[str, Callable[[], object]] = {
-        **dict.fromkeys((" ", "\r", "\n"), grading.skip), **dict.fromkeys(("u", "\x7f", "\x08"), grading.undo),
-        '"': lambda: _quote(grading), **more,
-    }  # fmt: skip
-    terminal.say(help_line)
-    while (shown := grading.shown(terminal.width)) is not None:
-        terminal.say(f"\n{shown}")
-        try:
-            key = _key(f"{grading.progress()}: ")
-            if key in acts:
-                acts[key]()
-            elif key.isdecimal() and key.isascii():
-                grading.grade(int(key))
-            elif key == "q":
-                break
-            else:
-                terminal.say(help_line)
-        except EOFError:  # ctrl-d
-            break
-        except InputError as error:
-            write(str(error), sys.stderr)
-
-
-def _quote(grading: Grading) -> None:
-    if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
-        grading.quote(passage)
+_KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " passage · u undo · q done · ctrl-c drop all'
 
 
 def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tuple[dict[int, int], dict[int, str]]:
@@ -97,8 +24,33 @@ def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tup
     ``form`` is what labels of them name.
     """
     grading = _Hits(hits, form)
-    ask(terminal, grading, keys(f"0-9 grade {_GRADES}", "drop all"))
+    terminal.say(_KEYS)
+    while (shown := grading.shown(terminal.width)) is not None:
+        terminal.say(f"\n{shown}")
+        try:
+            key = _key(f"{grading.progress()}: ")
+            if key == "q":
+                break
+            if key.isdecimal() and key.isascii():
+                grading.grade(int(key))
+            elif key in (" ", "\r", "\n"):
+                grading.skip()
+            elif key in ("u", "\x7f", "\x08"):
+                grading.undo()
+            elif key == '"':
+                _quote(grading)
+            else:
+                terminal.say(_KEYS)
+        except EOFError:  # ctrl-d
+            break
+        except InputError as error:
+            write(str(error), sys.stderr)
     return grading.grades, {number: passage for number, passage in grading.quotes.items() if number in grading.grades}
+
+
+def _quote(grading: _Hits) -> None:
+    if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
+        grading.quote(passage)
 
 
 def _key(prompt: str) -> str:

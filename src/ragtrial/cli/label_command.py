@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options
-from ragtrial.errors import InputError, counted
+from ragtrial.errors import counted
 
 if TYPE_CHECKING:
     from ragtrial.labelling.session.session import Session
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 @click.option("--highest", type=click.IntRange(1, 9), metavar="GRADE", help="The highest grade (default: the labels').")
 @click.option("--skipped", is_flag=True, help="Ask again for what was left out.")
 @click.option("--unreviewed", is_flag=True, help="Keep the drafts that nobody reviewed, tagged `not-reviewed`.")
-@click.option("--page", is_flag=True, help="On a page in the browser, served to this machine alone.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The page's port (default: a free one).")
 @click.option("--browser/--no-browser", default=True, help="Open the page in the browser.  [default: yes]")
 @common_options
@@ -40,19 +39,17 @@ def command(
     *,
     skipped: bool,
     unreviewed: bool,
-    page: bool,
     browser: bool,
 ) -> int:
     """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
 
+    This opens a page in the browser, served to this machine alone.
     Every answer is saved at once, so the same command resumes after an interruption. Texts are shown without the
     settings that found them. Some are already judged: they measure how far you agree with the labels.
     """
     from ragtrial.labelling.session.session import PassagePlaces, Session
     from ragtrial.options import expand_user
 
-    if port and not page:
-        raise click.UsageError("--port is that of the page: --page.")
     places = PassagePlaces(
         None if labels is None else expand_user(labels), None if config is None else expand_user(config)
     )
@@ -65,35 +62,11 @@ def command(
             session.save()
         elif session.is_finished:
             terminal.say("everything on this worklist is answered and written" + _left_out(session))
-        elif page:
-            _on_page(session, port, browser=browser)
+        elif session.item is None:
+            session.save()
         else:
-            _by_key(terminal, session)
+            _on_page(session, port, browser=browser)
         return _end(terminal, session)
-
-
-def _by_key(terminal: Terminal, session: Session) -> None:
-    from ragtrial.cli.grading_keys import ask, keys
-
-    if session.item is not None:
-        if terminal.as_json or not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to ask in; label on a page: --page.")
-        try:
-            if session.worklist.is_drafted:
-                items = _Items(session)
-                more = {"k": session.keep, "d": session.drop, "e": lambda: _edit(session)}
-                ask(terminal, items, keys("k keep · e edit · d drop", "stop"), more)
-            else:
-                grades = f"0-{session.highest} grade ({session.highest} answers fully, 0 is wrong)"
-                ask(terminal, _Items(session), keys(grades, "stop"))
-        except (KeyboardInterrupt, click.Abort):
-            raise _stopped(session) from None
-    session.save()
-
-
-def _edit(session: Session) -> None:
-    if text := click.prompt("question", default="", show_default=False, err=True):
-        session.rephrase(text)
 
 
 def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
@@ -152,34 +125,3 @@ def _end(terminal: Terminal, session: Session) -> int:
         }
     )
     return 0
-
-
-class _Items:
-    """The items of a worklist as texts to grade by key."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.skip, self.quote, self.undo = session.skip, session.quote, session.undo
-
-    def grade(self, grade: int) -> None:
-        if self._session.worklist.is_drafted:
-            raise InputError("drafted questions have no grade here: k keeps one, d drops it, e edits it.")
-        self._session.grade(grade)
-
-    def shown(self, width: int) -> str | None:
-        from ragtrial.records import FoundText
-        from ragtrial.views.query import answer_text
-
-        item, passage = self._session.item, self._session.passage
-        if item is None:
-            return None
-        text = answer_text(FoundText(1, item.doc, item.title, item.start, item.end, None, item.text), width)
-        named = f'\n  " {" ".join(passage.text.split())}' if passage else ""
-        no_answer = "\n  no answer expected in the documents" if item.draft and not passage else ""
-        return f"{self._session.question}\n{text}{named}{no_answer}"
-
-    def progress(self) -> str:
-        answers = self._session.answers
-        done = len(answers.given) + len(answers.skipped)
-        did = "reviewed" if self._session.worklist.is_drafted else "graded"
-        return f"{done + 1} of {answers.total}, {len(answers.given)} {did}"

@@ -119,7 +119,7 @@ def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost:
         terminal.tell(f"{total - counts.replies:,} not asked yet; the same command with a larger budget continues")
     if counts.drafts:
         file = expand_user(output)
-        terminal.tell(f"next: ragtrial label {output} --page{label_options(read_worklist(file), file)}")
+        terminal.tell(f"next: ragtrial label {output}{label_options(read_worklist(file), file)}")
     wrote = [output] if counts.drafts else []
     found = {**counts.model_dump(), "drafts": counts.drafts, "questions": total, "cost": cost}
     terminal.say_json({"exit_code": 0, "wrote": wrote, **found})

@@ -115,4 +115,4 @@ def _page_data(effects: EffectsPart) -> dict[str, Any]:
     return {"metric": effects.metric, "effects": shown, "interactions": interactions}
 
 
-EFFECTS = registered(EffectsView())
+registered(EffectsView())

@@ -91,4 +91,4 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
     return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
 
 
-SLICES = registered(SlicesView())
+registered(SlicesView())
