@@ -43,9 +43,9 @@ def command(
 ) -> int:
     """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
 
-    This opens a page in the browser, served to this machine alone.
-    Every answer is saved at once, so the same command resumes after an interruption. Texts are shown without the
-    settings that found them. Some are already judged: they measure how far you agree with the labels.
+    The page opens in the browser and is served to this machine alone. Every answer is saved at once, so the same
+    command resumes after an interruption. Texts are shown without the settings that found them. Some are already
+    judged: they measure how far you agree with the labels.
     """
     from ragtrial.labelling.session.session import PassagePlaces, Session
     from ragtrial.options import expand_user
