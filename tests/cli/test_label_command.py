@@ -30,7 +30,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
     with Session(write_work(tmp_path, report=str(tmp_path / "results" / "one"))) as session:
-        assert next_command(session) == "ragtrial rescore results/one --labels prompt_queries.json"
+        assert next_command(session) == "ragtrial rescore results/one --labels prompt_queries.json --config experiment.yaml"
 
 
 def finished(folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
         "everything on this worklist is answered and written; 1 left out: --skipped asks for them again\n\n"
         "5 of 6 graded, 1 left out\nprompt_queries.json: 4 judgments written\n"
         "agreement: 1 of 1 that are judged already got the same grade as before\n"
-        "next: ragtrial rescore latest --labels prompt_queries.json\n"
+        "next: ragtrial rescore latest --labels prompt_queries.json --config experiment.yaml\n"
     )
     made = ragtrial(capsys, "label", "worklist.json", "--json", "-q")
     assert (made.code, made.json["written"], made.json["agreement"]["n"]) == (0, 4, 1)
@@ -127,7 +127,7 @@ def test_the_page_ends_by_its_button_and_tells_what_was_written(tmp_path: Path) 
     assert json.loads(out) == {
         "exit_code": 0, "labels": str(tmp_path / "prompt_queries.json"), "items": 6, "graded": 1, "left_out": 1,
         "written": 1, "judged_meanwhile": 0, "agreement": {"n": 0, "alike": 0, "kappa": None, "is_weighted": False},
-        "next": "ragtrial rescore latest --labels prompt_queries.json",
+        "next": "ragtrial rescore latest --labels prompt_queries.json --config experiment.yaml",
     }  # fmt: skip
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 2}
 
