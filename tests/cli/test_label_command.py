@@ -30,7 +30,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
     with Session(write_work(tmp_path, report=str(tmp_path / "results" / "one"))) as session:
-        assert next_command(session) == "ragtrial rescore results/one --labels prompt_queries.json --config experiment.yaml"
+        said = "ragtrial rescore results/one --labels prompt_queries.json --config experiment.yaml"
+        assert next_command(session) == said
 
 
 def finished(folder: Path) -> None:
