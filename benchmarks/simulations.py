@@ -261,13 +261,14 @@ def batches(cell: Cell) -> Iterator[tuple[list[Family], list[Inference]]]:
 
 
 def width_of(families: Sequence[Family], inferences: Sequence[Inference], flips: int) -> list[float]:
-    """For each family that is tested, the mean critical value over that of sign flips alone."""
+    """For each family that is tested, the width of its intervals over that by sign flips alone."""
     samples = [Sample(family) for family in families]
     bounds = flipped(samples, Procedure(flips=flips))
+    errors = [(one.deviation / np.sqrt(one.n))[sample.tested] for one, sample in zip(inferences, samples, strict=True)]
     return [
-        float(np.mean(one.criticals[sample.tested] / bound.criticals))
-        for one, sample, bound in zip(inferences, samples, bounds, strict=True)
-        if sample.tested.any()
+        float((one.criticals[sample.tested] @ error) / (bound.criticals @ error))
+        for one, sample, bound, error in zip(inferences, samples, bounds, errors, strict=True)
+        if error.any()
     ]
 
 

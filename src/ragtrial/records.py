@@ -219,6 +219,7 @@ class WarningCode(StrEnum):
     LATENCY_LOADED = "latency-loaded", "Latencies were measured while other programs used the processors."
     LATENCY_MACHINES = "latency-machines", "Latencies were measured on different machines."
     LIMIT = "limit", "Only the first queries were run."
+    MANY_PAIRS = "many-pairs", "All pairs of many settings are compared on few questions: name a baseline."
     METRICS_LEFT_OUT = "metrics-left-out", "Metrics that some reports lack, or that have no mean, are not compared."
     MODEL_NOT_HERE = "model-not-here", "A model could not be loaded, so something was not checked."
     NO_DOCUMENTS_MATCH = "no-documents-match", "No document of a run is in the qrels of its query."

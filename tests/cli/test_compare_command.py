@@ -27,7 +27,7 @@ from terminals import in_terminal
 Capture = pytest.CaptureFixture[str]
 
 FIELDS = ["metric", "family", "baseline", "setting", "mean_baseline", "mean", "difference", "ci", "p", "p_corrected",
-          "wins", "ties", "losses", "effect_size", "skewness", "n", "verdict", "detectable",
+          "wins", "ties", "losses", "effect_size", "skewness", "n", "caution", "verdict", "detectable",
           "queries_needed"]  # fmt: skip
 
 HALF = [0.5] * 12
@@ -63,18 +63,19 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
     ]
     assert lines[7:13] == [
         "",
-        "setting    mean  difference     95% interval       p  won  tied  lost   n  smallest  needed  verdict",
-        "new      0.7250     +0.2250  +0.2105 +0.2395  0.0005   12     0     0  12     0.021      14  better",
-        "few      0.5417     +0.0417                -       -    1    11     0  12         -       -  "
+        "setting    mean  difference      95% interval       p  won  tied  lost   n  smallest  needed  verdict",
+        "new      0.7250     +0.2250  +0.2105 +0.2395?  0.0005   12     0     0  12     0.021      14  better",
+        "few      0.5417     +0.0417                 -       -    1    11     0  12         -       -  "
         "too few differences",
-        f"old      0.5000{'':78}(baseline)",
-        "same     0.5000     +0.0000                -       -    0    12     0  12         -       -  identical",
+        f"old      0.5000{'':79}(baseline)",
+        "same     0.5000     +0.0000                 -       -    0    12     0  12         -       -  identical",
     ]
     assert lines[13:] == [
         "",
         "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
         "100% of bootstrap resamples.",
         "too few differences: the two differ on fewer than 10 queries; no interval is given.",
+        "? few differences: 15 queries or fewer differ, so this interval is rough.",
         "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
         "to detect a difference of 0.02 (the margin).",
         "Paired sign-flip test and balanced bootstrap-t (max-t, all 4,096 flips, 10,000 resamples, seed 0); 95% "
@@ -207,8 +208,8 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
 @pytest.mark.parametrize(
     ("width", "header", "told"),
     [
-        (103, "mean difference 95% interval p won tied lost n", "smallest: "),
-        (102, "mean difference 95% interval p n", "Too wide for 102 columns: won, tied, lost (--json has all)."),
+        (104, "mean difference 95% interval p won tied lost n", "smallest: "),
+        (103, "mean difference 95% interval p n", "Too wide for 103 columns: won, tied, lost (--json has all)."),
         (70, "difference 95% interval", "Too wide for 70 columns: mean, p, won, tied, lost, n (--json has all)."),
         (20, "difference 95% interval", "Too wide for 20 columns: mean, p, won, tied, lost, n (--json has all)."),
     ],
@@ -218,9 +219,9 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_i
 ) -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
     table = verdict_table(made, made.comparisons[:1], width)
-    line, *advice = table.notes
+    _, line, *advice = table.notes  # the first is about few differences
     assert " ".join(table.titles).split() == f"setting {header} smallest needed verdict".split()
-    assert width == 103 or advice[0].startswith("smallest: ")
+    assert width == 104 or advice[0].startswith("smallest: ")
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert [row[-1] for row in table.cells] == ["verdict", "better", "(baseline)"]
     assert line.startswith(told)
@@ -240,7 +241,7 @@ def test_the_margin_and_too_few_differences_are_explained_where_a_row_has_them(s
 def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
-    (line,) = table.notes
+    _, line = table.notes
     assert table.titles[-3:] == ["n", "smallest", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert line == "smallest: the smallest difference these questions would detect 80% of the time."
@@ -249,7 +250,7 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
     (row,) = [one for one in made.comparisons if one.metric == made.primary_metric]
-    untested = row.model_copy(update={"ci": None, "detectable": None, "queries_needed": None})
+    untested = row.model_copy(update={"ci": None, "caution": None, "detectable": None, "queries_needed": None})
     other = row.model_copy(update={"metric": "recall@10", "family": "descriptive", "verdict": None})
     assert verdict_table(made.model_copy(update={"comparisons": [untested, other]}), [untested], 200).notes == []
 

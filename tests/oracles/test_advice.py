@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from family_strategies import against_first
-from ragtrial.comparison.comparing import skewed_claims
-from ragtrial.comparison.contest import Pair
+from ragtrial.comparison.cautions import caution_of
 from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
@@ -122,7 +121,7 @@ def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_pro
         return Family(rng.exponential(size=(1, queries)) - 1)
 
     def is_not_warned_of(one: Inference) -> bool:
-        return not any(skewed_claims(["old", "new"], [Pair(0, 1)], one))
+        return caution_of(int(one.n[0]), int(one.differing[0]), float(one.skewness[0])) != "skewed"
 
     wrong = [one for one in simulated(draw, 2000) if one.claims.any()]
     assert len(wrong) / 2000 > 0.06

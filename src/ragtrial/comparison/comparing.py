@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.comparison.cautions import caution_of, cautions_of
 from ragtrial.comparison.compared import compared_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
@@ -27,16 +28,15 @@ from ragtrial.comparison.statistics.samples import (
     Family,
     Inference,
     Procedure,
-    queries_for_skewness,
 )
 from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
 from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
-from ragtrial.errors import ComparisonError, counted, listed
+from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -44,8 +44,6 @@ MOST_PAIRS = 15
 
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
-
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -157,13 +155,14 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         for scores, inference in zip(scored, inferred, strict=True)
         for part in _parts(contest, aim, scores, pairs, inference, needed)
     ]
-    skewed = skewed_claims(contest.names, pairs, inferred[0])
     procedure = _procedure_part(contest, aim, parts)
     drafts = drafted_part(contest, scored[0])
-    told = [*contest.warnings, *_of_judge(aim), *skewed, *([] if drafts is None else [drafted_warning(drafts)])]
+    decisive = [part for part in parts if part.family == "primary"]
+    told = [*contest.warnings, *_of_judge(aim), *cautions_of(decisive, aim.baseline)]
+    told += [] if drafts is None else [drafted_warning(drafts)]
     return Comparison(
         conclusion=conclusion_of(
-            [part for part in parts if part.family == "primary"],
+            decisive,
             procedure,
             compared_of(contest, None if aim.judge is None else aim.judge.means(scored[0])),
             None if contest.are_pairs_by_name else contest.names[ranked[0]],
@@ -315,6 +314,9 @@ def _parts(
             effect_size=difference / deviation if difference is not None and deviation > 0 else None,
             skewness=_number(inference.skewness[row]),
             n=evidence.n,
+            caution=None
+            if evidence.low is None
+            else caution_of(evidence.n, evidence.differing, inference.skewness[row]),
             verdict=verdict if kind == "primary" else None,
             sentence=sentence_of(verdict, evidence, aim.margin),
             detectable=evidence.detectable,
@@ -322,24 +324,6 @@ def _parts(
             queries_to_settle=evidence.queries_to_settle,
             judged_baseline=judged[pair.baseline],
             judged=judged[pair.setting],
-        )
-
-
-def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[ReportWarning]:
-    """A warning about the claims for ``pairs`` whose differences are too skewed."""
-    told = []
-    for row in np.flatnonzero(inference.claims).tolist():
-        skewness, n, pair = float(inference.skewness[row]), int(inference.n[row]), pairs[row]
-        needed = queries_for_skewness(skewness)
-        if n < needed:
-            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} needed)"
-            told.append((needed, f"{names[pair.setting]} against {names[pair.baseline]} {counts}"))
-    if told:
-        named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
-        yield ReportWarning(
-            WarningCode.SKEWED_DIFFERENCES,
-            f"a few queries make most of the difference, so these verdicts are less certain than stated: {named}. "
-            "Look at these queries (--queries), or add questions.",
         )
 
 

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from ragtrial.comparison.drafted import DraftedPart
 from ragtrial.comparison.judge.judge_part import JudgePart
-from ragtrial.comparison.statistics.samples import queries_for_skewness
 from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.records import Direction
@@ -23,6 +22,10 @@ FamilyKind = Literal["primary", "descriptive"]
 Verdict = Literal[
     "better", "worse", "worse within the margin", "no worse", "inconclusive", "too few differences", "identical"
 ]
+
+
+Caution = Literal["skewed", "few differences"]
+"""Why an interval is rougher than others: a few questions make most of the difference, or few questions differ."""
 
 
 class ComparisonPart(Part):
@@ -64,6 +67,9 @@ class ComparisonPart(Part):
     """Of the differences: far from 0 where a few queries make most of the difference. Null over no queries."""
 
     n: int
+    caution: Caution | None = None
+    """Null where the interval holds as often as others, or there is none."""
+
     verdict: Verdict | None
     """Null for a metric that is descriptive."""
 
@@ -94,11 +100,6 @@ class ComparisonPart(Part):
     def gain_ci(self) -> tuple[float, float] | None:
         """The interval of ``gain``."""
         return self.ci if self.ci is None or self.better == "higher" else (-self.ci[1], -self.ci[0])
-
-    @property
-    def is_too_skewed(self) -> bool:
-        """Whether its interval, and its claim, are wrong more often than said."""
-        return self.ci is not None and self.skewness is not None and self.n < queries_for_skewness(self.skewness)
 
     def __repr__(self) -> str:
         change = "no difference" if self.difference is None else f"{self.difference:+.4f}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragtrial.cache.untrusted import visible
+from ragtrial.comparison.cautions import FEW_DIFFERENCES
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed, signed_interval
@@ -57,7 +58,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
     that is wider than ``width``, columns go: won and lost, n, p, means; those that say how many questions to ask stay.
-    Notes say what verdicts and columns mean, or which it lacks; ~ marks intervals that hold less often than said.
+    Notes say what verdicts and columns mean, or which it lacks; ~ and ? mark intervals to be careful with.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     names = ["setting"] if shared else ["setting", "against", "baseline"]
@@ -68,10 +69,10 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     columns += [Column(title, importance=1) for title in ("won", "tied", "lost")] + [Column("n", importance=2)]
     # No number of queries finds a margin of 0.
     columns += [Column(title) for title in ["smallest", *(["needed"] if margin else [])]]
-    table, any_skewed = [], any(part.is_too_skewed for part in rows)
+    table, cautions = [], {part.caution for part in rows if part.caution}
     for part in rows:
         named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
-        mark = "~" if part.is_too_skewed else " " * any_skewed
+        mark = {"skewed": "~", "few differences": "?", None: " " * bool(cautions)}[part.caution]
         table.append([*[*named, *_cells(part, mark)][: len(columns)], part.verdict or ""])
     if shared:
         mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
@@ -84,8 +85,10 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
         notes.append(
             f"too few differences: the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
         )
-    if any_skewed:
+    if "skewed" in cautions:
         notes.append("~ skewed differences: this 95% interval really covers 90 to 94%.")
+    if "few differences" in cautions:
+        notes.append(f"? few differences: {FEW_DIFFERENCES} queries or fewer differ, so this interval is rough.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
     fitted = whole if width is None else whole.fitted(width, "--json has all")
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from hand_made import Values, contest_between, query_of
+from ragtrial.comparison.cautions import caution_of
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings, primary_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.contest import Pair
@@ -275,7 +276,39 @@ def test_claims_from_few_skewed_differences_are_told_with_the_queries_that_would
         "(skewness +0.7: 12 queries, 13 needed). Look at these queries (--queries), or add questions."
     )
     assert compared(skewed(15), "old").warnings == []
+    assert only(compared(skewed(12), "old")).caution == "skewed"
+    assert only(compared(skewed(15), "old")).caution == "few differences"
     assert compared({name: -np.asarray(values) for name, values in skewed(12).items()}, "old").warnings
+
+
+@pytest.mark.parametrize(
+    ("n", "differing", "skewness", "caution"),
+    [
+        (60, 60, 0.0, None), (60, 60, 1.5, None), (60, 60, 1.6, "skewed"), (60, 60, -1.6, "skewed"),
+        (300, 16, 0.5, None), (300, 15, 0.5, "few differences"), (300, 10, 3.4, "few differences"),
+        (300, 15, 3.5, "skewed"), (15, 15, 0.0, "few differences"),
+    ],
+)  # fmt: skip
+def test_an_interval_has_the_caution_that_it_needs(
+    n: int, differing: int, skewness: float, caution: str | None
+) -> None:
+    assert caution_of(n, differing, skewness) == caution
+
+
+@pytest.mark.parametrize(
+    ("settings_", "queries", "baseline", "warned"),
+    [(11, 60, None, True), (11, 61, None, False), (10, 60, None, False), (11, 60, "s0", False), (21, 30, None, True)],
+)
+def test_all_pairs_of_many_settings_on_few_questions_are_cautioned(
+    settings_: int, queries: int, baseline: str | None, warned: bool
+) -> None:
+    values = np.random.default_rng(0).random((settings_, queries))
+    made = compared({f"s{row}": one for row, one in enumerate(values)}, baseline)
+    messages = [one.message for one in made.warnings if one.code == "many-pairs"]
+    assert bool(messages) == warned
+    pairs = settings_ * (settings_ - 1) // 2
+    assert not warned or messages[0].endswith(f"Compare with a baseline (--baseline NAME): {settings_ - 1} intervals, "
+                                              f"not {pairs}.")  # fmt: skip
 
 
 def test_skewed_differences_of_which_nothing_is_claimed_are_not_told() -> None:
