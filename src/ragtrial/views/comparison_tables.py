@@ -86,7 +86,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
             f"too few differences: the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
         )
     if "skewed" in cautions:
-        notes.append("~ skewed differences: this 95% interval really covers 90 to 94%.")
+        notes.append("~ skewed differences: such 95% intervals cover 90 to 96% in simulations.")
     if "few differences" in cautions:
         notes.append(f"? few differences: {FEW_DIFFERENCES} queries or fewer differ, so this interval is rough.")
     whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
