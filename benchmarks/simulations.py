@@ -52,7 +52,7 @@ from scipy.special import gammaincinv, ndtr
 
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.statistics.flips import flipped
-from ragtrial.comparison.statistics.power import detectable_difference, queries_for
+from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Inference, Places, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
@@ -62,6 +62,8 @@ SETTINGS = 20
 SIZES = (15, 30, 60, 300)
 FAMILY_SIZES = (15, 60, 300)
 CONTRAST_SIZE = 60
+PILOT = 60
+"""The questions from which the advice names how many are needed."""
 SET_SIZES = (30, 60, 150, 300)
 MADE = ((1, 70), (2, 70), (2, 90), (3, 90), (3, 95), (4, 95))
 DENSE = ((1, 0), (2, 0))
@@ -295,23 +297,29 @@ def simulate(cell: Cell) -> Row:
 def power_cells(options: argparse.Namespace) -> Iterator[Cell]:
     """Cells whose true difference the advice says is found 4 times of 5: by its size, and by the number of queries."""
     kinds = [(shape, "one", queries) for shape in ("normal", "sparse") for queries in SIZES]
-    kinds += [("normal", "star", queries) for queries in FAMILY_SIZES]
+    kinds += [(shape, "star", queries) for shape in ("normal", "sparse") for queries in FAMILY_SIZES]
     for shape, structure, queries in kinds:
         cell = Cell("power", shape, structure, queries, experiments=options.experiments, flips=options.flips)
         yield replace(cell, better=1, shift=detectable(cell))
-    for shift in (1.0, 0.5, 0.25):
-        cell = Cell("power", "ndcg", "one", 0, 1, shift, experiments=options.experiments, flips=options.flips)
+    for shape, structure, shift in (("ndcg", "one", 1.0), ("ndcg", "one", 0.5), ("ndcg", "star", 0.5)):
+        cell = Cell("power", shape, structure, PILOT, 1, shift, experiments=options.experiments, flips=options.flips)
         deviation, skewness = true_shape(cell)
-        (needed,) = queries_for(float(true_differences(cell)[0]), deviation, np.array([0.05]), skewness)
+        level = level_of(np.array([mean_critical(cell)]), np.array([PILOT]))
+        (needed,) = queries_for(float(true_differences(cell)[0]), deviation, level, skewness)
         yield replace(cell, queries=int(needed))
 
 
-def detectable(cell: Cell) -> float:
-    """The difference that the advice names for the true shape and the mean critical value of 200 experiments."""
+def mean_critical(cell: Cell) -> float:
+    """The mean critical value of 200 experiments."""
     first = [one for _, some in batches(replace(cell, experiments=2 * BATCH)) for one in some]
-    critical = float(np.nanmean([one.criticals[0] for one in first]))
+    return float(np.nanmean([one.criticals[0] for one in first]))
+
+
+def detectable(cell: Cell) -> float:
+    """The difference that the advice names for the true shape and the mean critical value."""
     deviation, skewness = true_shape(cell)
-    return float(detectable_difference(deviation, np.array([cell.queries]), np.array([critical]), skewness)[0])
+    critical = np.array([mean_critical(cell)])
+    return float(detectable_difference(deviation, np.array([cell.queries]), critical, skewness)[0])
 
 
 def one_cells(options: argparse.Namespace) -> Iterator[Cell]:
