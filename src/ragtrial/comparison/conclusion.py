@@ -288,7 +288,7 @@ class _Judged:
             more = 0 if total is None else total - part.n
             pair = f"the two runs of {self.called(name)}"
             if self.made.kind != "two runs":
-                pair = f"{self.called(name)} and {self.called(part.baseline)}"
+                pair = f"{self.called(part.baseline)} and {self.called(name)}"
             if 0 < more <= min(MOST_LABELLED, MOST_TIMES * part.n):
                 why = (
                     f"{pair} differ on {differing:,} of {part.n:,}, and a comparison needs {LEAST_DIFFERENCES}"
@@ -299,7 +299,7 @@ class _Judged:
             look = self.look
             action = f"look at the questions on which {pair} differ"
             if not thin and self.made.kind != "two runs":
-                action += "; too many questions are needed to settle them"
+                action += "; too many questions would be needed to settle them"
             return NextStepPart(action=action, command=look)
         return None
 
@@ -312,11 +312,17 @@ class _Judged:
         if len(good) < 2:
             return None
         costs, cheapest = self.command("show", "--costs"), self.compared.cheapest(good)
-        if cheapest is None:
-            return NextStepPart(action=f"keep {reference}: nothing shows that another is better", command=costs)
-        reason = "the cheapest" if cheapest.setting == reference else "no worse, and the cheapest"
-        verb = "keep" if cheapest.setting == self.made.baseline else "take"
-        return NextStepPart(action=f"{verb} {cheapest.setting}: {reason} ({cheapest.cost})", command=costs)
+        taken = reference if cheapest is None else cheapest.setting
+        if cheapest is None and not self.named("no worse"):
+            reason = "all score the same on every question"
+        elif cheapest is None:
+            reason = "no other is shown to be better"
+        else:
+            equal = "identical, and " if taken in self.named("identical") else "no worse, and "
+            reason = f"{'' if taken == reference else equal}the cheapest ({cheapest.cost})"
+        return NextStepPart(
+            action=f"{'keep' if taken == self.made.baseline else 'take'} {taken}: {reason}", command=costs
+        )
 
     def _change(self) -> NextStepPart:
         look = self.look
@@ -324,6 +330,9 @@ class _Judged:
             return NextStepPart(action=f"keep {self.made.baseline}; see where it is better", command=look)
         if self.made.kind == "two runs" and self.named("better"):
             return NextStepPart(action="keep the new run; see what has changed", command=look)
+        if len(self.named("identical")) == len(self.shown):
+            more = self.command("compare", "--metrics", "all")
+            return NextStepPart(action="change something, or look at other metrics: nothing differs here", command=more)
         return NextStepPart(action="look at the questions that have changed", command=look)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 MANY_QUESTIONS = 1_000
 """From as many on the fourth decimal of a mean is more than noise."""
 
@@ -19,10 +17,8 @@ def signed(difference: float | None, unknown: str = "-", digits: int = 4) -> str
 
 
 def telling(difference: float, digits: int) -> str:
-    """A sign and ``digits`` decimals, or two digits where those would show a difference as 0."""
-    if difference and abs(difference) < 0.5 * 10**-digits:
-        digits = 1 - math.floor(math.log10(abs(difference)))
-    return signed(difference, digits=digits)
+    """A sign and ``digits`` decimals, or four where those would show a difference as 0."""
+    return signed(difference, digits=digits if abs(difference) >= 0.5 * 10**-digits else max(digits, 4))
 
 
 def signed_interval(ends: tuple[float, float] | None, between: str = " ") -> str:

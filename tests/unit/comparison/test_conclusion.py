@@ -1,0 +1,80 @@
+"""What a comparison comes to, in situations of all kinds: tests/golden/conclusions.txt is the specification."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from golden_screens import GoldenScreen
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.conclusion import MOST_LABELLED, MOST_TIMES
+from situations import SITUATIONS, Situation
+
+
+def _shown(number: int, situation: Situation, comparison: Comparison) -> str:
+    made = comparison.conclusion
+    against = "all pairs" if made.baseline is None else f"against {made.baseline}"
+    settings = f"{len(comparison.settings)} setting{'s' if len(comparison.settings) > 1 else ''}"
+    return "\n".join(
+        [
+            f"{number}. {situation.title}",
+            f"[{made.kind}: {settings}, {made.scored.sentence}, {against}]",
+            *made.sentences,
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def comparisons(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        for situation in SITUATIONS:
+            folder = tmp_path_factory.mktemp("situation")
+            patch.chdir(folder)
+            made.append(situation.compared(folder))
+    return made
+
+
+def test_each_situation_has_its_conclusion(comparisons: list[Comparison], request: pytest.FixtureRequest) -> None:
+    """At least sixty, each read by hand against the grammar of docs/reading-the-result.md."""
+    pairs = zip(SITUATIONS, comparisons, strict=True)
+    text = "\n\n".join(_shown(number, *pair) for number, pair in enumerate(pairs, 1)) + "\n"
+    assert len(SITUATIONS) >= 60
+    text = re.sub(r"/\S*/situation\d+/", "", text)
+    GoldenScreen("conclusions", update=request.config.getoption("--update-golden")).check(text)
+
+
+def test_the_kind_of_a_conclusion_follows_from_the_verdicts_of_its_table(comparisons: list[Comparison]) -> None:
+    for situation, made in zip(SITUATIONS, comparisons, strict=True):
+        said, of_top = made.conclusion, {}
+        for part in made.comparisons:
+            if part.metric == made.primary_metric and part.baseline == next(iter(said.top), None):
+                of_top[part.setting] = part.verdict
+        worse = [name for name, verdict in of_top.items() if (verdict or "").startswith("worse")]
+        others = [name for name in of_top if name not in said.top]
+        if said.kind == "best":
+            assert worse == others, situation.title
+        elif said.kind == "leading":
+            assert 0 < len(worse) < len(others), situation.title
+        elif said.kind == "nothing shown":
+            assert not worse, situation.title
+        else:
+            assert said.kind in ("baseline", "two runs", "one setting", "no ranking yet")
+
+
+def test_a_number_of_questions_is_advised_only_if_a_person_could_label_them(comparisons: list[Comparison]) -> None:
+    advised = 0
+    for made in comparisons:
+        for number in re.findall(r"label about ([0-9,]+) more", made.conclusion.next_step.action):
+            advised += 1
+            more = int(number.replace(",", ""))
+            assert more <= min(MOST_LABELLED, MOST_TIMES * made.conclusion.scored.scored)
+    assert advised >= 5
+
+
+def test_cheaper_is_advised_only_of_settings_that_are_no_worse(comparisons: list[Comparison]) -> None:
+    advised = [made.conclusion for made in comparisons if "cheapest" in made.conclusion.next_step.action]
+    assert len(advised) >= 4
+    for made in advised:
+        assert not made.verdicts.keys() & {"inconclusive", "too few differences"}
