@@ -27,7 +27,7 @@ from ragtrial.config.settings import (
     uncovered_warnings,
     unheeded,
 )
-from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
+from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_documents, with_own_documents
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
@@ -155,7 +155,8 @@ class RetrievalEvaluator:
         config, unit = self.config, self.config.evaluators.unit
         wanted = config.latency if self._latency is None else self._latency
         latency = len(self.settings) <= MOST_TIMED if wanted is None else wanted
-        asked, failures = written.questions, written.failures
+        asked = with_own_documents(written.questions, config.dataset, self.corpus.library)
+        failures = written.failures
         return Graph(
             self.corpus,
             self.settings,
@@ -182,7 +183,9 @@ class RetrievalEvaluator:
         """The labels, looked up in the documents."""
         dataset, config = self.dataset, self.config
         threshold, match = config.evaluators.relevance_threshold, config.dataset.match
-        return resolve(dataset.labels, self.corpus.library, match, dataset.labels_file, threshold)
+        return resolve(
+            dataset.labels, self.corpus.library, match, dataset.labels_file, threshold, places=dataset.places
+        )
 
     @cached_property
     def metrics(self) -> MetricChoice:
@@ -205,6 +208,7 @@ class RetrievalEvaluator:
             *self.files_left_out,
             *self.corpus.library.notes,
             *self.dataset.notes,
+            *own_documents(with_own_documents(self.questions, self.config.dataset, self.corpus.library)),
             *self._label_warnings(),
             *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
         ]

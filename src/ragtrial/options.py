@@ -202,7 +202,7 @@ def dotted(path: FieldPath) -> str:
 def shown(value: object) -> str:
     """A value as it is shown in a message: short, and as YAML and JSON spell it."""
     if value is None:
-        return "empty"
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -111,7 +111,8 @@ class Question:
 
     ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
     ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
-    there are none. ``written`` is what chat models wrote for it.
+    there are none. ``written`` is what chat models wrote for it. ``own_document`` is the id of the document that is the
+    question itself, which does not count as found; "" if there is none.
     """
 
     text: str
@@ -120,6 +121,7 @@ class Question:
     where_document: Mapping[str, Any] | None = None
     id: str = ""
     written: tuple[Written, ...] = ()
+    own_document: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -242,6 +244,7 @@ class WarningCode(StrEnum):
     OTHER_PRIMARY_METRIC = "other-primary-metric", "The reports have different primary metrics."
     OVERLAY = "overlay", "Labels of an overlay were added to those of the data set."
     OVERLAY_MISSING = "overlay-missing", "The overlay that the config names does not exist yet."
+    OWN_DOCUMENTS = "own-documents", "Documents that are the question itself were dropped from its ranking."
     OWN_LIMIT = "own-limit", "A custom retriever seems to have a limit of its own: it returns too few hits."
     OWN_PARENTS = "own-parents", "Every hit is its own parent, so the refiner changes nothing."
     PAIRS_WITHOUT_TEXT = "pairs-without-text", "Candidates have no text that a reranker could read."

@@ -192,7 +192,7 @@ def test_an_engine_that_compares_fractions_wrongly_still_does(filled: Filled, co
         ({"year": {"$gt": "2024"}}, "where.year.$gt is '2024'; it must be a number"),
         ({"$or": [{"lang": "en"}, {"year": {"$gt": True}}]}, "where.$or[1].year.$gt is true; it must be a number"),
         ({"$or": [{"lang": "en"}]}, "where.$or is a list; it must be a list of at least 2 conditions"),
-        ({"lang": None}, "where.lang is empty; it must be a text, a number, true or false"),
+        ({"lang": None}, "where.lang is null; it must be a text, a number, true or false"),
     ],
 )  # fmt: skip
 def test_conditions_that_cannot_be_are_refused_with_their_place(

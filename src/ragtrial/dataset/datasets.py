@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,9 +12,10 @@ from pydantic import model_validator
 from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
-from ragtrial.errors import CorpusError, LabelsError
+from ragtrial.dataset.library import Library
+from ragtrial.errors import CorpusError, Fault, LabelsError, counted
 from ragtrial.options import Options, PathText
-from ragtrial.records import PromptQueries, ReportWarning, WarningCode
+from ragtrial.records import PromptQueries, Question, ReportWarning, WarningCode
 
 
 class DatasetOptions(Options):
@@ -37,6 +39,10 @@ class DatasetOptions(Options):
     overlay: PathText | None = None
     """More qrels for the BEIR folder, such as labels of your own, which override those of the split."""
 
+    drop_query_document: bool | None = None
+    """Whether the document with a question's id does not count as found for it, as in ArguAna and Quora. Default: in a
+    BEIR folder, if that document has the question's text."""
+
     on_error: OnError = "stop"
     """Files or rows that cannot be read (damaged, encrypted, not UTF-8): stop with an error, or skip and name them."""
 
@@ -53,12 +59,50 @@ class DatasetOptions(Options):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where the documents of an experiment are, and its labels as they are written; what was noticed of these."""
+    """Where the documents of an experiment are, and its labels as they are written; what was noticed of these.
+
+    ``places`` has the judgments (query, document) that do not stand in ``labels_file``, each with its place.
+    """
 
     corpus: Path
     labels: PromptQueries
     labels_file: str
     notes: tuple[ReportWarning, ...] = ()
+    places: Mapping[tuple[str, str], Fault] = field(default_factory=dict)
+
+
+def with_own_documents(questions: Sequence[Question], options: DatasetOptions, library: Library) -> list[Question]:
+    """The questions, those that are documents themselves with the ids of these, as ``drop_query_document`` says."""
+    drops = options.drop_query_document
+    if drops is False or (drops is None and options.beir is None):
+        return list(questions)
+    return [
+        replace(one, own_document=one.id) if _is_document(one, library, by_id=drops is True) else one
+        for one in questions
+    ]
+
+
+def _is_document(question: Question, library: Library, *, by_id: bool) -> bool:
+    place = library.position(question.id)
+    if place is None or by_id:
+        return place is not None
+    text, own = library.text(place), question.text.split()
+    return own in (text.split(), f"{library.titles[place]} {text}".split())
+
+
+def own_documents(questions: Sequence[Question]) -> Iterator[ReportWarning]:
+    """A note if documents of questions do not count as found."""
+    count = sum(bool(question.own_document) for question in questions)
+    if count:
+        are = "question is a document" if count == 1 else "questions are documents"
+        message = f"{count:,} {are} of the corpus, dropped from its own ranking (dataset.drop_query_document)."
+        yield ReportWarning(WarningCode.OWN_DOCUMENTS, message)
+
+
+def repeated_rows(count: int, where: str) -> ReportWarning:
+    """The warning about rows of qrels that repeat earlier ones with the same grade."""
+    message = f"{counted(count, 'row')} of the qrels repeated ({where}); each pair of query and document counts once."
+    return ReportWarning(WarningCode.SAME_LABEL, message)
 
 
 def corpus_of(options: DatasetOptions) -> Path:
@@ -81,7 +125,9 @@ def load_dataset(options: DatasetOptions) -> Dataset:
         elif overlay is not None:
             found = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
             notes.append(ReportWarning(WarningCode.OVERLAY, f"{overlay} was laid upon the qrels: {found}."))
-        return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), tuple(notes))
+        if read.repeated:
+            notes.append(repeated_rows(len(read.repeated), f"qrels/{split}.tsv, line {read.repeated[0]} first"))
+        return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), tuple(notes), read.places)
     file = labels_file(Path(options.queries or ""))
     try:
         return Dataset(corpus, load_prompt_queries(file), str(file))

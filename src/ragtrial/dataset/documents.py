@@ -13,7 +13,7 @@ from typing import IO, Literal, cast
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.headings import titled
-from ragtrial.dataset.json_places import json_row
+from ragtrial.dataset.json_places import id_of, json_row
 from ragtrial.dataset.markup import NestedError, declared_charset, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, near_names, normalised, read_bytes
@@ -209,22 +209,21 @@ def _too_long(size: int, unit: str) -> str:
 def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
     seen: dict[str, int] = {}
     for number, row in json_rows(corpus, faults):
-        name, text, title = row.get("_id", row.get("id")), row.get("text"), row.get("title") or ""
-        is_id = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+        name, text, title = id_of(row.get("_id", row.get("id"))) or "", row.get("text"), row.get("title") or ""
         message = ""
-        if not is_id or not isinstance(text, str) or not isinstance(title, str):
-            rights = {"_id": is_id, "text": isinstance(text, str), "title": isinstance(title, str)}
+        if not name.strip() or not isinstance(text, str) or not isinstance(title, str):
+            rights = {"_id": bool(name.strip()), "text": isinstance(text, str), "title": isinstance(title, str)}
             wrong = " and ".join(key for key, is_right in rights.items() if not is_right)
             message = f"{wrong} must be a text; found keys: {', '.join(row)}."
-        elif not is_unicode(str(name)):
+        elif not is_unicode(name):
             message = f"document id {name!r} has half of a surrogate pair."
-        elif str(name) in seen:
-            message = f"document {str(name)!r} is in line {seen[str(name)]} already."
+        elif name in seen:
+            message = f"document {name!r} is in line {seen[name]} already."
         elif too_long := _too_long(len(text), "characters"):
-            message = f"document {str(name)!r} {too_long}"
+            message = f"document {name!r} {too_long}"
         else:
-            seen[str(name)] = number
-            yield Document(str(name), normalised(text), normalised(title))
+            seen[name] = number
+            yield Document(name, normalised(text), normalised(title))
         if message:
             faults.append(Fault(str(corpus), number, 0, message))
 

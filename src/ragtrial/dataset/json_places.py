@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from json.decoder import JSONDecoder
+from numbers import Integral, Real
 
 from ragtrial.errors import Fault, InputError
 
@@ -95,6 +96,17 @@ def json_row(line: str) -> tuple[dict[str, object], str, int]:
     except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
         return {}, "has a number too long, or is nested too deeply, to be read.", 0
     return (row, "", 0) if isinstance(row, dict) else ({}, "must be a JSON object, in {}.", 0)
+
+
+def id_of(value: object) -> str | None:
+    """The id that a value spells: a string as it is, a whole number in digits (7.0, too); None if it spells none."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return str(int(value))
+    return str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else None
 
 
 def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fault]:

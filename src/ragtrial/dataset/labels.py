@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, near_names, normalised, read_text
@@ -23,7 +23,13 @@ _FIRST_LABELS = (
 )
 _OTHER_KEYS = ("question", "query", "prompt", "answer", "answers", "expected", "context")
 
-Id = Annotated[str | int, Field(union_mode="left_to_right")]
+
+def _whole(value: object) -> object:
+    """A number without a fraction as an integer: tables of floats write 1 as 1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Id = Annotated[str | int, Field(union_mode="left_to_right"), BeforeValidator(_whole)]
 
 
 class LabelRow(Options):
@@ -32,7 +38,7 @@ class LabelRow(Options):
     doc: Id
     """The document's id, or under `match: content` a verbatim passage of the documents."""
 
-    relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE)] = 1
+    relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE), BeforeValidator(_whole)] = 1
     """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
 
     quote: str | None = None
@@ -156,6 +162,8 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
         if name in first:
             yield (*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."
         first.setdefault(name, index)
+        if not name.strip():
+            yield (*where, "id"), f"{dotted((*where, 'id'))} is empty."
         if not is_unicode(name):
             yield (*where, "id"), f"query id {name!r} has half of a surrogate pair."
         for path, message in _row_faults(row):

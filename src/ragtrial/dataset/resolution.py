@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -73,17 +73,20 @@ def resolve(
     file: str = "",
     threshold: int = 1,
     located: Locate = locate_all,
+    places: Mapping[tuple[str, str], Fault] | None = None,
 ) -> ResolvedLabels:
     """Look every judgment of ``labels`` up in ``library``.
 
     Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document; a span that
     it has already is the one place that it means, where the quote still stands there. Under ``match: content`` it is a
     passage, and becomes one judgment for each document that holds it; ``located`` finds these, or remembers them.
+    ``places`` has the judgments (query, document) that do not stand in ``file``, each with its place.
 
     Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
     that has changed, and conflicting grade.
     """
     resolver: _Resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
+    resolver.places = places or {}
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
@@ -108,7 +111,8 @@ class _Resolver(ABC):
     def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
         self._library = library
         self._file = file
-        self._faults: list[tuple[str, PassageQuery | None]] = []
+        self._faults: list[tuple[Fault, PassageQuery | None]] = []
+        self.places: Mapping[tuple[str, str], Fault] = {}
         self.warnings: list[ReportWarning] = []
         self.resolutions: list[Resolution] = []
         judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
@@ -127,9 +131,12 @@ class _Resolver(ABC):
     def warn(self, code: WarningCode, message: str) -> None:
         self.warnings.append(ReportWarning(code, message))
 
-    def _refuse(self, message: str, lost: PassageQuery | None = None) -> Sequence[Judgment]:
-        """Note a fault; of a passage that is lost, what is nearest to it will be shown."""
-        self._faults.append((message, lost))
+    def _refuse(
+        self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")
+    ) -> Sequence[Judgment]:
+        """Note a fault of what is ``judged``; of a passage that is lost, what is nearest to it will be shown."""
+        place = self.places.get(judged, Fault(self._file))
+        self._faults.append((replace(place, message=message), lost))
         return []
 
     def raise_faults(self) -> None:
@@ -137,11 +144,11 @@ class _Resolver(ABC):
         told, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
         lost = [one for _, one in told[:_MOST_NEAREST] if one is not None]
         near = dict(zip(lost, map(self._elsewhere, lost, nearest(lost, self._library)), strict=True))
-        messages = [message + (near.get(one, "") if one is not None else "") for message, one in told]
+        faults = [replace(fault, message=fault.message + near.get(one, "")) if one else fault for fault, one in told]
         if rest > 0:
-            messages.append(f"and {rest} more faults like these.")
-        if messages:
-            raise LabelsError(*(Fault(self._file, message=message) for message in messages))
+            faults.append(Fault(self._file, message=f"and {rest} more faults like these."))
+        if faults:
+            raise LabelsError(*faults)
 
     def _elsewhere(self, lost: PassageQuery, near: str) -> str:
         """What is nearest to a passage, or the other document that has the passage itself."""
@@ -203,7 +210,8 @@ class _ById(_Resolver):
             near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
             named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
             count = f"{len(self._library):,} documents"
-            return self._refuse(f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}")
+            message = f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}"
+            return self._refuse(message, judged=(query, judgment.doc))
         needs_text = judgment.text_hash is not None or judgment.spans  # a library may have names alone
         doc, text = self._library.ids[position], self._library.text(position) if needs_text else ""
         judgment = judgment if judgment.doc == doc else replace(judgment, doc=doc)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ragtrial.dataset.beir import graded_rows, truncate_faults
+from ragtrial.dataset.qrels_text import graded_rows, truncate_faults
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.changes import Change, Done, Grade

@@ -63,6 +63,9 @@ class RankingStage(Stage[Ranked]):
         found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
         found |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
+        if any(question.own_document for question in self.questions):
+            own = [question.own_document for question in self.questions]
+            found["dataset.drop_query_document"] = fingerprint(own)
         if "context" in reached and "chunker" not in reached:
             found |= dotted_options("context", self.setting.context.identity())
         if self._has_embedder:

@@ -131,9 +131,10 @@ def retrieve(
 ) -> Ranked:
     """The rankings of ``questions``, as deep as ``wanted``, from what ``search`` finds for them at some depth.
 
-    Under ``unit: document`` hits collapse to their documents, the first one wins. A question whose hits hold fewer
-    units than are wanted is asked again for twice as many hits, until it has enough or no more come; with ``is_whole``
-    there never are more. ``advance`` is called for every question that is done.
+    Under ``unit: document`` hits collapse to their documents, the first one wins. Hits of the document that is the
+    question itself are dropped. A question whose hits hold fewer units than are wanted is asked again for twice as
+    many hits, until it has enough or no more come; with ``is_whole`` there never are more. ``advance`` is called for
+    every question that is done.
 
     ``width`` tells how widely is searched for so many hits (see ``Store.width``). What only a wider search finds
     comes after what was found before: so the first units of a ranking do not depend on how many more are wanted.
@@ -144,10 +145,13 @@ def retrieve(
     units, places = rankings.codes.copy(), np.zeros(rankings.codes.shape, dtype=np.int64)
     seen, skipped = np.zeros(len(questions), dtype=np.int64), np.zeros(len(questions), dtype=np.bool_)
     pending, before = np.arange(len(questions)), None
+    library = found.units.library
+    known = (library.position(question.own_document) if question.own_document else None for question in questions)
+    own = np.array([PADDING if place is None else place for place in known], dtype=np.int32)
     while True:
         chunks, lengths = found.units, found.rankings.lengths
         owner = chunks.document if unit == "document" else np.arange(len(chunks), dtype=np.int32)
-        collapsed = collapse(found.rankings, owner)
+        collapsed = collapse(_without(found.rankings, chunks.document, own[pending]), owner)
         if before is not None:
             collapsed = before.then(collapsed, read)
         is_enough = (collapsed.rankings.lengths >= wanted.units) | found.skipped | is_whole
@@ -168,6 +172,14 @@ def retrieve(
     held, is_out = first.rankings.cut(wanted.candidates), skipped[:, None]
     candidates = Rankings(np.where(is_out, PADDING, held.codes), np.where(is_out, np.nan, held.scores))
     return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, places, seen)
+
+
+def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:
+    """The rankings without the chunks of each question's own document; padding in their place."""
+    if not len(document) or bool((own == PADDING).all()):
+        return rankings
+    is_own = (document[rankings.codes] == own[:, None]) & (rankings.codes != PADDING)
+    return Rankings(np.where(is_own, PADDING, rankings.codes), np.where(is_own, np.nan, rankings.scores))
 
 
 def found_texts(ranked: Ranked, library: Library) -> list[FoundText]:

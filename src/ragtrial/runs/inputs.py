@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ragtrial.dataset.column_roles import Columns
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading
-from ragtrial.runs.formats.column_roles import Columns
 from ragtrial.runs.formats.guessing import Form, guess
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import head_of, stem_of

@@ -102,13 +102,14 @@ class Qrels:
 
     ``queries`` are distinct, in the order in which they first came; the document of judgment ``j`` is
     ``documents[j]``, its grade ``judgments.grades[j]``. ``labels`` are what they were made of, if they were: results
-    without ids are found by the texts of these.
+    without ids are found by the texts of these. ``repeated`` counts rows that were left out, being equal to others.
     """
 
     queries: tuple[str, ...]
     documents: PackedIds
     judgments: Judgments
     labels: PromptQueries | None = None
+    repeated: int = 0
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ragtrial.dataset.datasets import repeated_rows
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
 from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
@@ -229,6 +230,8 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
 def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
     name, hits = joined.name, joined.hits
     yield from mismatch_warnings(name, mismatch, qrels.queries)
+    if qrels.repeated:
+        yield repeated_rows(qrels.repeated, "with the same grades")
     if mismatch.retrieved and not len(hits.ranks):
         yield document_warning(name, list(qrels.documents), joined.some_documents)
     if counts.contradicted:

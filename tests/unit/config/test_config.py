@@ -208,11 +208,11 @@ WRONG = [
     ("half a dataset", with_(", queries: prompt_queries.json", ""),
      "2:1: dataset: corpus and queries must be given (or beir: a BEIR folder)."),
     ("empty where a value must be", with_("experiment: small", "experiment:"),
-     "1:1: experiment is empty; it must be a text (put it in quotes)."),
+     "1:1: experiment is null; it must be a text (put it in quotes)."),
     ("empty where there is a default", with_("top_k: 3", "top_k:"),
-     "7:24: retrievers.dense.top_k is empty; it must be a whole number. Leave the key out for its default."),
+     "7:24: retrievers.dense.top_k is null; it must be a whole number. Leave the key out for its default."),
     ("empty retrievers", with_("  dense: {kind: dense, top_k: 3}\n", ""),
-     "6:1: retrievers is empty; it must be a mapping of names to values."),
+     "6:1: retrievers is null; it must be a mapping of names to values."),
     ("no retriever", with_("\n  dense: {kind: dense, top_k: 3}\n", " {}\n"),
      "6:1: retrievers has 0 entries; it must have at least 1."),
     ("path with NUL", with_("latency: false", 'workspace: "a\\0b"'),
@@ -241,7 +241,7 @@ WRONG = [
     ("list for a mapping", with_("{kind: exact}", "[]"),
      f"5:1: store is a list; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
     ("nothing for a kind", with_("{kind: exact}", ""),
-     f"5:1: store is empty; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}. "
+     f"5:1: store is null; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}. "
      "Leave the key out for its default."),
     ("a kind by its name alone", with_("{kind: exact}", "exact"),
      "5:1: store is 'exact'; it must be a mapping of keys to values, like {kind: exact}."),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
+from forms import qrels_rows
 from ragtrial.dataset.beir import beir_corpus, load_beir_labels
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.runs.formats.reading import read_qrels
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 QRELS = "q2\td1\t2\nq1\td9\t1\nq1\td3\t0\n"
@@ -93,18 +95,18 @@ def test_ids_may_be_numbers_and_stand_under_id(folder: Path) -> None:
 
 
 def test_every_bad_row_is_refused_with_its_line(folder: Path) -> None:
-    with_qrels(folder, HEADER + "q1\td1\thigh\nq1\td2\nq1\td3\t1\nq1 0 d4 1\nq1\td5\t1.0\nq1\td3\t2\nq2\td1\t\n")
+    with_qrels(folder, HEADER + "q1\td1\thigh\nq1\td2\nq1\td3\t1\nq1 0 d4 1\nq1\td5\t1.5\nq1\td3\t2\nq2\td1\t\n")
     assert faults_of(folder) == [
         "qrels/test.tsv:2: the grade 'high' must be a whole number.",
-        "qrels/test.tsv:3: must be query, document and grade, tabs between; found 2 fields.",
-        "qrels/test.tsv:5: must be query, document and grade, tabs between; found 4 fields.",
-        "qrels/test.tsv:6: the grade '1.0' must be a whole number.",
+        "qrels/test.tsv:3: must be 3 fields, as the header has; found 2 fields.",
+        "qrels/test.tsv:5: must be 3 fields, as the header has; found 4 fields.",
+        "qrels/test.tsv:6: the grade '1.5' must be a whole number.",
         "qrels/test.tsv:7: gives 'd3' the grade 2 for query 'q1'; it was 1 before.",
         "qrels/test.tsv:8: the grade '' must be a whole number.",
     ]
 
 
-@pytest.mark.parametrize("grade", ["1.0", "", "+-1", "0x1"])
+@pytest.mark.parametrize("grade", ["0.5", "", "+-1", "0x1"])
 def test_a_bad_grade_in_the_first_line_is_not_taken_for_the_header(folder: Path, grade: str) -> None:
     with_qrels(folder, f"q1\td1\t{grade}\n{QRELS}")
     assert faults_of(folder) == [f"qrels/test.tsv:1: the grade {grade!r} must be a whole number."]
@@ -194,4 +196,65 @@ def test_a_word_as_grade_in_the_first_line_is_no_header(tmp_path: Path) -> None:
     (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\thigh\n", encoding="utf-8")
     with pytest.raises(LabelsError) as caught:
         load_beir_labels(tmp_path, "test")
-    assert [fault.message for fault in caught.value.faults] == ["the grade 'high' must be a whole number."]
+    assert [fault.message for fault in caught.value.faults] == [
+        "the grade 'high' must be a whole number. If this line is a header, name its columns query-id, corpus-id and "
+        "score."
+    ]
+
+
+HEADERS = {
+    "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t2\n",
+    "in another order": "query-id\tscore\tcorpus-id\nq1\t2\td1\n",
+    "documents first": "corpus-id\tquery-id\tscore\nd1\tq1\t2\n",
+    "after blank lines": "\n \nquery_id\tcorpus_id\tscore\nq1\td1\t2\n",
+    "of data frames": "q_id\tdoc_id\trel\nq1\td1\t2\n",
+    "PyTerrier": "qid,docno,label\nq1,d1,2\n",
+    "ir_datasets, with an iteration": "query_id doc_id relevance iteration\nq1 d1 2 0\n",
+    "TREC": "topic\titer\tdocno\trel\nq1\t0\td1\t2\n",
+    "MS MARCO": "qid\tpid\trel\nq1\td1\t2.0\n",
+    "quoted": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t"2"\n',
+    "quoted texts": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t2\n',
+    "semicolons of a spreadsheet": "Query-ID;Document_ID;Grade\nq1;d1;2\n",
+    "commas in quotes": '"query","document","relevance"\n"q1","d1","2"\n',
+}
+
+
+@pytest.mark.parametrize("content", HEADERS.values(), ids=HEADERS)
+def test_a_header_names_the_columns_in_any_order(folder: Path, content: str) -> None:
+    """In a BEIR folder and where qrels are scored."""
+    labels = load_beir_labels(with_qrels(folder, content), "test")
+    assert [(one.doc, one.relevance) for query in labels.queries for one in query.relevant_docs] == [("d1", 2)]
+    assert qrels_rows(read_qrels(folder / "qrels" / "test.tsv")) == {"q1": {"d1": 2}}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("query-id\tcorpus-id\tquality", "has no column for the grade"),
+        ("query-id\tname\tscore", "has no column for the document"),
+        ("frage\tcorpus-id\tscore", "has no column for the query"),
+        ("query-id\tqid\tscore", "the query may be any of the columns 'query-id', 'qid'"),
+        ("doc_id\tcorpus-id\tscore", "has no column for the query"),
+        ("frage\tdokument\tnote", "the grade 'note' must be a whole number. If this line is a header"),
+        ("вопрос\tдокумент\tоценка", "the grade 'оценка' must be a whole number. If this line is a header"),
+        ("query-id\tcorpus-id\tscore\tnote", "must be 4 fields, as the header has; found 3 fields"),
+    ],
+)
+def test_a_header_that_does_not_name_the_columns_is_an_error_of_the_header(
+    folder: Path, header: str, message: str
+) -> None:
+    with_qrels(folder, f"{header}\nq1\td1\t1\n")
+    assert message in faults_of(folder)[0]
+
+
+@pytest.mark.parametrize("grade", ["1.0", "1.", "+1", "01"])
+def test_a_whole_number_is_a_grade_however_it_is_written(folder: Path, grade: str) -> None:
+    labels = load_beir_labels(with_qrels(folder, f"q1\td1\t{grade}\nq1\td1\t1\n"), "test")
+    assert [one.relevance for query in labels.queries for one in query.relevant_docs] == [1]
+
+
+@pytest.mark.parametrize("row", ["\td1\t1", "q1\t\t1", "\t\t1"])
+def test_an_empty_id_is_an_error(folder: Path, row: str) -> None:
+    with_qrels(folder, f"{HEADER}{row}\n")
+    (fault,) = faults_of(folder)
+    assert "is empty; an id is a text or a whole number." in fault

@@ -247,8 +247,8 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
             "Allowed here: doc, relevance, quote, start, end, text_hash.",
         ),
         (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": 2.0}]}',
-            ":2:68: queries[0].relevant_docs[0].relevance is 2.0; it must be a whole number.",
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": 2.5}]}',
+            ":2:68: queries[0].relevant_docs[0].relevance is 2.5; it must be a whole number.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": "2"}]}',
@@ -256,7 +256,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": null}]}',
-            ":2:68: queries[0].relevant_docs[0].relevance is empty; it must be a whole number. "
+            ":2:68: queries[0].relevant_docs[0].relevance is null; it must be a whole number. "
             "Leave the key out for its default.",
         ),
         (

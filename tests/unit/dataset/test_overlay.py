@@ -11,7 +11,7 @@ from corpora import write_files, write_rows
 from ragtrial import load_config
 from ragtrial.dataset.beir import BeirLabels, beir_labels
 from ragtrial.dataset.datasets import load_dataset
-from ragtrial.errors import ConfigError, LabelsError
+from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.changes import Grade, history_file
 from ragtrial.labelling.overlay import read_overlay, read_overlay_text
@@ -52,6 +52,11 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
         ),
         added=1,
         changed=1,
+        places={
+            ("q1", "d2"): Fault(str(folder / "mine.tsv"), 2),
+            ("q1", "d1"): Fault(str(folder / "mine.tsv"), 3),
+            ("q2", "d3"): Fault(str(folder / "mine.tsv"), 4),
+        },
     )
     dataset = load_dataset(load_config(folder / "config.yaml").dataset)
     message = f"{folder / 'mine.tsv'} was laid upon the qrels: 1 judgments were added, and 1 have another grade by it."
@@ -94,7 +99,7 @@ def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
     with pytest.raises(LabelsError, match=r"mine\.tsv:1: the grade 'good' must be a whole number"):
         load_dataset(config.dataset)
     (folder / "mine.tsv").write_text("q9\td1\t1\n")
-    with pytest.raises(LabelsError, match=r"mine\.tsv: judges 1 queries that are not in queries\.jsonl, 'q9' first"):
+    with pytest.raises(LabelsError, match=r"mine\.tsv:1: judges 1 queries that are not in queries\.jsonl, 'q9' first"):
         load_dataset(config.dataset)
     (folder / "config.yaml").write_text(CONFIG.replace("beir: data", "corpus: data, queries: q.json"))
     with pytest.raises(ConfigError, match="split and overlay belong to beir"):

@@ -127,7 +127,7 @@ def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunk
         ":1:14: is not JSON: Expecting ',' delimiter.",
         ":2: must be a JSON object, in {}.",
         ":3: prefix is missing; it is required.",
-        ":4: prefix is empty; it must be a text (put it in quotes).",
+        ":4: prefix is null; it must be a text (put it in quotes).",
         ":5: prefix is 3; it must be a text (put it in quotes).",
         ":6: chunk is 7; it must be a text (put it in quotes).",
         ":7: chunk: String should have at least 1 character (found '').",

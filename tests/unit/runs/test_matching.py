@@ -312,13 +312,13 @@ def test_qrels_are_read_in_the_order_in_which_queries_first_come(file: Path) -> 
 
 
 def test_every_fault_of_qrels_is_told(file: Path) -> None:
-    file.write_bytes(b"q1 0 d1 1.0\nq1 0 d1 1\nq1 d1 1\nq1 0 d1 1\nq1 0 d2 2147483648\nq1 0 d3 1 1\n")
+    file.write_bytes(b"q1 0 d1 0.5\nq1 0 d1 1.0\nq1 d1 1\nq1 0 d1 2\nq1 0 d2 2147483648\nq1 0 d3 1 1\n")
     with pytest.raises(LabelsError) as caught:
         read_qrels(file, form="trec")
     columns = "qrels have 4: query, iteration, document, grade, with white space between."
     grade = "must be a whole number, such as 1."
     assert str(caught.value).replace(str(file), "FILE").splitlines() == [
-        f"FILE:1: the grade '1.0' {grade}",
+        f"FILE:1: the grade '0.5' {grade}",
         f"FILE:3: has 3 columns; {columns}",
         "FILE:4: judges document 'd1' for query 'q1', as line 2 does; give each pair one grade.",
         "FILE:5: the grade 2147483648 is beyond 1,000,000; is it one?",

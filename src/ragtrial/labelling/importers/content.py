@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.json_places import Place, json_value, places
+from ragtrial.dataset.qrels_text import whole_number
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError, listed
 from ragtrial.labelling.importers import foreign
@@ -154,16 +155,13 @@ class ContentRow:
     def whole(self, name: str) -> int | None:
         """A whole number, or None where there is none; in CSV its digits."""
         value = self.values.get(name)
-        if isinstance(value, str) and self.content.is_csv:
-            try:
-                return int(value)
-            except ValueError:
-                self.content.fault((*self.where, name), f"is {shown(value)}; it must be a whole number.")
-                return None
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        number = whole_number(value) if isinstance(value, str) and self.content.is_csv else value
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if value is not None and (isinstance(number, bool) or not isinstance(number, int)):
             self.content.fault((*self.where, name), f"is {shown(value)}; it must be a whole number.")
             return None
-        return value
+        return number if isinstance(number, int) else None
 
     def items(self, *names: str, needed: bool = True) -> list[tuple[foreign.Path, object]]:
         """The values of a list, each with its place; in CSV the list is written as JSON."""

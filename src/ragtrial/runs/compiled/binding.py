@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from ragtrial.dataset.faults import MOST_FAULTS
 from ragtrial.runs.compiled.block_scans import MOST_UNKNOWN
 from ragtrial.runs.compiled.building import FOLDER, NAME, mark_of, sources
-from ragtrial.runs.faults import MOST_FAULTS
 
 _log = logging.getLogger(__name__)
 _Fields = list[tuple[str, type]]

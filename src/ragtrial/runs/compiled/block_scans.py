@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.runs.faults import MOST_FAULTS
+from ragtrial.dataset.faults import MOST_FAULTS
 from ragtrial.runs.qrels import Duplicates, Order, RunHits
 
 Bytes = npt.NDArray[np.uint8]

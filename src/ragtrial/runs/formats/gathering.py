@@ -12,11 +12,12 @@ from numbers import Integral, Real
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.dataset.column_roles import Role
+from ragtrial.dataset.faults import Faults, shown
+from ragtrial.dataset.json_places import id_of
 from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
-from ragtrial.runs.faults import Faults, shown
-from ragtrial.runs.formats.column_roles import Role
-from ragtrial.runs.formats.rows import Rows, id_of
+from ragtrial.runs.formats.rows import Rows
 from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
 Ranked = Mapping[str, Sequence[tuple[str, float | None]]]
@@ -24,29 +25,40 @@ Ranked = Mapping[str, Sequence[tuple[str, float | None]]]
 
 
 def qrels_of(rows: Rows, faults: Faults) -> Qrels:
-    """Qrels of rows. Raises the error of ``faults`` with everything that is wrong, a pair judged twice, too."""
+    """Qrels of rows, equal ones once. Raises the error of ``faults`` with all that is wrong, such as two grades."""
     known = faults.count
     queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
     can_compare = faults.count == known
     grades = np.ones(len(queries)) if rows.numbers is None else _numbers(rows.numbers, "grade", faults)
     pairs = np.fromiter(map(hash, zip(queries, documents, strict=True)), dtype=np.int64, count=len(queries))
+    repeated: list[int] = []
     if can_compare and len(np.unique(pairs)) < len(pairs):
-        _refuse_pairs(queries, documents, faults)
+        repeated = _repeated(queries, documents, grades.tolist(), faults)
     names, starts, order = _grouped(queries, rows, faults)
+    if repeated:
+        kept = np.delete(np.arange(len(queries)), repeated)
+        rows = rows._replace(queries=[queries[row] for row in kept], asked=names)
+        documents, grades = [documents[row] for row in kept], grades[kept]
+        names, starts, order = _grouped(rows.queries, rows, faults)  # type: ignore[arg-type]
     judgments = Judgments(starts, grades[order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
-    return Qrels(names, _packed([documents[row] for row in order.tolist()], "document", faults), judgments)
+    ids = _packed([documents[row] for row in order.tolist()], "document", faults)
+    return Qrels(names, ids, judgments, repeated=len(repeated))
 
 
-def _refuse_pairs(queries: Sequence[str], documents: Sequence[str], faults: Faults) -> None:
-    """Adds a fault for each row whose query and document an earlier one has."""
+def _repeated(queries: Sequence[str], documents: Sequence[str], grades: Sequence[float], faults: Faults) -> list[int]:
+    """The rows that repeat an earlier one; a fault for each that gives its pair another grade."""
     first: dict[tuple[str, str], int] = {}
+    repeated: list[int] = []
     for row, pair in enumerate(zip(queries, documents, strict=True)):
         earlier = first.setdefault(pair, row)
-        if earlier != row:
+        if earlier != row and grades[earlier] == grades[row]:
+            repeated.append(row)
+        elif earlier != row:
             line = faults.fault_of(earlier, "").line
             place = f"line {line}" if line else f"row {earlier}"
             message = f"judges document {pair[1]!r} for query {pair[0]!r}, as {place} does; give each pair one grade."
             faults.add_row(row, message)
+    return repeated
 
 
 def run_of(name: str, rows: Rows, faults: Faults) -> Run:
@@ -106,13 +118,15 @@ def _packed(ids: Sequence[str], role: str, faults: Faults) -> PackedIds:
 
 def _ids(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     """The id of each row, empty for a value that is none, which is a fault."""
-    if set(map(type, values)) <= {str}:
+    if set(map(type, values)) <= {str} and all(values):
         return list(values)  # type: ignore[arg-type]
     ids = []
     for row, value in enumerate(values):
         name = id_of(value)
-        if name is None:
-            faults.add_row(row, f"the {role} is {shown(value)}; an id is a string or a whole number.")
+        if not name:
+            faults.add_row(
+                row, f"the {role} is {'empty' if name == '' else shown(value)}; an id is a string or a whole number."
+            )
         ids.append(name or "")
     return ids
 
@@ -142,6 +156,6 @@ def number_problem(value: object, role: Role) -> str | None:
             return None
     if role != "grade" or not is_number:
         return f"the {role} {shown(value)} is no number, or none of 64 bits."
-    if not isinstance(value, Integral):
+    if not (isinstance(value, Integral) or float(value).is_integer()):  # type: ignore[arg-type]
         return f"the grade {shown(value)} must be a whole number, such as 1."
-    return f"the grade {shown(value)} is beyond {MOST_GRADE:,}; is it one?" if abs(int(value)) > MOST_GRADE else None
+    return f"the grade {shown(value)} is beyond {MOST_GRADE:,}; is it one?" if abs(int(value)) > MOST_GRADE else None  # type: ignore[call-overload]

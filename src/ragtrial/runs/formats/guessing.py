@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
+from ragtrial.dataset.column_roles import KIND_NAMES, Kind
+from ragtrial.dataset.faults import shown
+from ragtrial.dataset.qrels_text import fields_of, is_header, whole_number
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
-from ragtrial.runs.faults import shown
-from ragtrial.runs.formats.column_roles import KIND_NAMES, Kind, usual_names
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
 Form = Literal[
@@ -113,6 +114,8 @@ def _seen(head: bytes, kind: Kind) -> Form:
 
 def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
     """By the width that most lines have: whoever reads the file tells the lines that are shorter or longer."""
+    if kind == "qrels" and is_header(fields_of(lines[0])):
+        return "beir"
     usual, seen = _usual_width([line.split() for line in lines]), f"such as {shown(lines[0].strip())}"
     tabbed = [line.rstrip("\r").split("\t") for line in lines]
     if usual == (4 if kind == "run" else 6):
@@ -134,10 +137,9 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _by_third_column(rows: Sequence[Sequence[str]], kind: Kind) -> Form:
-    has_header = all(name.lower() in usual_names(kind) | {"score"} for name in rows[0])
     last = [row[2] for row in rows]
     if kind == "qrels":
-        if has_header or any(re.fullmatch(r"[+-]?\d+", value) for value in last):
+        if any(whole_number(value) is not None for value in last):
             return "beir"
         raise _UnsureError(f"has 3 columns, of which the last is no grade: {shown(last[0])}.")
     wrong = next((value for value in last if not value.isdecimal()), None)

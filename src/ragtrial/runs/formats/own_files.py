@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.records import PromptQueries, Query, highest_grades
-from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import number_problem, ranked_run
 from ragtrial.runs.formats.rows import json_lines
 from ragtrial.runs.qrels import Qrels, Run

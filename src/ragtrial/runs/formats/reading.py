@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ragtrial.dataset.column_roles import KIND_NAMES, Columns, Kind
+from ragtrial.dataset.faults import Faults
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
-from ragtrial.runs.faults import Faults
 from ragtrial.runs.formats import own_files
-from ragtrial.runs.formats.column_roles import KIND_NAMES, Columns, Kind
 from ragtrial.runs.formats.gathering import qrels_of, run_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.rows import Rows, file_rows, value_rows

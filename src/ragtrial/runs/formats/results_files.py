@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_validator
 
+from ragtrial.dataset.faults import Faults
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunFileError
 from ragtrial.options import validate
 from ragtrial.records import ExperimentResults, Hit, PromptQueries, QueryResult
-from ragtrial.runs.faults import Faults
 from ragtrial.runs.formats.gathering import distinct, ranked_run
 from ragtrial.runs.formats.own_files import spellings
 from ragtrial.runs.qrels import Run

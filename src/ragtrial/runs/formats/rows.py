@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ragtrial.dataset.json_places import fault_in, json_row, json_value
+from ragtrial.dataset.column_roles import Columns, Kind, Role, roles_of
+from ragtrial.dataset.faults import Faults, shown
+from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
+from ragtrial.dataset.qrels_text import graded_rows, whole_number
 from ragtrial.errors import Fault
-from ragtrial.runs.faults import Faults, shown
-from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
 from ragtrial.runs.streams import Source, content_of, opened, text_of
 from ragtrial.runs.trec.lines import lines_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
-
-
-_SIGNED = re.compile(rb"[+-][0-9]+")
 
 
 class Rows(NamedTuple):
@@ -39,17 +33,6 @@ class Rows(NamedTuple):
     asked: Sequence[str] = ()
 
 
-def id_of(value: object) -> str | None:
-    """The id that a value spells: a string as it is, a whole number in digits (7.0, too); None if it spells none."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return None
-    if isinstance(value, Integral):
-        return str(int(value))
-    return str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else None
-
-
 def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     """The rows of a file. Raises the error of ``faults`` for what cannot be read, or is no rows."""
     if form == "parquet":
@@ -62,7 +45,7 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
         return _mapping_rows(value, kind, fault_in(text, faults.file), faults)
     if form == "jsonl":
         return _listed_rows(json_lines(text, faults), kind, columns, faults)
-    return _beir_rows(text, faults)
+    return _beir_rows(text, columns, faults)
 
 
 def value_rows(source: object, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
@@ -119,7 +102,7 @@ def _mapping_rows(value: object, kind: Kind, fault_at: Callable[[tuple[Any, ...]
         at = bisect_right(starts, row) - 1
         document = list(made[queries[at]])[row - starts[at]]
         path = (queries[at], document if has_numbers else row - starts[at])
-        return fault_at(path, f"query {queries[at]!r}, document {document!r}: {message}")
+        return fault_at(path, f"query {queries[at]!r}, document {shown(document)}: {message}")
 
     faults.fault_of = fault_of
     numbers = [number for row in made.values() for number in row.values()] if has_numbers else None
@@ -188,12 +171,10 @@ def _parquet_rows(source: Source, kind: Kind, columns: Columns | None, faults: F
     return _table_rows(table, kind, columns, faults)
 
 
-def _beir_rows(text: str, faults: Faults) -> Rows:
-    """Rows of three columns: query, document, grade; with a header or without."""
-    from ragtrial.dataset.beir import graded_rows
-
+def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
+    """Rows of three columns: query, document, grade; or of those that a header names."""
     found: list[Fault] = []
-    rows = list(graded_rows(text, faults.file, found))
+    rows = list(graded_rows(text, faults.file, found, columns))
     for fault in found:
         faults.add(fault.message, fault.line, fault.column)
     if not rows and not found:
@@ -212,12 +193,12 @@ def _trec_rows(source: Source, faults: Faults) -> Rows:
             if len(fields) != 4:
                 wanted = "qrels have 4: query, iteration, document, grade, with white space between"
                 faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
-            elif not (fields[3].isdigit() or _SIGNED.fullmatch(fields[3])) or len(fields[3]) > 18:
+            elif (grade := whole_number(fields[3].decode("ascii", "replace"))) is None or len(fields[3]) > 18:
                 faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
             else:
                 queries.append(fields[0].decode("utf-8", "surrogateescape"))
                 documents.append(fields[2].decode("utf-8", "surrogateescape"))
-                grades.append(int(fields[3]))
+                grades.append(grade)
                 lines.append(number + 1)
     if not queries and not faults.count:
         raise faults.fail("has no judgments; qrels have at least one.")

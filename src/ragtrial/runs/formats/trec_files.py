@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.rankings import Counts
-from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.output import Target, opened
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.trec.exact_reader import encoded

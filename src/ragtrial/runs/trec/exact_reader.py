@@ -14,6 +14,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.dataset.faults import Faults
 from ragtrial.errors import RunFileError
 from ragtrial.runs.compiled.block_scans import (
     HIT_COLUMNS,
@@ -27,7 +28,6 @@ from ragtrial.runs.compiled.block_scans import (
     Rules,
     Seconds,
 )
-from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.streams import Source, name_of, opened
 from ragtrial.runs.trec.lines import Row, add_line_faults, lines_of, row_of

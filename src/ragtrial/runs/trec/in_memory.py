@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import RunFileError
 from ragtrial.rankings import Counts
 from ragtrial.runs.compiled import available
 from ragtrial.runs.compiled.block_scans import BlockScan, LineError, MergedScans, Rules
-from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.qrels import Duplicates, Order, PackedIds, Qrels, Run, RunHits
 from ragtrial.runs.trec.exact_reader import encoded, scan_rows
 from ragtrial.runs.trec.lines import Row

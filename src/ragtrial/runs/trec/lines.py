@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ragtrial.dataset.faults import Faults, shown
 from ragtrial.runs.compiled.block_scans import Form, LineError, LineFault, Rules
-from ragtrial.runs.faults import Faults, shown
 
 BOM = b"\xef\xbb\xbf"
 

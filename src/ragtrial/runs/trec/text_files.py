@@ -8,11 +8,11 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ragtrial.dataset.faults import Faults
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.compiled import available
 from ragtrial.runs.compiled.block_scans import BlockScan, Bytes, Form, MergedScans, Rules
-from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 from ragtrial.runs.streams import Source, name_of, opened
 from ragtrial.runs.trec.exact_reader import exact_run

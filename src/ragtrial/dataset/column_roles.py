@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from ragtrial.dataset.faults import Faults
 from ragtrial.errors import did_you_mean, listed
-from ragtrial.runs.faults import Faults
 
 Kind = Literal["qrels", "run"]
 Role = Literal["query", "document", "score", "rank", "grade"]
@@ -14,9 +14,26 @@ Columns = Mapping[str, str]
 """What is what, given by the user: role to column name, such as ``{"document": "docno"}``."""
 
 _USUAL: dict[Role, tuple[tuple[str, ...], ...]] = {
-    "query": (("qid", "query_id", "query-id", "q_id"), ("topic",), ("query",)),
+    "query": (
+        ("qid", "query_id", "query-id", "q_id", "queryid", "topic_id", "question_id"),
+        ("topic",),
+        ("query", "question"),
+    ),
     "document": (
-        ("docid", "doc_id", "docno", "doc-id", "corpus-id", "corpus_id", "did", "pid", "passage_id", "document_id"),
+        (
+            "docid",
+            "doc_id",
+            "docno",
+            "doc-id",
+            "corpus-id",
+            "corpus_id",
+            "did",
+            "pid",
+            "passage_id",
+            "document_id",
+            "document-id",
+            "passage-id",
+        ),
         ("doc", "document"),
     ),
     "rank": (("rank",),),

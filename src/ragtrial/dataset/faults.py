@@ -61,6 +61,8 @@ class Faults:
 
 def shown(value: object) -> str:
     """A value as messages show it, cut after 100 characters; bytes are shown as the text that they are."""
+    if value is None:
+        return "null"
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
     cut = text if len(text) <= 100 else text[:100] + "..."
     return repr(cut) if isinstance(value, bytes) else cut

@@ -1,0 +1,64 @@
+"""A document that is the question itself does not count as found, as BEIR scores ArguAna and Quora."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import write_files, write_rows
+from ragtrial import RetrievalEvaluator, load_config
+from ragtrial.records import WarningCode
+
+ARGUMENT, REPLY = "homework harms sleep", "homework harms no sleep and trains discipline"
+
+
+def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str = "", **dataset: Any) -> list[str]:
+    """The documents found for the question a1, best first, and whether its own document is reported."""
+    write_rows(
+        folder / "corpus.jsonl",
+        [{"_id": "a1", "title": title, "text": ARGUMENT}, {"_id": "a2", "text": REPLY}, {"_id": "a3", "text": "zoos"}],
+    )
+    write_rows(folder / "queries.jsonl", [{"_id": "a1", "text": text}])
+    write_files(folder, {"qrels/test.tsv": "a1\ta2\t1\n"})
+    cut = {"k": 1}
+    config = {
+        "experiment": "own",
+        "dataset": {"beir": str(folder), **dataset},
+        "workspace": str(folder / "cache"),
+        "chunker": {"kind": "document"},
+        "retrievers": {
+            "bm25": {"kind": "bm25", "top_k": 1},
+            "both": {"kind": "fusion", "retrievers": ["bm25", "words"], "top_k": 1},
+            "words": {"kind": "bm25", "stemmer": "none", "top_k": 1},
+        },
+        "evaluators": {"unit": unit, "graded": cut, "order_unaware": cut, "order_aware": cut},
+    }
+    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
+    evaluator = RetrievalEvaluator(load_config(folder / "experiment.yaml"))
+    ids = {hit.doc for results in evaluator.retrieve() for query in results.results for hit in query.hits}
+    is_reported = any(one.code == WarningCode.OWN_DOCUMENTS for one in evaluator.warnings)
+    assert is_reported == (ids != {"a1"} and "a1" not in ids and dataset.get("drop_query_document") is not False)
+    return sorted(ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "documents"),
+    [
+        ({}, ["a2"]),
+        ({"unit": "span"}, ["a2"]),
+        ({"text": f" {ARGUMENT}\n"}, ["a2"]),
+        ({"title": "School", "text": f"School {ARGUMENT}"}, ["a2"]),
+        ({"drop_query_document": True}, ["a2"]),
+        ({"drop_query_document": True, "text": "homework sleep"}, ["a2"]),
+        ({"drop_query_document": False}, ["a1"]),
+        ({"text": "harms of homework"}, ["a1"]),
+    ],
+)
+def test_the_documents_own_hit_is_dropped_where_it_is_the_question(
+    tmp_path: Path, options: dict[str, Any], documents: list[str]
+) -> None:
+    """The ranking is still as deep as top_k. An equal id alone is a coincidence, unless the config says otherwise."""
+    assert found(tmp_path, **options) == documents
