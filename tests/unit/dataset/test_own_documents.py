@@ -23,7 +23,7 @@ def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str
     )
     write_rows(folder / "queries.jsonl", [{"_id": "a1", "text": text}])
     write_files(folder, {"qrels/test.tsv": "a1\ta2\t1\n"})
-    cut = {"k": 1}
+    cut = {"k": [1]}
     config = {
         "experiment": "own",
         "dataset": {"beir": str(folder), **dataset},
@@ -31,7 +31,7 @@ def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str
         "chunker": {"kind": "document"},
         "retrievers": {
             "bm25": {"kind": "bm25", "top_k": 1},
-            "both": {"kind": "fusion", "retrievers": ["bm25", "words"], "top_k": 1},
+            "both": {"kind": "fusion", "inputs": ["bm25", "words"], "top_k": 1},
             "words": {"kind": "bm25", "stemmer": "none", "top_k": 1},
         },
         "evaluators": {"unit": unit, "graded": cut, "order_unaware": cut, "order_aware": cut},
