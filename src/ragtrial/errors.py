@@ -18,6 +18,7 @@
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
         ├── EndpointError        a model behind an endpoint could not be asked, or answered with something else
+        │   └── RefusedError     it refused what the request holds; other requests may be answered
         ├── StoreError           the vector store failed
         │   └── StoreServerError its server is away, refuses, takes too long or answers nonsense
         ├── RetrieverError       a retriever of the user's failed, or what it returned are no hits
@@ -205,6 +206,10 @@ class EmbedderError(RunError):
 
 class EndpointError(RunError):
     """A model behind an endpoint could not be asked, or what it answered cannot be used."""
+
+
+class RefusedError(EndpointError):
+    """A model behind an endpoint refused what a request holds: a text is too long for it, or offends a filter."""
 
 
 class StoreError(RunError):

@@ -247,6 +247,7 @@ class WarningCode(StrEnum):
     OWN_DOCUMENTS = "own-documents", "Documents that are the question itself were dropped from its ranking."
     OWN_LIMIT = "own-limit", "A custom retriever seems to have a limit of its own: it returns too few hits."
     OWN_PARENTS = "own-parents", "Every hit is its own parent, so the refiner changes nothing."
+    PAIRS_REFUSED = "pairs-refused", "A reranker behind an endpoint refused pairs of a question and a text."
     PAIRS_WITHOUT_TEXT = "pairs-without-text", "Candidates have no text that a reranker could read."
     PASSAGE_TWICE = "passage-twice", "A labelled passage is in several places of the documents."
     PASSED_OVER = "passed-over", "Files of the corpus are of kinds that are not read."

@@ -99,10 +99,14 @@ def _end(terminal: Terminal, rows: list[ModelJudgment], output: str, queries: in
     without = f", {unparsable:,} of them without a grade" if unparsable else ""
     paid = "" if cost is None else f", total cost {cost:.4f}"
     terminal.tell(f"{output}: {counted(len(rows), 'judgment')} of {counted(judged, 'query', 'queries')}{without}{paid}")
+    refused = [row for row in rows if row.refusal is not None]
+    if refused:
+        texts = counted(len(refused), "text was", "texts were")
+        terminal.tell(f"{texts} refused, the first {refused[0].doc} for {refused[0].query}: {refused[0].refusal}")
     if judged < queries:
         left = counted(queries - judged, "query is", "queries are")
         terminal.tell(f"{left} not judged yet; the same command with a larger budget continues")
     terminal.tell(f"next: ragtrial compare --judge {output}")
     terminal.say_json({"exit_code": 0, "wrote": [output], "judgments": len(rows), "queries": judged,
-                       "unparsable": unparsable, "cost": cost})  # fmt: skip
+                       "unparsable": unparsable, "refused": len(refused), "cost": cost})  # fmt: skip
     return 0

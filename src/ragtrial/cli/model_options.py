@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _CHAT = {"model": "model", "base_url": "endpoint", "api_key": "api_key", "price": "price",
          "output_price": "output_price", "max_tokens": "max_tokens", "temperature": "temperature", "seed": "seed",
-         "concurrency": "concurrency", "retries": "retries"}  # fmt: skip
+         "concurrency": "concurrency", "retries": "retries", "fields": "fields"}  # fmt: skip
 """The options of a chat model, and what they are called on the command line."""
 
 
@@ -41,7 +42,13 @@ class ModelInputs:
     seed: int
     concurrency: int
     retries: int
+    field: tuple[str, ...]
     only_plan: bool
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of one's own. Raises UsageError for one that is not NAME=VALUE."""
+        return dict(_field(text) for text in self.field)
 
     def chat(self, output: Path, without: str = "") -> BudgetedChat:
         """The model; its replies are kept beside ``output``. ``without`` says how to do without one.
@@ -77,6 +84,16 @@ class ModelInputs:
         from ragtrial.components.endpoints.budget import Budget
 
         return Budget(self.calls, self.budget)
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.UsageError(f"--field is {text!r}; it must be NAME=VALUE, like max_completion_tokens=2000.")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value
 
 
 def replies_file(output: Path) -> Path:
@@ -135,6 +152,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="How freely the model chooses its words."),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                  help="Random seed, also sent to the endpoint."),
+    click.option("--field", multiple=True, metavar="NAME=VALUE",
+                 help="A field of each request, in JSON; null leaves out one that is sent otherwise (repeatable)."),
     click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True,
                  help="Requests at once."),
     click.option("--retries", type=click.IntRange(0, 20), default=6, show_default=True,

@@ -65,6 +65,10 @@ def command(
 
     answered = _answered(terminal, drafting, asked, len(passages), write)
     cost = chat.options.cost(reply for _, reply in answered)
+    refusals = [(planned.passage.doc, reply.refusal) for planned, reply in answered if reply.refusal]
+    if refusals:
+        number = counted(len(refusals), "passage was", "passages were")
+        terminal.tell(f"{number} refused, the first of {refusals[0][0]}: {refusals[0][1]}")
     return _end(terminal, output, write(answered), len(passages), cost)
 
 

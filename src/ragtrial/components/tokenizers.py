@@ -17,9 +17,24 @@ from ragtrial.rankings import Bools, Counts
 if TYPE_CHECKING:
     import tokenizers
 
+_LATIN_CHARACTERS = 4.0
+_OTHER_BYTES = 2.3
+"""Characters of English text, and UTF-8 bytes of other scripts, that are about one token of current models."""
+
 _WORD = re.compile(r"\S+")
 _SPACE_MARKS = "\u2581\u0120"
 """What SentencePiece and byte-level tokenizers put for the space before a token."""
+
+
+def estimated_tokens(text: str) -> float:
+    """About how many tokens ``text`` is for a model whose tokenizer is not known, in whatever script."""
+    latin = len(text.encode("ascii", "ignore"))
+    return latin / _LATIN_CHARACTERS + (most_tokens(text) - latin) / _OTHER_BYTES
+
+
+def most_tokens(text: str) -> int:
+    """The most tokens that ``text`` can be: each is at least one byte of UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 class Tokenizer:

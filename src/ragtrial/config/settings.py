@@ -120,7 +120,9 @@ class Setting:
         head, _, rest = axis.partition(".")
         if head in REACHING:
             # A chunker that counts tokens has the model's tokenizer alone.
-            reached = self.retriever.reached_by if axis == "embedder.dimensions" else self.reached_by
+            reached = (
+                self.retriever.reached_by if axis in ("embedder.dimensions", "embedder.cut_to") else self.reached_by
+            )
             mine = head in reached and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)
         entry, _, option = rest.partition(".")

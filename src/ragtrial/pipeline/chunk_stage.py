@@ -98,8 +98,8 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
     """What changes the vectors of texts, but the texts."""
     found = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
-    if embedder.embedder.cut_to is not None:
-        found["embedder.dimensions"] = embedder.embedder.cut_to
+    if embedder.embedder.used_dimensions is not None:
+        found[f"embedder.{embedder.embedder.cut_option}"] = embedder.embedder.used_dimensions
     return found | {"embedder.document_prefix": embedder.document_prefix}
 
 

@@ -68,7 +68,10 @@ class Corpus:
         return self._settings[setting]
 
     def _vector_stage(self, texts: ContextStage, lengths: LengthStage, setting: Setting) -> VectorStage:
-        whole, dimensions = self.once(EmbeddingStage(self.resources, texts, lengths, setting)), setting.embedder.cut_to
+        whole, dimensions = (
+            self.once(EmbeddingStage(self.resources, texts, lengths, setting)),
+            setting.embedder.used_dimensions,
+        )
         if dimensions is None:
             return whole
         return self.once(TruncationStage(self.resources, whole, setting, dimensions))

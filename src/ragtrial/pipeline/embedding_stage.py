@@ -235,7 +235,7 @@ class TruncationStage(VectorStage):
         self.label = f"{self.whole.label}, {self.dimensions} dimensions"
 
     def inputs(self) -> Inputs:
-        return {"embedder.dimensions": self.dimensions}
+        return {f"embedder.{self.setting.embedder.cut_option}": self.dimensions}
 
     def build(self, folder: Path, embeddings: Embeddings) -> None:
         matrix, rows = embeddings.matrix, max(1, _BLOCK // max(1, embeddings.matrix.shape[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
+from ragtrial.components.tokenizers import estimated_tokens
 from ragtrial.config.settings import Setting
-from ragtrial.errors import without_frames
-from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
+from ragtrial.errors import counted, without_frames
+from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount
 from ragtrial.progress import stage
 from ragtrial.records import Question
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # few settings write wordings
     from ragtrial.components.refiners.wording_writer import WordingWriter
     from ragtrial.pipeline.dry_run import PlannedStage
 
+_LOG = logging.getLogger(__name__)
 _KIND = "answers"
 _TOKENS_WRITTEN = 80
 """The estimated tokens of a reply, before any has been seen."""
@@ -95,8 +98,13 @@ class _Writing:
 
         endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
         with stage(self.resources.progress, f"wordings ({endpoint.model})", len(requests), "queries") as progress:
-            for _ in replies(endpoint, requests, self._kept, progress.advance):
-                pass  # each is kept
+            answered = dict(replies(endpoint, requests, self._kept, progress.advance))  # each is kept
+        refused = [request for request, reply in answered.items() if reply.refusal is not None]
+        if refused:
+            first = next(question for question in self.questions if self.writer.request(question) == refused[0])
+            number = counted(len(refused), "query is", "queries are")
+            reason = answered[refused[0]].refusal
+            _LOG.warning("%s asked without other wordings, the first %r: %s", number, first.text[:60], reason)
 
     def answered(self) -> list[Question]:
         """The questions with the replies so far."""
@@ -113,7 +121,7 @@ class _Writing:
 
         endpoint, requests = self.writer.endpoint, dict.fromkeys(self._requests)
         missing = [request for request in requests if self._reply(request) is None]
-        read = sum(len(message.content) for request in missing for message in request) / CHARACTERS_PER_TOKEN
+        read = sum(estimated_tokens(message.content) for request in missing for message in request)
         cost = endpoint.cost_of(read, _TOKENS_WRITTEN * len(missing)) if missing else None
         why = f"replies that are kept: {len(requests) - len(missing):,}" if missing else ""
         amount = Amount(len(requests), "questions", len(missing), seconds=None if missing else 0.0, cost=cost)

@@ -41,8 +41,8 @@ def test_what_is_kept_needs_no_budget_and_a_plan_counts_equal_requests_once(tmp_
     with EndpointDouble(default=saying(lambda text: text)) as double:
         model, groups = chat(double, tmp_path, price=1.0), asked("ab", "bc")
         plan = model.plan(request for group in groups for request in group)
-        assert (plan.requests, plan.kept, plan.calls, plan.tokens) == (3, 0, 3, (300, 300))
-        assert plan.cost == pytest.approx(600e-6)
+        assert (plan.requests, plan.kept, plan.calls, plan.tokens) == (3, 0, 3, (264, 300))
+        assert plan.cost == pytest.approx(564e-6)
         assert model.kept(groups[0]) is None
         assert answered(model, groups[:1], NO_LIMIT) == [2]
         again = chat(double, tmp_path, price=1.0)
@@ -54,27 +54,66 @@ def test_what_is_kept_needs_no_budget_and_a_plan_counts_equal_requests_once(tmp_
         assert again.plan(request for group in groups for request in group).calls == 0
 
 
-def test_money_is_what_replies_cost_once_they_are_in_and_the_estimate_until_then(tmp_path: Path) -> None:
-    groups = asked(*(chr(0x4E00 + number) for number in range(200)))  # in four rounds of 64, the last of 8
-    with EndpointDouble(default=saying(lambda text: text)) as double:  # a reply bills 3 tokens, and is estimated at 200
+MOST = (350 + 16 + 100) / 1e6
+"""What a request of 350 ASCII characters costs at most, at the price 1: a token a byte, and the longest reply."""
+
+
+def many(count: int) -> Groups:
+    return [[(ChatMessage("user", f"{number:03}" + "x" * 347),)] for number in range(count)]
+
+
+def test_money_is_what_replies_cost_once_they_are_in_and_the_most_until_then(tmp_path: Path) -> None:
+    with EndpointDouble(default=saying(lambda text: text)) as double:  # a reply bills 3 tokens
         model = chat(double, tmp_path, price=1.0, concurrency=8)
-        assert len(answered(model, groups, Budget(money=64.5 * 200e-6))) == 64 + 63
+        assert len(answered(model, many(20), Budget(money=9.5 * MOST))) == 20
+        assert double.most_at_once <= 9
 
 
-def test_where_an_endpoint_does_not_say_its_tokens_the_estimate_stays(tmp_path: Path) -> None:
+def test_where_an_endpoint_does_not_say_its_tokens_the_most_stays(tmp_path: Path) -> None:
     def silent(handler: object, answer: dict[str, object]) -> object:
         return {**answer, "usage": {}}
 
-    groups = asked(*(chr(0x4E00 + number) for number in range(200)))
     with EndpointDouble(default=silent) as double:
-        made = answered(chat(double, tmp_path, price=1.0, concurrency=8), groups, Budget(money=100.5 * 200e-6))
-    assert len(made) == 100
+        made = answered(chat(double, tmp_path, price=1.0, concurrency=8), many(20), Budget(money=10.5 * MOST))
+    assert len(made) == 10
 
 
-def test_what_is_kept_is_there_even_when_replies_cost_more_than_the_budget(tmp_path: Path) -> None:
-    kept = asked("z")
-    wordy = [[(ChatMessage("user", f"{number} " + "x " * 175),)] for number in range(64)]  # 353 tokens, not 200
-    with EndpointDouble(default=saying(lambda text: text)) as double:
+SCRIPTS = {
+    "English": ("how long does the kettle take ", 0.25),
+    "Chinese": ("电池可以持续七天，充电需要两个小时。", 1.3),
+    "Japanese": ("バッテリーは七日間持続します。", 1.2),
+    "Korean": ("배터리는 칠 일 동안 지속됩니다. ", 1.2),
+    "Thai": ("แบตเตอรี่ใช้งานได้เจ็ดวัน", 1.9),
+    "Hindi": ("बैटरी सात दिन चलती है। ", 1.7),
+    "Arabic": ("تدوم البطارية سبعة أيام. ", 1.0),
+    "Russian": ("Батарея работает семь дней. ", 0.6),
+    "emoji": ("\U0001f600\U0001f50b", 3.0),
+}
+"""A text, and the tokens of a character in the tokenizers of a few years (cl100k and older)."""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_budget_of_money_holds_in_every_script(tmp_path: Path, script: str) -> None:
+    text, per_character = SCRIPTS[script]
+    groups = [[(ChatMessage("user", f"{number:02}" + (text * 150)[:300]),)] for number in range(30)]
+    spent: list[int] = []
+
+    def bill(_: object, answer: dict[str, object]) -> object:
+        usage = {"prompt_tokens": round(300 * per_character) + 8, "completion_tokens": 100}
+        spent.append(sum(usage.values()))
+        return {**answer, "usage": usage}
+
+    with EndpointDouble(default=bill) as double:
         model = chat(double, tmp_path, price=1.0, concurrency=8)
-        assert answered(model, kept, NO_LIMIT) == [1]
-        assert len(answered(model, [*wordy, *kept, *asked("y")], Budget(money=66 * 200e-6))) == 65
+        plan = model.plan(request for group in groups for request in group)
+        count = len(answered(model, groups, Budget(money=5000e-6)))
+    assert 0 < count < 30
+    assert sum(spent) <= 5000
+    assert plan.tokens[0] == pytest.approx(30 * 300 * per_character, rel=0.6), "of the right size"
+
+
+def test_equal_requests_of_several_groups_are_reserved_once(tmp_path: Path) -> None:
+    with EndpointDouble() as double:
+        model = chat(double, tmp_path, price=1.0)
+        assert answered(model, asked("ab", "ba", "a"), Budget(calls=2)) == [2, 2, 1]
+        assert len(double.asked) == 2

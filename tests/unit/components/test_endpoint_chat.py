@@ -67,9 +67,9 @@ def test_replies_are_kept_and_equal_requests_asked_once(tmp_path: Path) -> None:
 
 def test_what_arrived_before_a_failure_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "replies.jsonl"
-    with EndpointDouble(faults=[None, None, endpoint_double.status(400)], default=None) as double:
+    with EndpointDouble(faults=[None, None, endpoint_double.status(404)], default=None) as double:
         options = options_of(double, concurrency=1)
-        with pytest.raises(EndpointError, match="answered 400"):
+        with pytest.raises(EndpointError, match="answered 404"):
             list(replies(options, asking(*"abcdefgh"), KeptReplies(file)))
         begun = len(double.asked)
         assert len(dict(replies(options, asking(*"abcdefgh"), KeptReplies(file)))) == 8
@@ -84,7 +84,17 @@ def test_a_model_that_wrote_nothing_is_no_failure() -> None:
         assert options_of(double, price=1.0).cost([reply]) is None
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{"message": {"content": 5}}]}, [], "text"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{"message": {"content": 5}}]},
+        {"choices": [{"message": {"content": [5]}}]},
+        [],
+        "text",
+    ],
+)
 def test_an_answer_of_another_form_is_an_error(answer: object) -> None:
     said = r"^the model 'm' at http://127.0.0.1:\d+/v1 answered without"
     with EndpointDouble(default=lambda *_: answer) as double, pytest.raises(EndpointError, match=said):

@@ -88,7 +88,7 @@ def test_vectors_in_base64_are_the_same() -> None:
         (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
         (endpoint_double.not_a_number, "answered with JSON that cannot be used: it has the number NaN"),
         (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
-        (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a batch is too large for it, lower"),
+        (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a text is too long for it, use"),
         (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
         (endpoint_double.status(429, "tomorrow", retry_after="86400"), "and asks to wait for 86,400 s."),
     ],

@@ -158,14 +158,14 @@ def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
     double: EndpointDouble, tmp_path: Path
 ) -> None:
     experiment = experiment_of(tmp_path, double)
-    double.faults = [None, None, endpoint_double.status(400, "no")]
+    double.faults = [None, None, endpoint_double.status(404, "no")]
     failures: list[str] = []
     report = run_experiment(
         experiment.config("retrievers.wide.endpoint.concurrency=1"), on_failure=lambda name, _: failures.append(name)
     )
     assert failures == ["wide"]
     assert [failure.name for failure in report.failures] == ["wide"]
-    assert "answered 400: no" in report.failures[0].error
+    assert "answered 404: no" in report.failures[0].error
     assert report.setting("dense").name == "dense"
     double.asked.clear()
     assert not run_experiment(experiment.config(), jobs=2).failures

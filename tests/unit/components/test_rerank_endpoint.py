@@ -100,8 +100,8 @@ def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_pat
 
 def test_what_arrived_before_a_failure_is_kept(double: EndpointDouble, tmp_path: Path) -> None:
     bench = bench_of(tmp_path, double, batch_size=1, concurrency=1)
-    double.faults = [None, None, endpoint_double.status(400)]
-    with pytest.raises(EndpointError, match="answered 400"):
+    double.faults = [None, None, endpoint_double.status(404)]
+    with pytest.raises(EndpointError, match="answered 404"):
         refined(bench, [[0, 1, 2, 4], [4]])
     refined(bench, [[0, 1, 2, 4], [4]])
     kept = double.asked[:2]

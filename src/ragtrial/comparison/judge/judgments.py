@@ -58,7 +58,10 @@ class ModelJudgment(Options):
     """How it was asked: temperature, seed, and what else is sent."""
 
     reply: str | None = None
-    """What it wrote, verbatim; null for a judge that writes nothing."""
+    """What it wrote, without its thoughts; null for a judge that writes nothing."""
+
+    refusal: str | None = None
+    """Why its endpoint refused to judge the text; null where it did not."""
 
     input_tokens: int | None = None
     """As billed, if the endpoint says so."""
@@ -67,7 +70,7 @@ class ModelJudgment(Options):
     """As billed, if the endpoint says so."""
 
     cost: float | None = None
-    """At the prices given; null without them."""
+    """At the prices given; null without them, 0 where an equal request was paid for another judgment."""
 
     when: str | None = None
     """The time at which the reply was read, UTC."""

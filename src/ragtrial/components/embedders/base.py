@@ -75,23 +75,27 @@ class Embedder(Options):
     is_local: ClassVar[bool] = True
     """Whether the model runs on this machine, where workers can load it, too."""
 
+    cut_option: ClassVar[str] = "dimensions"
+    """The option that says how many numbers of every vector are used."""
+
     @property
     def tells_sides(self) -> bool:
         """Whether the model is told of each text whether it is a query: ``SIDES`` stand before the prefixes then."""
         return False
 
     @property
-    def cut_to(self) -> int | None:
+    def used_dimensions(self) -> int | None:
         """How many numbers of every cached vector are used; None for all."""
-        return self.dimensions
+        used: int | None = getattr(self, self.cut_option)
+        return used
 
     @property
     def whole(self) -> Self:
         """The embedder of the cached vectors, which are not truncated."""
-        if self.cut_to is None:
+        if self.used_dimensions is None:
             return self
-        whole = self.model_copy(update={"dimensions": None})
-        whole.model_fields_set.discard("dimensions")  # it names nothing that was chosen
+        whole = self.model_copy(update={self.cut_option: None})
+        whole.model_fields_set.discard(self.cut_option)  # it names nothing that was chosen
         return whole
 
     def check(self) -> None:
@@ -217,9 +221,9 @@ def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
     return normalized(first) if normalize else first
 
 
-def too_many(dimensions: int, dimension: int) -> str:
-    """The message for ``dimensions`` above the ``dimension`` of the vectors."""
-    return f"embedder.dimensions is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
+def too_many(dimensions: int, dimension: int, option: str = "dimensions") -> str:
+    """The message for an ``option`` with more ``dimensions`` than the ``dimension`` of the vectors."""
+    return f"embedder.{option} is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
 
 
 def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:

@@ -29,6 +29,7 @@ from ragtrial.components.embedders.base import (
 )
 from ragtrial.components.embedders.encoding import Workers, model_vectors
 from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.endpoints.refusals import Refusals
 from ragtrial.components.text_batches import (
     MOST_BATCHES,
     Batch,
@@ -45,7 +46,7 @@ from ragtrial.components.text_batches import (
     naming_the_text,
     shards,
 )
-from ragtrial.errors import EmbedderError, InputError
+from ragtrial.errors import EmbedderError, InputError, counted
 from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
@@ -126,7 +127,7 @@ class _Model:
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
 
-    Vectors are returned cut to ``embedder.dimensions``; those in the cache, and all of ``embed``, are whole.
+    Vectors are returned cut to ``embedder.used_dimensions``; those in the cache, and all of ``embed``, are whole.
 
     ``fingerprint`` is the hash of ``parts``: everything but the text and its prefix that changes a vector. ``digest``
     hashes the model's files; ``start`` gives workers for long lists of texts. Raises ModelNotFoundError.
@@ -147,7 +148,7 @@ class CachedEmbedder:
         self._dimension: int | None = None
 
     def cut(self, embedder: Embedder) -> CachedEmbedder:
-        """The same model and cache for ``embedder``, which differs in ``dimensions``."""
+        """The same model and cache for ``embedder``, which differs in ``used_dimensions``."""
         other = copy(self)
         other.embedder = embedder
         return other
@@ -157,9 +158,9 @@ class CachedEmbedder:
         self.embedder.check()
         if self.tokenizer is not None and not self.path.exists():  # otherwise it has counted what was embedded
             self.tokenizer.check()
-        wanted = self.embedder.cut_to
+        wanted = self.embedder.used_dimensions
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
-            raise InputError(too_many(wanted, known))
+            raise InputError(too_many(wanted, known, self.embedder.cut_option))
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
@@ -178,7 +179,7 @@ class CachedEmbedder:
         return vectors
 
     def _cut(self, vectors: Floats) -> Floats:
-        dimensions = self.embedder.cut_to
+        dimensions = self.embedder.used_dimensions
         return vectors if dimensions is None else truncated(vectors, dimensions, normalize=self.embedder.normalize)
 
     @property
@@ -286,18 +287,33 @@ class CachedEmbedder:
             yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
             return
 
+        refusals, refused = Refusals(), list[int]()
+
+        def ask(items: Sequence[tuple[int, str]]) -> Floats:
+            with naming_the_text(source, np.array([position for position, _ in items])):
+                return self._made([prefix + text for _, text in items])
+
         def embed(batch: Batch) -> int:
-            positions, texts = batch
-            with naming_the_text(source, positions):
-                vectors = self._made([prefix + text for text in texts])
-            keep([(batch, vectors)])
-            return len(positions)
+            for items, vectors in refusals.by_halves(list(zip(*batch, strict=True)), ask):
+                positions, texts = zip(*items, strict=True)
+                if vectors is None:
+                    refused.extend(positions)
+                else:
+                    keep([((np.array(positions), list(texts)), vectors)])
+            return len(batch[0])
 
         todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
         if at_once > 1:
             yield from (done for _, done in as_they_come(embed, todo, at_once))
         else:
             yield from map(embed, todo)
+        refusals.check()
+        if refused:
+            longest = max(refused, key=lambda position: lengths[position])
+            raise EmbedderError(
+                f"{counted(len(refused), 'text was', 'texts were')} refused, the longest {source.text_id(longest)}: "
+                f"{refusals.first} All others are embedded and kept."
+            )
 
     def _workers_for(self, texts: int) -> Workers | None:
         """The workers, if there are any and enough texts for them."""
@@ -322,7 +338,7 @@ class CachedEmbedder:
 
     def dimension(self) -> int | None:
         """The dimension of the vectors, None where neither the cache nor the model's files say."""
-        return self.embedder.cut_to or self._whole_dimension()
+        return self.embedder.used_dimensions or self._whole_dimension()
 
     def _whole_dimension(self) -> int | None:
         if self._dimension is None and self.path.exists():

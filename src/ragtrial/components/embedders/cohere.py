@@ -32,7 +32,7 @@ class CohereEmbedder(EndpointEmbedder):
     """The end to cut from a text that is too long; with `none`, such a text is an error."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        cut = {"truncate": self.truncate.upper()}
+        cut = {"truncate": self.truncate.upper(), **self.fields}
         return {"input_type": "search_query", **cut}, {"input_type": "search_document", **cut}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:

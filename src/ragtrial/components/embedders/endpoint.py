@@ -28,8 +28,15 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     unhashed: ClassVar[frozenset[str]] = EndpointOptions.unhashed | DeclaredEmbedder.unhashed | {"batch_tokens"}
     is_local: ClassVar[bool] = False
 
+    cut_option: ClassVar[str] = "cut_to"
+
     dimensions: Annotated[int, Field(ge=1)] | None = None
-    """The number of dimensions to request from the endpoint (default: the model's full size)."""
+    """The number of dimensions to request from the endpoint (default: the model's full size). Each number is a pass of
+    its own, which is paid for; a service that has no such option answers with an error."""
+
+    cut_to: Annotated[int, Field(ge=1)] | None = None
+    """Keep only the first N numbers of every vector, and scale it again if `normalize` is true. All values of this key
+    share one embedding pass (default: the vectors as they come)."""
 
     batch_size: Annotated[int, Field(ge=1)] = 64
 

@@ -20,9 +20,9 @@ class OpenAIEmbedder(EndpointEmbedder):
     kind: Literal["openai"] = "openai"
     """A model behind any OpenAI-compatible endpoint (`/embeddings`), hosted or your own."""
 
-    encoding: Literal["base64", "float"] = "base64"
+    encoding: Literal["base64", "float"] | None = "base64"
     """The encoding of vectors in replies: base64 is exact and a quarter of the size; float is for servers that support
-    nothing else."""
+    nothing else; null sends no `encoding_format`, for servers that refuse it."""
 
     query_fields: dict[str, JsonValue] = Field(default={})
     """Extra fields for query requests, as the endpoint's manual names them, like `{task: retrieval.query}`."""
@@ -31,7 +31,7 @@ class OpenAIEmbedder(EndpointEmbedder):
     """Extra fields for document requests, like `{task: retrieval.passage}`."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return self.query_fields, self.document_fields
+        return {**self.fields, **self.query_fields}, {**self.fields, **self.document_fields}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
         size = {} if self.dimensions is None else {"dimensions": self.dimensions}

@@ -30,7 +30,7 @@ class VoyageEmbedder(EndpointEmbedder):
     """Cut the end of a text that is too long; with false, such a text is an error."""
 
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        cut = {"truncation": self.truncate}
+        cut = {"truncation": self.truncate, **self.fields}
         return {"input_type": "query", **cut}, {"input_type": "document", **cut}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ragtrial.components.endpoints.chat import ChatOptions, ChatReply, ChatRequest, KeptReplies, replies
+from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 
-_CHARACTERS_PER_TOKEN = 3.5
 _REPLY_TOKENS = 150
-"""The length of a reply that is assumed where nothing limits it."""
+"""The usual length of a reply."""
+
+_LONGEST_REPLY = 2000
+"""The length of a reply that is reserved where nothing limits it."""
+
+_MESSAGE_TOKENS = 16
+"""Tokens that services count beside the text of a message, at most."""
 
 _TOGETHER = 64
 
@@ -29,7 +36,8 @@ class Budget:
 class CallPlan:
     """What different ``requests`` take, of which ``kept`` are answered already.
 
-    ``tokens`` are those that will be read and written, estimated from characters; ``cost`` is None without prices.
+    ``tokens`` are those that will be read and written, estimated for the script of each text; ``cost`` is None without
+    prices.
     """
 
     requests: int
@@ -65,22 +73,28 @@ class BudgetedChat:
 
         Raises EndpointError, after what was answered until then was yielded; ModelNotFoundError without a key.
         """
-        left = _Left(budget)
-        for some in _together(groups):
-            affordable = []
-            for group in some:
-                missing = self._missing(group)
-                if not left.can_pay(len(missing), [self._cost(one) for one in missing]):
-                    break
-                affordable.append(group)
-            requests = [request for group in affordable for request in group]
-            new = {*self._missing(requests)}
-            answered = dict(replies(self.options, requests, self._kept, advance))
-            left.pay([reply for request, reply in answered.items() if request in new], self.options)
+        left, waiting = _Left(budget), list(groups)
+        while waiting:
+            affordable, new = self._affordable(waiting, left)
+            if not affordable:
+                return
+            answered = dict(replies(self.options, chain.from_iterable(affordable), self._kept, advance))
+            left.pay([answered[request] for request in new], self.options)
             for group in affordable:
                 yield [answered[request] for request in group]
-            if len(affordable) < len(some):
-                return
+            waiting = waiting[len(affordable) :]
+
+    def _affordable(self, groups: Sequence[RequestGroup], left: _Left) -> tuple[list[RequestGroup], set[ChatRequest]]:
+        """The first ``groups`` that can be paid, as many as are sent side by side, and their requests without reply."""
+        affordable: list[RequestGroup] = []
+        new: set[ChatRequest] = set()
+        for group in groups:
+            missing = [request for request in dict.fromkeys(self._missing(group)) if request not in new]
+            if len(new) >= _TOGETHER or not left.can_pay(len(missing), list(map(self._most_cost, missing))):
+                break
+            affordable.append(group)
+            new.update(missing)
+        return affordable, new
 
     def kept(self, group: RequestGroup) -> list[ChatReply] | None:
         """The replies to ``group`` if all are kept; nothing is asked."""
@@ -92,15 +106,17 @@ class BudgetedChat:
         return [request for request in requests if self._kept.get(self.options, request) is None]
 
     def _tokens(self, request: ChatRequest) -> tuple[int, int]:
-        read = sum(len(message.content) for message in request) / _CHARACTERS_PER_TOKEN
-        return round(read), min(self.options.max_tokens or _REPLY_TOKENS, _REPLY_TOKENS)
+        read = sum(estimated_tokens(message.content) for message in request)
+        return round(read), min(self.options.reply_limit or _REPLY_TOKENS, _REPLY_TOKENS)
 
-    def _cost(self, request: ChatRequest) -> float:
-        return self.options.cost_of(*self._tokens(request)) or 0.0
+    def _most_cost(self, request: ChatRequest) -> float:
+        """The most that a request can cost, in whatever script."""
+        read = sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request)
+        return self.options.cost_of(read, self.options.reply_limit or _LONGEST_REPLY) or 0.0
 
 
 class _Left:
-    """What is left of a budget. What a request costs is known only when it is answered; until then it is estimated."""
+    """What is left of a budget: what requests cost, and the most that they can cost until they are answered."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -120,19 +136,7 @@ class _Left:
         return True
 
     def pay(self, answered: Sequence[ChatReply], options: ChatOptions) -> None:
-        """Replace what was reserved by what it cost; where an endpoint does not say that, the estimate stays."""
+        """Replace what was reserved by what it cost; where an endpoint does not say that, it stays."""
         cost = options.cost(answered)
         self._spent += self._reserved if cost is None else cost
         self._reserved = 0.0
-
-
-def _together(groups: Sequence[RequestGroup]) -> Iterator[list[RequestGroup]]:
-    """Some groups at a time, with requests enough to be sent side by side."""
-    some: list[RequestGroup] = []
-    for group in groups:
-        some.append(group)
-        if sum(map(len, some)) >= _TOGETHER:
-            yield some
-            some = []
-    if some:
-        yield some

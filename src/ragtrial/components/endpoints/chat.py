@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.components.endpoints.answers import billed, member, named
 from ragtrial.components.endpoints.bodies import chat_budget, whole_characters
+from ragtrial.components.endpoints.chat_text import message_text, spoken
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.endpoints.options import EndpointOptions, Price
-from ragtrial.errors import EndpointError, without_secrets
+from ragtrial.components.endpoints.refusals import Refusals
+from ragtrial.errors import EndpointError, RefusedError, without_secrets
 
 
 class ChatOptions(EndpointOptions):
@@ -32,16 +34,25 @@ class ChatOptions(EndpointOptions):
     """The maximum number of tokens in a reply (default: the endpoint's; reasoning models need `fields:
     {max_completion_tokens: 2000}` instead)."""
 
-    fields: dict[str, JsonValue] = Field(default={})
-    """Extra fields for each request, as the endpoint's manual names them."""
-
     output_price: Price | None = None
     """The price of a million output tokens (default: `price`)."""
 
+    @property
+    def reply_limit(self) -> int | None:
+        """The most tokens of a reply, None where none is sent."""
+        sent = {"max_tokens": self.max_tokens, **self.fields}
+        limits = [sent.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
+        return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
+
     def cost(self, replies: Iterable[ChatReply]) -> float | None:
-        """The cost of ``replies``; None without a price, or where a reply does not say its tokens."""
+        """The cost of ``replies``; None without a price, or where a reply does not say its tokens.
+
+        A request that was refused costs nothing.
+        """
         read = written = 0
         for reply in replies:
+            if reply.refusal is not None:
+                continue
             if reply.input_tokens is None or reply.output_tokens is None:
                 return None
             read, written = read + reply.input_tokens, written + reply.output_tokens
@@ -62,6 +73,9 @@ class ChatMessage:
     content: str
 
 
+_CUT = ("length", "max_tokens", "model_length", "max_output_tokens")
+"""What services call the end of a reply at a limit of tokens."""
+
 ChatRequest = tuple[ChatMessage, ...]
 
 
@@ -78,19 +92,25 @@ class ChatReply:
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    refusal: str | None = None
+    """Why the endpoint refused to answer, None if it answered; such a reply is kept in no file."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended at a limit of tokens: its last line is not whole, and nothing in it is the last word."""
+        return (self.finish or "").lower() in _CUT
 
 
 def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatReply:
-    """The model's reply to one request, from the endpoint. Raises EndpointError."""
+    """The model's reply to one request, from the endpoint, without its thoughts. Raises EndpointError."""
     most = chat_budget(sum(len(message.content) for message in request))
     answer = client.post("chat/completions", _body(options, request), most)
     who = named(client)
     choices = member(answer, "choices", list, who)
     first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-    message = first.get("message")
-    text = (message.get("content") or "") if isinstance(message, Mapping) else None
-    if not isinstance(text, str):
-        raise EndpointError(f"{who} answered without a message.")
+    text = message_text(first.get("message"))
+    if text is None:
+        raise EndpointError(f"{who} answered without a message of text.")
     finish, model = first.get("finish_reason"), answer.get("model")
     return ChatReply(
         text,
@@ -122,15 +142,20 @@ class KeptReplies:
         rows = read_rows(path) if path is not None else ()
         self._replies = dict(pair for row in rows if (pair := _kept(row)) is not None)
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether there is a reply that is no refusal."""
+        return any(reply.refusal is None for reply in self._replies.values())
+
     def get(self, options: ChatOptions, request: ChatRequest) -> ChatReply | None:
         """The reply to an equal request, None if none is kept."""
         return self._replies.get(_key(options, request))
 
     def add(self, options: ChatOptions, request: ChatRequest, reply: ChatReply) -> None:
-        """Keep a reply: it is on the disk when this returns."""
+        """Keep a reply: it is on the disk when this returns. A refusal is kept in memory only: it may pass."""
         key = _key(options, request)
-        if self._path is not None:
-            append_row(self._path, {"key": key, "reply": asdict(reply)})
+        if self._path is not None and reply.refusal is None:
+            append_row(self._path, {"key": key, "reply": {**asdict(reply), "refusal": None}})
         self._replies[key] = reply
 
 
@@ -144,7 +169,7 @@ def _kept(row: Any) -> tuple[str, ChatReply] | None:
     tokens = (reply.input_tokens or 0, reply.output_tokens or 0)
     if not (all(isinstance(text, str) for text in texts) and all(type(count) is int for count in tokens)):
         return None
-    return key, replace(reply, text=without_secrets(whole_characters(reply.text)))
+    return key, replace(reply, text=spoken(without_secrets(whole_characters(reply.text))))
 
 
 def _key(options: ChatOptions, request: ChatRequest) -> str:
@@ -160,8 +185,9 @@ def replies(
     """Each different request with its reply: first those that are ``kept``, then the others as they arrive.
 
     A new reply is kept before the next request is sent; the endpoint is asked only for what is missing, and its key
-    needed only then. ``advance`` counts the requests that are done. Raises EndpointError when those on their way are
-    in, and ModelNotFoundError if the variable of the key is not set.
+    needed only then. ``advance`` counts the requests that are done. A request that is refused has a reply with a
+    ``refusal``. Raises EndpointError when those on their way are in, also where all are refused or too many in a row,
+    and ModelNotFoundError if the variable of the key is not set.
     """
     missing: list[ChatRequest] = []
     for request in dict.fromkeys(requests):
@@ -173,13 +199,20 @@ def replies(
             yield request, reply
     if not missing:
         return
+    refusals = Refusals(is_known=kept.has_answers)
     with Client(options) as client:
 
         def ask(request: ChatRequest) -> ChatReply:
-            reply = chat(client, options, request)
+            try:
+                reply = chat(client, options, request)
+                refusals.note_answer()
+            except RefusedError as error:
+                refusals.note(error)
+                reply = ChatReply("", refusal=str(error))
             kept.add(options, request, reply)
             return reply
 
         for request, reply in as_they_come(ask, missing, options.concurrency):
             advance(1)
             yield request, reply
+    refusals.check()

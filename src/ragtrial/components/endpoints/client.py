@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from threading import BoundedSemaphore, Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.errors import EndpointError, without_secret
+from ragtrial.components.endpoints.waits import asked_wait
+from ragtrial.errors import EndpointError, RefusedError, without_secret
 
 if TYPE_CHECKING:
     import httpx
 
 _FIRST_WAIT = 0.5
+_FIRST_WAIT_OF_LIMIT = 2.0
+"""After a 429 that names no wait: the waits of the usual six retries outlast a limit per minute."""
+
 _LONGEST_WAIT = 60.0
 _LONGEST_ASKED = 300.0
 """The longest wait that a server may ask for, in seconds; a quota that opens tomorrow is an error today."""
@@ -35,12 +39,17 @@ _SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 _ERROR_BYTES = 100_000
 """How much of a failed answer is read; a message shows 300 characters of it."""
 
-_ADVICE = {
-    400: " If a batch is too large for it, lower batch_size or batch_tokens.",
-    404: " Check base_url and model.",
-    413: " Lower batch_size or batch_tokens.",
-    422: " Check base_url and model. If a batch is too large, lower batch_size.",
-}
+_REFUSALS = (400, 403, 413, 422, 451)
+"""Statuses of a request whose contents are at fault, so that others may be answered."""
+
+_OF_ACCOUNTS = re.compile(r"billing|quota|credit|balance|payment|api.?key|permission", re.IGNORECASE)
+"""What such a status is about if it is the account."""
+
+_CONTENTS = ("model", "input", "texts", "messages", "query", "documents")
+
+_TOO_LONG = " If a text is too long for it, use smaller chunks, or a field that lets the service cut it (`fields`)."
+_ADVICE = {400: _TOO_LONG, 404: " Check base_url and model.", 413: _TOO_LONG, 422: _TOO_LONG}
+_LIMITED = " If the limit is one per minute, raise retries or lower concurrency; the same command continues."
 
 _NAMED_CODES = {
     ("rate_limit", "too_many", "resource_exhausted"): 429,
@@ -59,6 +68,7 @@ class _Refusal:
     reason: str
     wait: float | None = None
     is_unreached: bool = False
+    is_limit: bool = False
     advice: str = ""
 
 
@@ -98,6 +108,7 @@ class Client:
         self._lock = Lock()
         self._not_before = 0.0
         self._has_answered = False
+        self._answers = 0
         self._random = random.Random()  # noqa: S311 - jitter
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         asked = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
@@ -117,20 +128,27 @@ class Client:
     def post(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
         """The JSON value that ``base_url/path`` answers to ``body``, of at most ``most_bytes``, without the key.
 
+        Fields that are None are not sent.
+
         The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a truncated body
-        and a timeout. Raises EndpointError.
+        and a timeout; after 429 as often as other requests are answered in between. Raises RefusedError if what the
+        request holds is at fault, else EndpointError.
         """
-        tries = 0
+        tries, answers = 0, self._answers
+        body = {name: value for name, value in body.items() if value is not None}
         while True:
             found = self._once(path, body, most_bytes)
             if not isinstance(found, _Refusal):
+                self._answers += 1
                 return found
+            if found.is_limit and self._answers != answers:
+                tries, answers = 0, self._answers
             most = min(self.options.retries, _UNREACHED) if found.is_unreached else self.options.retries
             if tries >= most:
                 raise EndpointError(f"{self._place(path)} {found.reason}, {_times(tries + 1)}.{found.advice}")
             if found.wait is not None and found.wait > _LONGEST_ASKED:
                 raise EndpointError(f"{self._place(path)} {found.reason} and asks to wait for {found.wait:,.0f} s.")
-            self._wait(found.wait, tries)
+            self._wait(found.wait, tries, _FIRST_WAIT_OF_LIMIT if found.is_limit else _FIRST_WAIT)
             tries += 1
 
     def _once(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
@@ -165,8 +183,13 @@ class Client:
         said = f"{status}{said}" if code == status else f"{status} with the error {code}{said}"
         is_spent = any(spent in text for spent in _SPENT)
         if (code in (408, 429) and not is_spent) or code >= 500:
-            return _Refusal(f"answered {said}", _asked_wait(headers))
-        raise EndpointError(f"{self._place(path)} answered {said}.{self._advice(code)}")
+            is_limit = code == 429
+            return _Refusal(
+                f"answered {said}", asked_wait(headers, text), is_limit=is_limit, advice=_LIMITED if is_limit else ""
+            )
+        is_refusal = code in _REFUSALS and not is_spent and not _OF_ACCOUNTS.search(text)
+        kind = RefusedError if is_refusal else EndpointError
+        raise kind(f"{self._place(path)} answered {said}.{_of_fields(text, body) or self._advice(code)}")
 
     def _exchange(self, request: httpx.Request, most_bytes: int) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body, inflated. The timeout applies to all of it, however slowly it arrives.
@@ -187,7 +210,7 @@ class Client:
         name, key = self.options.key_variable, self._key
         return answer if name is None or key is None else mapped(answer, lambda text: without_secret(text, name, key))
 
-    def _wait(self, asked: float | None, tries: int) -> None:
+    def _wait(self, asked: float | None, tries: int, first: float) -> None:
         """Wait as long as the server asked, or twice as long each time; jitter keeps requests from coming at once."""
         with self._lock:
             jitter = self._random.uniform(0.5, 1.0)
@@ -195,7 +218,7 @@ class Client:
                 self._not_before = max(self._not_before, time.monotonic() + asked)
                 wait = asked + jitter * _FIRST_WAIT / 5
             else:
-                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**tries) * jitter
+                wait = min(_LONGEST_WAIT, first * 2**tries) * jitter
         self._sleep(wait)
 
     def _place(self, path: str) -> str:
@@ -249,21 +272,15 @@ def _code_of_error(answer: Any) -> int | None:
     return 400
 
 
+def _of_fields(text: str, body: Mapping[str, Any]) -> str:
+    """Advice for a refusal that names fields of the request."""
+    named = [name for name in body if name not in _CONTENTS and re.search(rf"\b{re.escape(name)}\b", text)]
+    if not named:
+        return ""
+    other = ", or try `encoding: float`" if "encoding_format" in named else ""
+    left_out = ", ".join(f"{name}: null" for name in named)
+    return f" To leave out what is refused: `fields: {{{left_out}}}` (of a command: --field {named[0]}=null){other}."
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to wait: a number, or a date (RFC 9110, 10.2.3)."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        try:
-            seconds = float(value) * scale
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return None

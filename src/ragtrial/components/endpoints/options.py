@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
 from ragtrial.components.urls import parts_of
 from ragtrial.errors import ModelNotFoundError, hold_secret
@@ -84,6 +84,10 @@ class EndpointOptions(Options):
 
     price: Price | None = None
     """The price of a million input tokens, in any currency; plans and reports then show the cost."""
+
+    fields: dict[str, JsonValue] = Field(default={})
+    """Extra fields of each request, as the endpoint's manual names them; null leaves out one that is sent otherwise,
+    like `{temperature: null}`."""
 
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
     """The maximum number of requests at once."""

@@ -29,7 +29,7 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
 
     Raises EndpointError.
     """
-    body = {"model": client.options.model, "query": question, texts_are: list(texts)}
+    body = {"model": client.options.model, "query": question, texts_are: list(texts), **client.options.fields}
     answer = client.post("rerank", body, scores_budget([question, *texts]))
     who = named(client)
     rows = answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.concurrency import as_they_come
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
+from ragtrial.components.endpoints.refusals import Refusals
 from ragtrial.components.endpoints.rerank import RerankReply, rerank
 from ragtrial.components.refiners.pair_scores import TextPairs
 from ragtrial.components.retrievers.base import Fact
@@ -65,13 +66,17 @@ class EndpointScores:
     path: Path | None
     what: str
     tokens: float = 0.0
+    refusal: str | None = None
+    """Why pairs were refused, None if none was."""
+
     _client: Client | None = field(default=None, init=False)
     _is_known: bool = field(default=False, init=False)
 
     def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
         """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
 
-        Each answer is kept before the next request is sent. Raises EndpointError and WorkspaceError.
+        NaN where the endpoint refuses the pair. Each answer is kept before the next request is sent. Raises
+        EndpointError and WorkspaceError.
         """
         made = np.empty((len(pairs), 2), dtype=np.float32)
         wanted, keys = np.arange(len(pairs)), pairs.keys()
@@ -84,23 +89,35 @@ class EndpointScores:
             if len(wanted):
                 client = self._checked_client(kept)
 
-                def ask(batch: Counts) -> None:
-                    asked = pairs.at(batch)
-                    reply = rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
-                    made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
-                    if kept is not None:
-                        kept.keep_probe(json.dumps(asked[0]), made[batch[0]])
-                        kept.write(keys[batch], made[batch])
+                refusals = Refusals(is_known=len(wanted) < len(pairs))
 
-                for batch, _ in as_they_come(ask, self._batches(pairs, wanted), self.endpoint.concurrency):
+                def ask(batch: Sequence[int]) -> RerankReply:
+                    asked = pairs.at(np.array(batch))
+                    return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
+
+                def score(whole: Counts) -> None:
+                    for part, reply in refusals.by_halves(whole.tolist(), ask):
+                        batch = np.array(part)
+                        if reply is None:
+                            made[batch] = np.nan, 0.0
+                            continue
+                        made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
+                        if kept is not None:
+                            kept.keep_probe(json.dumps(pairs.at(batch)[0]), made[batch[0]])
+                            kept.write(keys[batch], made[batch])
+
+                for batch, _ in as_they_come(score, self._batches(pairs, wanted), self.endpoint.concurrency):
                     advance(len(batch))
+                refusals.check()
+                self.refusal = str(refusals.first) if refusals.first else self.refusal
         self.tokens += float(made[:, 1].sum())
         return made[:, 0]
 
     def billed(self, question: Counts) -> dict[str, Fact]:
         """The tokens of all pairs as billed (None: not known), and the searches, given the question of each pair."""
         searches = -(-np.unique_counts(question).counts // TEXTS_PER_SEARCH)
-        return {"tokens": None if np.isnan(self.tokens) else round(self.tokens), "searches": int(searches.sum())}
+        tokens = None if np.isnan(self.tokens) else round(self.tokens)
+        return {"tokens": tokens, "searches": int(searches.sum()), "refusal": self.refusal}
 
     def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
         """The positions of ``wanted`` pairs, those of one question together, as many as one request takes."""

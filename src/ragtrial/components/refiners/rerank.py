@@ -127,6 +127,12 @@ class Rerank(SingleInputRefiner):
                 f"{facts['max_length']:,} tokens that the reranker reads; the rest of each was not scored. Use smaller "
                 "chunks, or a model that reads more.",
             )
+        if facts.get("pairs_refused"):
+            yield ReportWarning(
+                WarningCode.PAIRS_REFUSED,
+                f"{setting}: {facts['pairs_refused']:,} of {pairs:,} pairs of a question and a text were refused and "
+                f"put last: {facts.get('refusal')}",
+            )
         if blank:
             yield ReportWarning(
                 WarningCode.PAIRS_WITHOUT_TEXT,
@@ -175,14 +181,18 @@ class _OpenRerank:
             )
         asked = [question.text for question in questions]
         scores, truncated = self._scores(asked, texts, rows[has_text], of_unit[has_text])
+        without_text, is_refused = int((~has_text).sum()), np.isnan(scores)
+        has_text[has_text] = ~is_refused
+        scores = scores[~is_refused]
         least = np.full(len(questions), np.inf, dtype=np.float32)
         np.minimum.at(least, rows[has_text], scores)
         spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
         spread[has_text] = scores
         facts: dict[str, Fact] = {
-            "pairs": len(scores),
+            "pairs": len(is_refused),
             "pairs_truncated": truncated,
-            "pairs_without_text": int((~has_text).sum()),
+            "pairs_without_text": without_text,
+            "pairs_refused": int(is_refused.sum()),
             "max_length": self._reranker.length,
             **self._scorer.billed(rows[has_text]),
         }

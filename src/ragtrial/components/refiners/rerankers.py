@@ -21,12 +21,10 @@ from ragtrial.components.refiners.pair_scores import (
     wrong_kind,
 )
 from ragtrial.components.retrievers.base import Fact, Facts, Texts
-from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.errors import ConfigError
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
-
-_CHARACTERS_PER_TOKEN = 4
 
 LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
 """The options of `rerank` for a model on this machine."""
@@ -139,7 +137,8 @@ class EndpointReranker(Reranker):
     endpoint: RerankEndpoint
 
     def identity(self) -> dict[str, Any]:
-        return {"endpoint": self.endpoint.answered_by()}
+        fields = {"fields": self.endpoint.fields} if self.endpoint.fields else {}
+        return {"endpoint": {**self.endpoint.answered_by(), **fields}}
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
         return self.identity()
@@ -152,7 +151,7 @@ class EndpointReranker(Reranker):
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
         looked_at = min(candidates, texts.count or candidates)
-        asked = sum(len(question.text) for question in questions) / _CHARACTERS_PER_TOKEN
+        asked = sum(estimated_tokens(question.text) for question in questions)
         tokens = looked_at * (asked + len(questions) * texts.tokens)
         return self.endpoint.cost_of(tokens, len(questions) * -(-looked_at // TEXTS_PER_SEARCH))
 

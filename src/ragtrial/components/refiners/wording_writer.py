@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatReply, ChatRequest
+from ragtrial.components.endpoints.chat_text import unquoted
 from ragtrial.records import Question, Written
 
 PLACE = "{query}"
@@ -26,8 +27,11 @@ PROMPTS = {
 """Prompts by name. The second follows Gao et al. 2023 (HyDE, https://aclanthology.org/2023.acl-long.99): the search is
 for a text that looks like an answer."""
 
-_MARK = re.compile(r"^\s*(?:[-*\N{BULLET}]|\d{1,2}[.):])\s+")
-_QUOTES = "\"'`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+_MARK = re.compile(
+    r"^\s*(?:[-*\u2022\u2023\u25aa\u25cf\u25e6\u2013\u2014]\s+|[\u30fb\u00b7]\s*|[(\uff08]?\d{1,2}(?:[.):]\s+|[\uff0e\uff09\u3001\uff1a]\s*)"
+    r"|[\u2460-\u2473]\s*)"
+)
+"""A bullet or the number of a line: with white space behind it, or with a sign of full width."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,10 @@ class WordingWriter:
 
     def written(self, reply: ChatReply) -> Written:
         """``reply`` as a question keeps it."""
-        return Written(self.key, reply.text, reply.input_tokens, reply.output_tokens)
+        text = reply.text
+        if reply.is_cut and self.by_line:
+            text = text.rpartition("\n")[0]  # the last wording is not whole
+        return Written(self.key, text, reply.input_tokens, reply.output_tokens)
 
     def replies(self, question: Question) -> list[Written]:
         """What this writer has written for ``question``: one reply, or none yet."""
@@ -64,5 +71,5 @@ class WordingWriter:
     def _texts(self, reply: str) -> Sequence[str]:
         if not self.by_line:
             return [reply.strip()] if reply.strip() else []
-        lines = (_MARK.sub("", line).strip().strip(_QUOTES).strip() for line in reply.splitlines())
+        lines = (unquoted(_MARK.sub("", line)) for line in reply.splitlines())
         return [line for line in lines if line]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
 from ragtrial.components.endpoints.chat import ChatReply, ChatRequest
+from ragtrial.components.endpoints.chat_text import folded, unquoted
 from ragtrial.dataset.passages import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.labelling.answers import new_id
@@ -92,7 +93,7 @@ def drafted(
     answer, or if the labels or an earlier draft have the question. A question is too easy if at least ``COPIED`` of its
     content words are in its passage and BM25 ranks that passage first: any retriever finds it by the copied words.
     """
-    read = [(one, draft_in(reply.text, one.task)) for one, reply in answered]
+    read = [(one, None if reply.is_cut else draft_in(reply.text, one.task)) for one, reply in answered]
     parsed = [(one, draft) for one, draft in read if draft is not None]
     located = [(one, draft, span) for (one, draft), span in zip(parsed, _spans(parsed, search), strict=True)]
     found = [(one, draft, span) for one, draft, span in located if draft.answer is None or span is not None]
@@ -124,13 +125,30 @@ def drafted(
 
 
 def _spans(parsed: Sequence[tuple[PlannedDraft, DraftReply]], search: PassageSearch) -> list[Span | None]:
-    """Where in its document each answer is, inside of the passage that was shown; None where it is not."""
+    """Where in its document each answer is, inside of the passage that was shown; None where it is not.
+
+    What follows an answer in lines of their own, as models end politely, is no part of it. Where the words are not
+    found as they are, punctuation may be of another width.
+    """
     library = search.corpus.library
-    sought = [PassageQuery(normalised(draft.answer or ""), library.positions[one.passage.doc]) for one, draft in parsed]
-    return [
-        next((place.span for place in match.places if _is_in(place.span, one.passage.span)), None)
-        for (one, _), match in zip(parsed, locate_all(sought, library), strict=True)
-    ]
+    passages = [planned.passage for planned, _ in parsed]
+    answers = [(row, text) for row, (_, draft) in enumerate(parsed) for text in _beginnings(draft.answer or "")]
+    sought = [PassageQuery(text, library.positions[passages[row].doc]) for row, text in answers]
+    spans: dict[int, Span] = {}
+    for (row, text), match in zip(answers, locate_all(sought, library), strict=True):
+        whole = passages[row].span
+        inside = next((place.span for place in match.places if _is_in(place.span, whole)), None)
+        if inside is None and text and (at := folded(passages[row].text).find(folded(text))) >= 0:
+            inside = Span(whole.start + at, whole.start + at + len(text))
+        if inside is not None:
+            spans.setdefault(row, inside)
+    return [spans.get(row) for row in range(len(parsed))]
+
+
+def _beginnings(answer: str) -> list[str]:
+    """``answer``, then all but its last line, and so on, each without quotation marks around it."""
+    lines = normalised(answer).split("\n")
+    return [unquoted("\n".join(lines[:count])) for count in range(len(lines), 0, -1)]
 
 
 def _is_in(inner: Span, outer: Span) -> bool:

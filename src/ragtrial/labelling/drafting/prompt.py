@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ragtrial.components.endpoints.chat_text import folded, unquoted
+
 STYLES: Mapping[str, str] = {
     "factual": "Ask for one fact, in one full sentence, as people ask an expert.",
     "keywords": "Write two to six search words instead of a sentence, as people type into a search box.",
@@ -70,7 +72,9 @@ def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
     """The question and the answer of a reply, its last of each; None where it has them not as ``task`` asks."""
     found: dict[str, str] = {}
     for line in reply.split("\n"):
-        name, colon, rest = line.lstrip(_SIGNS).partition(":")
+        start = line.lstrip(_SIGNS)
+        name, colon, _ = folded(start).partition(":")
+        rest = start[len(name) + 1 :]
         name = name.strip(_SIGNS).casefold()
         if colon and name in ("question", "answer"):
             found[name] = rest
@@ -81,7 +85,7 @@ def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
     question, answer = (_bare(found.get(name, "")) for name in ("question", "answer"))
     if not question or not answer or len(question) > MOST_QUESTION or "\n" in question:
         return None
-    is_none = _NONE.fullmatch(answer) is not None
+    is_none = _NONE.fullmatch(answer.split("\n")[0]) is not None
     if is_none == task.is_answerable:
         return None
     return DraftReply(question, None if is_none else answer)
@@ -89,4 +93,4 @@ def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
 
 def _bare(text: str) -> str:
     """``text`` without the marks and quotation marks around it."""
-    return text.strip().strip("*_").strip().strip('"\u201c\u201d\u00ab\u00bb').strip()
+    return unquoted(text.strip().strip("*_"))

@@ -47,27 +47,36 @@ class Judging:
         Raises EndpointError, after what was answered until then was yielded; ModelNotFoundError without a key.
         """
         groups = [[self.request(text) for text in texts] for texts in queries]
+        paid = set[ChatRequest]()
         for texts, replies in zip(queries, self._chat.ask(groups, budget, advance), strict=False):  # a budget ends it
-            yield from map(self._judgment, texts, replies)
+            yield from (self._judgment(text, reply, paid) for text, reply in zip(texts, replies, strict=True))
 
     def kept(self, queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
         """The judgments of the queries whose texts are all answered, without asking anything."""
-        found: list[ModelJudgment] = []
+        judgments, paid = list[ModelJudgment](), set[ChatRequest]()
         for texts in queries:
             replies = self._chat.kept([self.request(text) for text in texts])
-            found += [] if replies is None else map(self._judgment, texts, replies)
-        return found
+            judgments += [self._judgment(text, reply, paid) for text, reply in zip(texts, replies or (), strict=False)]
+        return judgments
 
-    def _judgment(self, text: TextToJudge, reply: ChatReply) -> ModelJudgment:
-        options = self._chat.options
+    def _judgment(self, text: TextToJudge, reply: ChatReply, paid: set[ChatRequest]) -> ModelJudgment:
+        """The judgment of a reply. Equal requests are ``paid`` once."""
+        options, request = self._chat.options, self.request(text)
+        cost = options.cost([] if request in paid else [reply])
+        paid.add(request)
         asked: dict[str, JsonValue] = {"temperature": options.temperature, "seed": options.seed,
                                        "max_tokens": options.max_tokens, **options.fields}  # fmt: skip
         return ModelJudgment(
-            query=text.query, doc=text.doc, start=text.start, end=text.end, grade=grade_in(reply.text),
+            query=text.query, doc=text.doc, start=text.start, end=text.end, grade=_grade(reply),
             model=options.model, prompt=self._prompt.hash,
-            parameters={name: value for name, value in asked.items() if value is not None}, reply=reply.text,
-            input_tokens=reply.input_tokens, output_tokens=reply.output_tokens, cost=options.cost([reply]),
+            parameters={name: value for name, value in asked.items() if value is not None},
+            reply=None if reply.refusal else reply.text, refusal=reply.refusal,
+            input_tokens=reply.input_tokens, output_tokens=reply.output_tokens, cost=cost,
         )  # fmt: skip
+
+
+def _grade(reply: ChatReply) -> int | None:
+    return None if reply.is_cut else grade_in(reply.text)
 
 
 def judge_offline(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ragtrial.comparison.judge.judgments import HIGHEST
+from ragtrial.components.endpoints.chat_text import folded
 
 JUDGE_PROMPT = """\
 You grade how well a passage answers a search question. The grades:
@@ -29,17 +30,21 @@ with N one of 0, 1, 2, 3.
 """
 
 JUDGE_PLACES = ("{query}", "{passage}")
-_GRADE = re.compile(r"(?:final\s+score|grade)\W{0,6}[:=]\W{0,4}(\d+)\W*", re.IGNORECASE)
+_AROUND = r"[\s*_#`|\"'()\[\]{}\u2018-\u201f\u00ab\u00bb\u300a-\u3011]{0,20}"
+"""Marks of Markdown, quotation marks and brackets."""
+
+_GRADE = re.compile(
+    rf"(?:.*(?<![\w-])(?:final\s+score|grade){_AROUND}[:=])?{_AROUND}(\d){_AROUND}[.!]?{_AROUND}", re.IGNORECASE
+)
+"""``Grade: 2`` at the end of a line, or the number alone."""
 
 
 def grade_in(reply: str) -> int | None:
     """The grade in the last line that has any word: ``Grade: 2``, ``##final score: 2``, or the number alone.
 
-    None where that line names none, or a number that is no grade: what a reply says before counts for nothing.
+    Colons, digits and marks may have any width. None where that line names none, or a number that is no grade: what a
+    reply says before counts for nothing.
     """
-    lines = [line.strip() for line in reply.split("\n") if re.search(r"\w", line)]
-    if not lines:
-        return None
-    found = _GRADE.search(lines[-1])
-    said = found.group(1) if found and found.end() == len(lines[-1]) else re.sub(r"^\W+|\W+$", "", lines[-1])
-    return int(said) if re.fullmatch(r"[0-9]", said) and int(said) <= HIGHEST else None
+    last = next((line for line in reversed(reply.splitlines()) if re.search(r"\w", line)), "")
+    found = _GRADE.fullmatch(folded(last).strip())
+    return int(found[1]) if found and int(found[1]) <= HIGHEST else None
