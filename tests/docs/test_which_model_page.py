@@ -41,7 +41,7 @@ def test_every_config_of_the_page_loads(page: str, tmp_path: Path) -> None:
 
 def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: str, tmp_path: Path) -> None:
     rows = _PROVIDER.findall(page)
-    assert len(rows) == 11
+    assert len(rows) == 12
     for _, options, variable in rows:
         load(f"{BASE}{CHUNKER}embedder: {options}\nretrievers: {{dense: {{kind: dense}}}}\n", tmp_path)
         given = yaml.safe_load(options)

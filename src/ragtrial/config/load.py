@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from ragtrial.components.chunkers import Chunker
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.search_checks import limit_faults, search_faults
@@ -101,6 +102,9 @@ def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
         raise ConfigError(*placed)
 
 
+_CHARACTERS_PER_TOKEN = 4  # of English text
+
+
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     """What is wrong between the parts of a config that are each right, with the place of each fault."""
     faults = [*_name_faults(config), *_part_faults(config)]
@@ -125,10 +129,18 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (
                 f"{dotted(where)} is tokens, but the {embedder.kind} embedder has no tokenizer to count them; "
-                "set unit: characters or tokenizer: words, or give the embedder a tokenizer_model."
+                f"set unit: characters{_in_characters(chunker)} or tokenizer: words, or give the embedder a "
+                "tokenizer_model."
             )
             faults.append((where, message))
     return list(dict.fromkeys(faults))
+
+
+def _in_characters(chunker: Chunker) -> str:
+    """The sizes in characters that are about those in tokens of English."""
+    sizes = [(name, getattr(chunker, name, None)) for name in ("size", "overlap")]
+    named = [f"{name}: {size * _CHARACTERS_PER_TOKEN}" for name, size in sizes if isinstance(size, int)]
+    return f" ({', '.join(named)} is about as long)" if named else ""
 
 
 def _name_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:

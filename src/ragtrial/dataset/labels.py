@@ -116,8 +116,11 @@ def load_prompt_queries(path: str | Path) -> PromptQueries:
     return prompt_queries(read_text(file, LabelsError), file)
 
 
-def prompt_queries(text: str, file: Path) -> PromptQueries:
-    """The labels of a text, as ``load_prompt_queries`` reads them from a file; ``file`` is for messages."""
+def prompt_queries(text: str, file: Path, *, may_be_empty: bool = False) -> PromptQueries:
+    """The labels of a text, as ``load_prompt_queries`` reads them from a file; ``file`` is for messages.
+
+    Labels that the first queries are about to be added to ``may_be_empty``.
+    """
     if not text.strip():
         raise LabelsError(Fault(str(file), message=f"is empty. {_FIRST_LABELS}"))
     if text.lstrip()[0] not in "{[" or file.suffix.lower() in (".csv", ".tsv", ".jsonl"):
@@ -131,6 +134,8 @@ def prompt_queries(text: str, file: Path) -> PromptQueries:
             raise
         raise LabelsError(*error.faults, Fault(str(file), message=_converted(file))) from None
     faults = [fault_at(where, message) for where, message in _faults(rows)]
+    if not rows.queries and not may_be_empty:
+        faults = [fault_at(("queries",), "there is no query; an experiment needs at least one.")]
     if faults:
         raise LabelsError(*faults)
     return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
@@ -153,8 +158,6 @@ def _is_foreign(value: object) -> bool:
 
 def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
     """What is wrong with rows whose types are right, each with its place."""
-    if not rows.queries:
-        yield ("queries",), "there is no query; an experiment needs at least one."
     first: dict[str, int] = {}
     for index, row in enumerate(rows.queries):
         where: FieldPath = ("queries", index)

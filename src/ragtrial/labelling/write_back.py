@@ -68,7 +68,9 @@ class LabelsText:
 
     @property
     def labels(self) -> PromptQueries | None:
-        return None if self.text is None else prompt_queries(self.text.removeprefix(_MARK), self.file)
+        return (
+            None if self.text is None else prompt_queries(self.text.removeprefix(_MARK), self.file, may_be_empty=True)
+        )
 
     def read_again(self) -> LabelsText:
         return read_labels_text(self.file)

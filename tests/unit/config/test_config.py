@@ -285,11 +285,12 @@ WRONG = [
     ("two units at once", with_("{kind: document}", "{kind: sentence, unit: characters, tokenizer: words}"),
      "3:1: chunker: unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out."),
     ("tokens without a tokenizer", with_("{kind: document}", "{kind: recursive, unit: tokens}"),
-     "3:28: chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: characters or "
-     "tokenizer: words, or give the embedder a tokenizer_model."),
+     "3:28: chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: characters "
+     "(size: 800, overlap: 160 is about as long) or tokenizer: words, or give the embedder a tokenizer_model."),
     ("tokens without a tokenizer, for one retriever", with_("top_k: 3", "chunker: {kind: recursive}"),
      "7:24: retrievers.dense.chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: "
-     "characters or tokenizer: words, or give the embedder a tokenizer_model."),
+     "characters (size: 800, overlap: 160 is about as long) or tokenizer: words, or give the embedder a "
+     "tokenizer_model."),
     ("a function without a module", with_("hashing:embed", "embed"),
      "4:26: embedder.function: 'embed' must be written package.module:function."),
     ("a function by its file", with_("hashing:embed", "hashing.py:em-bed"),

@@ -29,6 +29,10 @@ _VARIABLES = {
 """The environment variable that each provider's own client reads, by host."""
 
 
+_AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
+_AZURE_VARIABLE = "AZURE_OPENAI_API_KEY"
+
+
 def _variable_name(value: object) -> object:
     """The name of the variable, never its value, which neither reports nor caches may see."""
     written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
@@ -44,6 +48,10 @@ def _url(value: str) -> str:
     parts = parts_of(value.strip())
     if parts is None or parts.scheme not in ("http", "https"):
         raise ValueError("must be a URL like https://api.openai.com/v1 or http://localhost:8000/v1.")
+    if (parts.hostname or "").endswith(_AZURE_HOSTS) and (parts.query or "/deployments/" in parts.path):
+        raise ValueError(
+            f"must be https://{parts.hostname}/openai/v1 for Azure, with the name of the deployment as `model`."
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("must be a URL without user, password, ? or #: a key goes into `api_key`.")
     return value.strip().rstrip("/")
@@ -106,7 +114,8 @@ class EndpointOptions(Options):
     @property
     def key_variable(self) -> str | None:
         """The name of the environment variable that holds the key, None where none is sent."""
-        return self.api_key or _VARIABLES.get(urlsplit(self.base_url).hostname or "")
+        host = urlsplit(self.base_url).hostname or ""
+        return self.api_key or _VARIABLES.get(host) or (_AZURE_VARIABLE if host.endswith(_AZURE_HOSTS) else None)
 
     def key(self) -> str | None:
         """The key itself, for the client alone. Raises ModelNotFoundError if its variable is not set."""
