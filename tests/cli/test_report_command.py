@@ -107,7 +107,7 @@ def test_verify_names_every_damaged_file_and_writes_no_page(tmp_path: Path, caps
     assert not Path("report.html").exists()
 
 
-def test_a_report_of_before_checksums_is_said_to_have_none(tmp_path: Path, capsys: Capture) -> None:
+def test_a_report_without_checksums_is_said_to_have_none(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     assert ragtrial(capsys, "run", "experiment.yaml").code == 0
     (file,) = Path("results/small").glob("2*/report.json")

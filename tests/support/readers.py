@@ -84,7 +84,7 @@ def _whole_report(path: Path) -> object:
 
 
 def _report(folder: Path) -> Sequence[str]:
-    """A report as of before its files had checksums, which would refuse whatever is damaged."""
+    """A report without checksums, which would refuse whatever is damaged."""
     retrievers = "retrievers: {words: {kind: bm25}, other: {kind: bm25, k1: 2}}\nlatency: false\n"
     config = CONFIG.partition("retrievers:")[0] + retrievers + f"output: {{directory: {folder / 'runs'}}}\n"
     report = run_experiment(load_config(small_experiment(folder / "experiment", config=config))).folder

@@ -98,7 +98,7 @@ def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
             faults += error.faults
     for report in sound:
         what = counted(len(report.files) + 1, "file")
-        said = f"{what} as written" if report.checksum else "no checksums; an earlier version wrote it"
+        said = f"{what} as written" if report.checksum else "no checksums; it was edited by hand"
         terminal.say(f"{report.folder}: {said}")
     if faults:
         raise ReportError(*faults)

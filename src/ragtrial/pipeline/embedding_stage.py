@@ -94,9 +94,8 @@ class VectorStage(Stage[Embeddings]):
     def load(self, folder: Path) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
         health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
-        spent = folder / "spent.json"  # not there in stages of before it was kept
-        known = json.loads(spent.read_text()) if spent.exists() else {"seconds": None, "tokens": None}
-        return Embeddings(read_array(folder / "vectors.npy"), health, Spent(**known))
+        spent = Spent(**json.loads((folder / "spent.json").read_text()))
+        return Embeddings(read_array(folder / "vectors.npy"), health, spent)
 
 
 @dataclass(eq=False)

@@ -87,7 +87,7 @@ class Report(Part):
     warnings: list[WarningPart]
     environment: dict[str, Any]
     files: dict[str, str] = Field(default={})
-    """The checksum (XXH3, 128 bits) of each other file of the folder; empty in a report of before these were kept."""
+    """The checksum (XXH3, 128 bits) of each other file of the folder; empty in a report that was edited by hand."""
 
     sizes: dict[str, int] = Field(default={})
     """The bytes of each packed file of the folder before it was packed: readers read no more."""

@@ -280,8 +280,7 @@ def test_parts_that_are_not_kept_are_looked_for_among_the_settings_or_told_of(tm
         (rank,) = move.parts
         assert (rank.part, rank.rank, rank.kept) == ("dense", rank_of(found, move.doc), 2)
     assert side.notes[1] == (
-        "both: words is not a setting of the report, which has no ranking of it: made by an earlier version, or "
-        "changed."
+        "both: words is not a setting of the report, which has no ranking of it. Run the experiment again."
     )
     assert "dense not in its first 2" in side_text(side, 100)
 
@@ -293,7 +292,7 @@ def test_a_file_of_a_part_that_lacks_the_query_is_damaged(tmp_path: Path) -> Non
     with pytest.raises(ReportError) as raised:
         side_of(report, "dense", "both", "rye")
     assert str(raised.value).endswith("it is damaged, or was edited. Run the experiment again.")
-    with pytest.raises(ReportError) as raised:  # as it was before files had checksums
+    with pytest.raises(ReportError) as raised:  # without checksums
         side_of(report.model_copy(update={"files": {}}), "dense", "both", "rye")
     assert str(raised.value) == f"{path}: {OTHER_QUERIES}"
 

@@ -17,7 +17,7 @@ Key = tuple[str, int | None, int | None]
 """A document, and, where chunks are ranked, the characters of one."""
 
 _ASKED_OTHERWISE = "was asked other wordings of the question; what it found for them is not kept."
-_NOT_KEPT = "is not a setting of the report, which has no ranking of it: made by an earlier version, or changed."
+_NOT_KEPT = "is not a setting of the report, which has no ranking of it. Run the experiment again."
 
 
 class PartRank(Part):
