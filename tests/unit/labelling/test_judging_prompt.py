@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -14,29 +15,114 @@ from ragtrial.errors import InputError
 from ragtrial.labelling.judging.prompt import JUDGE_PLACES, JUDGE_PROMPT, grade_in
 from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
 
-
-@pytest.mark.parametrize(
-    ("reply", "grade"),
-    [
-        ("It says so in the first line.\n\nGrade: 3", 3),
-        ("**Grade: 2**", 2),
-        ("##final score: 1\n", 1),
-        ("Final score = 0.", 0),
-        ("2", 2),
-        ("(1)", 1),
-        ("Grade: 3\nOn second thoughts:\nGrade: 1", 1),
-        ("", None),
-        ("I cannot grade this.", None),
-        ("Grade: 4", None),
-        ("Grade: 12", None),
-        ("Grade: 1 or 2", None),
-        ("Grade: 3\nBut it may also be less.", None),
-        ("-1 of 3", None),
-        ("Grade: two", None),
+GRADED = [
+    *[
+        (reply, 2)
+        for reply in (
+            "Grade: 2",
+            "grade: 2",
+            "GRADE: 2",
+            "Grade:2",
+            "Grade : 2",
+            "Grade = 2",
+            "Grade=2",
+            "Grade: 2.",
+            "Grade: 2!",
+            "**Grade: 2**",
+            "**Grade:** 2",
+            "**Grade**: 2",
+            "__Grade: 2__",
+            "`Grade: 2`",
+            "# Grade: 2",
+            "| Grade: 2 |",
+            "Grade: [2]",
+            "Grade: (2)",
+            'Grade: "2"',
+            "Grade: \u201c2\u201d",
+            "Grade: \u300c2\u300d",
+            "Grade\uff1a2",
+            "Grade\uff1a\uff12",
+            "\uff27\uff52\uff41\uff44\uff45\uff1a\uff12",
+            "Grade\uff1a2\u3002",
+            "Grade\u22362",
+            "Grade\ufe552",
+            "Grade: \u0662",
+            "Final score: 2",
+            "##final score: 2\n",
+            "Final  score = 2.",
+            "2",
+            "(2)",
+            "**2**",
+            "2.",
+            "\uff12",
+            "My grade: 2",
+            "So the final grade: 2",
+            "Grade: 2\n\n\n",
+            "Grade: 2\n---",
+            "Grade: 2\r\n",
+            "Grade: 2 \t",
+            "文中给出了答案。\nGrade\uff1a2",
+            "It says so in the first line.\n\nGrade: 2",
+            "Grade: 3\nOn second thoughts:\nGrade: 2",
+        )
     ],
-)
+    ("Grade: 0", 0),
+    ("Final score = 0.", 0),
+    ("Grade: 1", 1),
+    ("Grade: 3", 3),
+    *[
+        (reply, None)
+        for reply in (
+            "",
+            "\n\n",
+            "I cannot grade this.",
+            "Grade: 4",
+            "Grade: 12",
+            "Grade: 23",
+            "Grade: 02",
+            "Grade: 1 or 2",
+            "Grade: 1-2",
+            "Grade: 2/3",
+            "Grade: 2.5",
+            "Grade: 2,5",
+            "Grade: -1",
+            "Grade: \u22121",
+            "Grade: >2",
+            "Grade: ~2",
+            "Grade: 2%",
+            "Grade: two",
+            "Grade: II",
+            "Grade: N",
+            "Grade:",
+            "Grade: 2 out of 3",
+            "-1 of 3",
+            "-1",
+            "2 3",
+            "Upgrade: 2",
+            "Grade: 3\nBut it may also be less.",
+            "Grade: 2\nLet me know if you need more!",
+            "No grade: 2 sentences",
+            "\u7b49\u7ea7\uff1a2x",
+            "Grade: 2\u00b2",
+        )
+    ],
+]
+
+
+def test_the_grammar_of_grades_is_tested_with_many_replies() -> None:
+    assert len(GRADED) >= 60
+
+
+@pytest.mark.parametrize(("reply", "grade"), GRADED)
 def test_the_last_line_names_the_grade_or_nothing_does(reply: str, grade: int | None) -> None:
     assert grade_in(reply) == grade
+
+
+@pytest.mark.parametrize("end", ["x", "2x", "Grade: 2x"])
+def test_a_reply_of_marks_is_read_in_linear_time(end: str) -> None:
+    begin = time.process_time()
+    assert grade_in("Grade: 2" + "*" * 200_000 + end) is None
+    assert time.process_time() - begin < 5
 
 
 def asked(query: str, passage: str) -> ChatRequest:

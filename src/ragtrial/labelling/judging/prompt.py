@@ -34,7 +34,7 @@ _AROUND = r"[\s*_#`|\"'()\[\]{}\u2018-\u201f\u00ab\u00bb\u300a-\u3011]{0,20}"
 """Marks of Markdown, quotation marks and brackets."""
 
 _GRADE = re.compile(
-    rf"(?:.*(?<![\w-])(?:final\s+score|grade){_AROUND}[:=])?{_AROUND}(\d){_AROUND}[.!]?{_AROUND}", re.IGNORECASE
+    rf"(?:.*(?<![^\W_])(?<!-)(?:final\s+score|grade){_AROUND}[:=])?{_AROUND}(\d){_AROUND}[.!]?{_AROUND}", re.IGNORECASE
 )
 """``Grade: 2`` at the end of a line, or the number alone."""
 
