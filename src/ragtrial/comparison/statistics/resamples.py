@@ -20,6 +20,12 @@ _MANY = 40
 _BLOCK_VALUES = 2_000_000
 """The number of counts that are drawn at once."""
 
+_MOST_DRAWS = 500
+"""The most resamples that are drawn at once."""
+
+_CACHED_VALUES = 100_000
+"""The number of statistics that are computed at once: they fit a processor's cache."""
+
 _KEPT_VALUES = 25_000_000
 """The number of statistics that are kept at once, to find the critical value of each comparison."""
 
@@ -55,7 +61,7 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
 
 def draws_of(n: int, draws: int, seed: int | Sequence[int]) -> Iterator[Scores]:
     """How often each of ``n`` is drawn with replacement in ``n`` draws, in blocks of shape (some of ``draws``, n)."""
-    random, rows = np.random.default_rng(seed), max(1, _BLOCK_VALUES // n)
+    random, rows = np.random.default_rng(seed), max(1, min(_MOST_DRAWS, _BLOCK_VALUES // n))
     for start in range(0, draws, rows):
         counts = np.empty((min(rows, draws - start), n))
         for row in counts:
@@ -100,28 +106,35 @@ class _Piece:
         sample = family.sample
         sums, sizes = sample.units(rows)
         self.clusters = sums.shape[1]
-        few = sample.differing[rows] < _MANY
-        self._few, self._differ = few, (sums[few] != 0).astype(np.float64)
-        self._about = sums - sample.scaled_mean[rows, None] * sizes
-        self._squares, self._sizes = np.square(self._about), sizes
+        self._differing, self._differ = sample.differing[rows], sums != 0
+        self._about, self._sizes = sums - sample.scaled_mean[rows, None] * sizes, sizes
         self._are_alone = bool((sizes <= 1).all())
         self._statistics = np.empty((len(rows), procedure.flips), dtype=np.float32)
 
     def add(self, counts: Scores, start: int) -> None:
         """Keep the statistics of some resamples, from how often each cluster is drawn, shape (resamples, clusters)."""
-        drawn, sizes = counts.T, self._sizes
-        sums, squares, totals = self._about @ drawn, self._squares @ drawn, sizes @ drawn
+        drawn, columns = np.ascontiguousarray(counts.T), slice(start, start + len(counts))
+        step = max(1, _CACHED_VALUES // len(counts))
+        for first in range(0, len(self._rows), step):
+            rows = slice(first, first + step)
+            self._statistics[rows, columns] = self._studentised(rows, drawn)
+
+    def _studentised(self, rows: slice, drawn: Scores) -> Scores:
+        """The statistics of the comparisons in ``rows``; NaN where one does not count."""
+        about, sizes = self._about[rows], self._sizes[rows] if len(self._sizes) > 1 else self._sizes
+        sums, squares, totals = about @ drawn, np.square(about) @ drawn, sizes @ drawn
         crossed, of_sizes, n = sums, totals, totals
         if not self._are_alone:
-            crossed, of_sizes, n = (self._about * sizes) @ drawn, np.square(sizes) @ drawn, (sizes > 0) @ drawn
+            crossed, of_sizes, n = (about * sizes) @ drawn, np.square(sizes) @ drawn, (sizes > 0) @ drawn
         with np.errstate(invalid="ignore", divide="ignore"):
             spread = spread_of(sums, crossed, squares, totals, of_sizes, n)
             statistics = np.where(spread > 0, np.abs(sums) / np.sqrt(spread), np.nan)
-        if len(self._differ):
+        few = self._differing[rows] < _MANY
+        if few.any():
             too_few = np.zeros(statistics.shape, dtype=np.bool_)
-            too_few[self._few] = self._differ @ drawn < LEAST_DIFFERENCES
+            too_few[few] = self._differ[rows][few].astype(np.float64) @ drawn < LEAST_DIFFERENCES
             statistics[too_few] = np.nan
-        self._statistics[:, start : start + len(counts)] = statistics
+        return statistics
 
     def close(self) -> None:
         """Find the critical value of each comparison by itself, and pass its ratios on to the family."""

@@ -173,7 +173,10 @@ def spread_of(sums: Scores, crossed: Scores, squares: Scores, totals: Scores, si
     Cochran 1977, section 9A; with the factor n / (n - 1) it is CR1 (Liang & Zeger 1986).
     """
     means = sums / totals
-    spread = squares - means * (2.0 * crossed - means * sizes)
+    spread = np.asarray(means * sizes)  # in place from here: squares - means * (2 * crossed - means * sizes)
+    spread -= 2.0 * crossed
+    spread *= means
+    spread += squares
     spread[spread <= _ROUNDING * squares] = 0.0
     spread *= n / (n - 1.0)
     return spread
