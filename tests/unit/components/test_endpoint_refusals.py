@@ -58,7 +58,9 @@ def refusing(name: str, *words: str) -> Fault:
 
 
 def cached(double: EndpointDouble, folder: Path, **options: Any) -> CachedEmbedder:
-    return CachedEmbedder(EMBEDDERS["openai"](model="m", base_url=double.url, concurrency=1, **options), folder)
+    return CachedEmbedder(
+        EMBEDDERS["openai"].model_validate({"model": "m", "base_url": double.url, "concurrency": 1, **options}), folder
+    )
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -148,7 +150,7 @@ def sent(kind: str, double: EndpointDouble, folder: Path, fields: Mapping[str, A
         pairs = TextPairs(["q"], ["a"], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
         EndpointScores(endpoint, None, "test").scores(pairs, pairs.lengths(None), lambda _: None)
     else:
-        embedder = EMBEDDERS[kind](model="m", base_url=double.url, fields=dict(fields))
+        embedder = EMBEDDERS[kind].model_validate({"model": "m", "base_url": double.url, "fields": dict(fields)})
         CachedEmbedder(embedder, folder).embed_documents(["a"])
     return double.asked[-1].body
 
@@ -176,7 +178,7 @@ def test_every_field_is_the_users_to_set_and_to_leave_out(tmp_path: Path, kind: 
 @pytest.mark.parametrize("name", ["max_tokens", "temperature", "seed"])
 def test_a_refusal_that_names_a_field_says_how_to_leave_it_out(name: str) -> None:
     fault = endpoint_double.status(400, f"Unsupported parameter: '{name}'")
-    options = {"model": "m", "seed": 1, "max_tokens": 5}
+    options: dict[str, Any] = {"model": "m", "seed": 1, "max_tokens": 5}
     with EndpointDouble(default=fault) as double, pytest.raises(EndpointError) as error:
         list(replies(ChatOptions(base_url=double.url, **options), [(ChatMessage("user", "a"),)], KeptReplies(None)))
     assert f"`fields: {{{name}: null}}` (of a command: --field {name}=null)." in str(error.value)
