@@ -62,7 +62,7 @@ def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> 
     made = ragtrial(capsys, "report", "latest")
     assert (made.code, made.out) == (0, "report.html\n")
     text = Path("report.html").read_text(encoding="utf-8")
-    assert "dense: ndcg@3 1.0000 over 2 queries. There is no other setting to compare it with." in text
+    assert "dense, ndcg@3 1.000: it finds an answer in the first 3 for 2 of 2 questions" in text
     assert 'id="verdicts"' not in text
 
 

@@ -193,7 +193,7 @@ def test_numbers_that_no_test_has_are_refused_and_no_page_is_written(
 def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_path: Path) -> None:
     report = run_experiment(write_experiment(tmp_path).config())
     seen = opened(browser, write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
-    assert "There is no other setting to compare it with." in seen.page.locator("#verdict").inner_text()
+    assert "add another setting to the config" in seen.page.locator("#verdict").inner_text()
     assert not seen.page.locator("#choose-a").is_visible()
     assert seen.page.locator("#query-head th").all_inner_texts() == ["query", "text", "dense"]
     assert len(seen.rows()) == len(QUERIES)
