@@ -220,6 +220,8 @@ def _score_each(
             continue
         if notice and count > 1 and runner.built > built and (mean := one.evaluations[primary].mean.mean) is not None:
             notice(f"{setting.name}: {primary} {mean:.4f} ({len(scored)} of {count} settings)")
+    if notice and scored and not runner.built:
+        notice(f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again.")
     return scored, failures
 
 

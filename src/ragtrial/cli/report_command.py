@@ -35,7 +35,7 @@ class _PlotOption(click.Option):
 )
 @click.option("--plot", cls=_PlotOption, metavar="NAME")
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
-              help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
+              help="The file to write, or to overwrite: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Write nothing; compare each file of the reports with its checksum.")
 @click.option("--open", "opens", is_flag=True, help="Open the file in a browser.")
 @common_options
@@ -71,6 +71,8 @@ def command(
         aim = with_judge(contest, aim, expand_user(judge))
         contest = contest if aim.judge is None else aim.judge.contest
     content = page(contest, aim) if plot is None else _plot(contest, aim, plot, target)
+    if Path(target).exists():
+        terminal.note(f"{target} is overwritten.")
     try:
         write_bytes(Path(target), content)
     except OSError as error:

@@ -33,6 +33,9 @@ class Runner:
         self._built: dict[Stage[Any], Any] = {}
         """What was built here; the artefact only until it is handed on, and if building gave it."""
 
+        self.kept: set[Stage[Any]] = set()
+        """The kept stages that were read here, built here or earlier."""
+
     @property
     def built(self) -> int:
         """How many stages were built here, and not found finished."""
@@ -125,6 +128,7 @@ class Runner:
 
                     self.workspace.stage(stage.kind, name, stage.title, build, stage.described)
         self.workspace.mark(stage.kind, name)
+        self.kept.add(stage)
         return name
 
     def _name(self, stage: Stage[Any]) -> str | None:

@@ -233,6 +233,10 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
         return
     how = ", drawn at random" if made.drawn_at_random else ""
     yield f"People judged {counted(made.people, 'question')}{how}; the judge, {made.model}, judged {made.judged:,}."
+    yield (
+        "Means here are estimated from both for all questions, and one without a relevant text counts as 0; "
+        "`ragtrial show` has the means of the scored questions."
+    )
     used = [one for one in made.comparisons if one.basis is Basis.BOTH and one.worth is not None]
     if used:
         worth = median(one.worth or 0.0 for one in used)
