@@ -154,6 +154,9 @@ def _score_all(
     scored, failures = _score_each(evaluator, jobs, on_failure, notice, known, fail_fast=fail_fast)
     if not scored:
         raise _all_of(failures)
+    runner = evaluator.corpus.runner
+    if not runner.built:
+        notice(f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again.")
     names = [setting.name for setting in evaluator.settings if setting.name not in scored]
     return list(scored.values()), [failures[name][0] for name in names]
 
@@ -220,8 +223,6 @@ def _score_each(
             continue
         if notice and count > 1 and runner.built > built and (mean := one.evaluations[primary].mean.mean) is not None:
             notice(f"{setting.name}: {primary} {mean:.4f} ({len(scored)} of {count} settings)")
-    if notice and scored and not runner.built:
-        notice(f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again.")
     return scored, failures
 
 

@@ -30,7 +30,6 @@ WORDS = {
     r"is right[;.]": "is valid",
     r"it must be given": "missing required",
     r"(?<!there )is no (report|metric|config|key|setting|JSON|file|option|form|worklist)\b": "is not a",
-    r"shown to be (better|worse)": "clearly worse",
     r"4 times of 5": "80% power",
     r"nothing was tested": "too little data to compare",
     r"in each other's way": "push each other down",

@@ -94,12 +94,10 @@ def _advice(evidence: Evidence, margin: float) -> str:
     """What would be found with as many queries, and how many would find the margin, if that is more."""
     if evidence.detectable is None:
         return ""
-    found = (
-        f"; with {evidence.n:,} questions a difference of {rounded(evidence.detectable)} would be found 4 times of 5"
-    )
+    found = f"; {evidence.n:,} questions detect a difference of {rounded(evidence.detectable)} with 80% power"
     if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
         return found
-    return f"{found}, with {evidence.queries_needed:,} one of {margin:g}"
+    return f"{found}, {evidence.queries_needed:,} one of {margin:g}"
 
 
 def too_wide(margin: float, metric: str) -> str:

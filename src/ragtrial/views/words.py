@@ -50,8 +50,8 @@ HEADLINES = {
     "the verdict would be another: `ragtrial compare --unjudged`.",
     "scored": "Questions with a label that counts. The others are searched, and are in no mean.",
     "next": "One thing to do next, and its command.",
-    "scenario": "What a difference would be if all hits without a label went in favour of one setting. Labels may lead "
-    "further: a scenario is not a limit.",
+    "scenario": "A difference if all hits without a label went in favour of one setting. Labels may lead further: a "
+    "scenario is not a limit.",
 }
 """Those of a conclusion."""
 

@@ -28,11 +28,11 @@ CASES = {
     (-0.0199, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
     (-0.02, 0.2, None): (
         "inconclusive",
-        "inconclusive; with 60 questions a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
+        "inconclusive; 60 questions detect a difference of 0.031 with 80% power, 147 one of 0.02",
     ),
     (-0.3, 0.0, None): (
         "inconclusive",
-        "inconclusive; with 60 questions a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
+        "inconclusive; 60 questions detect a difference of 0.031 with 80% power, 147 one of 0.02",
     ),
     (-0.0199, -0.001, None): ("worse within the margin", "worse, but within the margin of 0.02"),
     (-0.02, -0.001, None): ("worse", "worse"),
@@ -82,7 +82,7 @@ def test_the_verdict_is_the_first_that_holds(
         (
             Evidence(60, 40, -0.1, 0.1, 0.00031, 20),
             "inconclusive",
-            "inconclusive; with 60 questions a difference of 0.00031 would be found 4 times of 5",
+            "inconclusive; 60 questions detect a difference of 0.00031 with 80% power",
         ),
     ],
 )
