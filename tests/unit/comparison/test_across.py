@@ -21,7 +21,6 @@ def over(tmp_path: Path, means: list[float], spreads: list[float]) -> AcrossPart
     """``new`` against ``old`` on data sets whose differences have these means, and these distances from them."""
     for number, (mean, spread) in enumerate(zip(means, spreads, strict=True)):
         old = np.full(QUERIES, 0.5)
-        new = old + mean + spread * PATTERN
         write_folder(
             report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()}),
             tmp_path / f"set{number}",
