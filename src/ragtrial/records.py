@@ -231,7 +231,7 @@ class WarningCode(StrEnum):
     NO_PASSAGE = "no-passage", "A label has no passage, so under unit: span its whole document counts."
     NO_PHRASINGS = "no-phrasings", "A refiner of kind expand has nothing but the query to ask."
     NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
-    NO_RELEVANT = "no-relevant", "A query has no relevant documents."
+    NO_RELEVANT = "no-relevant", "Questions have no answer yet: they are searched, not scored."
     NO_REPLY = "no-reply", "A chat model wrote nothing for some queries."
     NOT_DRAWN_AT_RANDOM = (
         "not-drawn-at-random",

@@ -145,7 +145,8 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
     assert "report: " in quiet.out
     loud = ragtrial(capsys, "run", config)
     assert loud.err.endswith(
-        "\n1 warning:\n  query 'q3' has no relevant documents.\n`ragtrial explain` explains each kind: no-relevant\n"
+        "\n1 warning:\n  1 of 3 questions has no answer yet (searched, not scored): add answers, or the tag "
+        "`unanswerable`.\n`ragtrial explain` explains each kind: no-relevant\n"
     )
 
 
@@ -155,18 +156,19 @@ def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path
     for command in ("run", "validate"):
         made = ragtrial(capsys, command, config, "--strict", "-q")
         assert (made.code, made.out) == (2, "")
-        assert "query 'q3' has no relevant documents." in made.err
+        assert "1 of 3 questions has no answer yet" in made.err
     assert not (tmp_path / "results").exists()
 
 
 def test_many_warnings_of_one_kind_are_counted_after_the_third(config: Path, capsys: Capture, tmp_path: Path) -> None:
-    unanswered = [{"id": f"u{number}", "text": "nothing", "relevant_docs": []} for number in range(5)]
-    small_experiment(tmp_path, labels={"queries": [*LABELS["queries"], *unanswered]})
+    document = {"doc": "returns.md"}
+    twice = [{"id": f"u{number}", "text": "x", "relevant_docs": [document, document]} for number in range(5)]
+    small_experiment(tmp_path, labels={"queries": [*LABELS["queries"], *twice]})
     warnings = ragtrial(capsys, "validate", config).err.partition("5 warnings:\n")[2]
     assert warnings.splitlines() == [
-        *(f"  query 'u{number}' has no relevant documents." for number in range(3)),
-        "  ... and 2 more of the kind no-relevant (--json shows all)",
-        "`ragtrial explain` explains each kind: no-relevant",
+        *(f"  query 'u{number}' judges {document['doc']!r} twice, with one grade." for number in range(3)),
+        "  ... and 2 more of the kind same-label (--json shows all)",
+        "`ragtrial explain` explains each kind: same-label",
     ]
 
 

@@ -210,7 +210,7 @@ def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: pyte
 
 
 TOO_MANY = "has more cells than the header has columns (2). Quote texts that contain"
-PASSAGES = "quote, passage, context, answer, expected, ground_truth"
+PASSAGES = "quote, passage, context, answer, expected, ground_truth, reference"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ TRIED = (
     "`ground_truth_documents`, `ground_truth_contexts`, `expected_documents` or `relevant_documents`); kirchhoff (an "
     "object with the list `queries`); llamaindex (an object with `queries`, `corpus` and `relevant_docs`, or with the "
     "list `examples`); squad (an object with the list `data`, or rows with `context` and `answers`); rows (rows with "
-    "`question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`)."
+    "`question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone)."
 )
 
 
@@ -258,8 +258,9 @@ def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
 
 
 def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -> None:
-    said = "is CSV with the columns q, a; it needs question and answer. Rename them in the first line."
-    assert convert.faults("q,a\n1,2\n") == [f":1: {said}"]
+    needed = "it needs question and answer, or question alone. Rename them in the first line."
+    assert convert.faults("q,a\n1,2\n") == [f":1: is CSV with the columns q, a; {needed}"]
+    assert convert.faults("question,antwort\n1,2\n") == [f":1: is CSV with the columns question, antwort; {needed}"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,10 @@ def corpus(folder: Path) -> Path:
 
 
 def written(path: Path, content: object) -> Path:
-    """Write a text as it is, anything else as JSON."""
+    """Write a text or bytes as they are, anything else as JSON."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+        return path
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8", newline="")
     return path
 

@@ -7,12 +7,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import CorpusError, Fault, InputError
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.importers.recognition import Empty
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
@@ -30,8 +33,12 @@ _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
     metavar="FILE",
     help="With --corpus: your questions and answers, in any format that `labels convert` reads.",
 )
+@click.option("--empty", type=click.Choice(["unlabelled", "unanswerable"]), default="unlabelled", show_default=True,
+              help="What questions without an answer are: not labelled yet, or unanswerable.")  # fmt: skip
 @common_options
-def command(terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None) -> int:
+def command(
+    terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None, empty: Empty
+) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
 
     --corpus uses your documents, --labels your questions and answers.
@@ -53,7 +60,7 @@ def command(terminal: Terminal, folder: str, example: str | None, corpus: str | 
     there = [name for name in (*files, *([_LABELS] if labels else ())) if (root / name).exists()]
     if there:
         raise InputError(*(Fault(str(root / name), message="already exists; init never overwrites.") for name in there))
-    converted = _own_labels(terminal, corpus or "", labels, root / _LABELS) if labels else None
+    converted = _own_labels(terminal, corpus or "", labels, root / _LABELS, empty) if labels else None
     if corpus is not None:
         files["experiment.yaml"] = _own_config(root, Path(corpus).expanduser(), converted)
     try:
@@ -113,12 +120,12 @@ def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> s
     return text
 
 
-def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path) -> dict[str, Any]:
+def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path, empty: Empty) -> dict[str, Any]:
     """Write the labels of ``labels``; those that are not found are listed, with what helps."""
     from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
     from ragtrial.labelling.importers.recognition import read_labels
 
-    read = read_labels(Path(labels).expanduser(), None)
+    read = read_labels(Path(labels).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
         found = write_converted(terminal, read, library, str(output), skip_lost=True)

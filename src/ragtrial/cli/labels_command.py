@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
     from ragtrial.labelling.changes import Change
     from ragtrial.labelling.importers.converting import Converted
-    from ragtrial.labelling.importers.recognition import ReadLabels
+    from ragtrial.labelling.importers.recognition import Empty, ReadLabels
     from ragtrial.labelling.label_sets import Prefer
     from ragtrial.labelling.write_back import LabelsText
 
@@ -169,6 +169,8 @@ def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[
 @click.option("--fuzzy", type=click.FloatRange(0, 1, min_open=True), metavar="SCORE",
               help="For a passage that is not found, take the most similar text, from this similarity on "
                    "(up to 1; try 0.9).")  # fmt: skip
+@click.option("--empty", type=click.Choice(["unlabelled", "unanswerable"]), default="unlabelled", show_default=True,
+              help="What questions without an answer are: not labelled yet, or unanswerable.")  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Leave out labels that are not found; otherwise nothing is written.")
 @click.option("--strict", is_flag=True, help="Write only if every label is found exactly where and as FILE says.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
@@ -181,6 +183,7 @@ def convert_labels(
     output: str,
     form: str | None,
     fuzzy: float | None,
+    empty: Empty,
     *,
     skip_lost: bool,
     strict: bool,
@@ -206,7 +209,7 @@ def convert_labels(
         raise click.BadParameter("nan is no likeness; it must be above 0 and at most 1.", param_hint="'--fuzzy'")
     output = output if output == _STANDARD_OUTPUT else str(expand_user(output))
     _check_output(terminal, output, force=force)
-    read = read_labels(expand_user(file), form)
+    read = read_labels(expand_user(file), form, empty)
     with documents_of(terminal, corpus, config) as library:
         found = write_converted(terminal, read, library, output, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
     terminal.say_json({"exit_code": 0, **found})
@@ -333,11 +336,15 @@ def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) ->
 
 
 def _without_answers(converted: Converted) -> int:
-    return sum(not query["relevant_docs"] for query in converted.rows["queries"])
+    from ragtrial.records import UNANSWERABLE
+
+    rows = converted.rows["queries"]
+    return sum(not row["relevant_docs"] and UNANSWERABLE not in row.get("tags", ()) for row in rows)
 
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.passages import short
+    from ragtrial.dataset.question_shares import unlabelled_sentence
     from ragtrial.labelling.importers.converting import describe_places
     from ragtrial.labelling.importers.placement import HOWS
     from ragtrial.views.table import Table
@@ -368,8 +375,8 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
             terminal.note(f"{found}. If it is not an answer, leave that cell empty.")
     if converted.repeated:
         terminal.say(f"{counted(converted.repeated, 'label')} left out: they repeat an earlier label of the same query")
-    missing = _without_answers(converted)
-    without = f"; {counted(missing, 'query has', 'queries have')} no label and will not be scored" if missing else ""
     place = "standard output" if output == _STANDARD_OUTPUT else output
-    terminal.say(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {counted(rows, 'label')}{without}")
+    terminal.say(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {counted(rows, 'label')}")
+    if missing := _without_answers(converted):
+        terminal.note(unlabelled_sentence(len(queries), missing))
     terminal.warn(library.notes)

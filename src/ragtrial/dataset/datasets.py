@@ -22,7 +22,8 @@ class DatasetOptions(Options):
     """Documents and labels: `corpus` and `queries`, or a `beir` folder."""
 
     corpus: PathText | None = None
-    """A folder of documents (.md, .txt, .html, .pdf), or a corpus.jsonl with `_id`, `title`, `text`."""
+    """A folder of documents (.md, .txt, .html, .pdf; names that begin with a dot are left out), or a corpus.jsonl with
+    `_id`, `title`, `text`."""
 
     queries: PathText | None = None
     """The labels: a prompt_queries.json."""

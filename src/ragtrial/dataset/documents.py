@@ -28,6 +28,7 @@ OnError = Literal["stop", "skip"]
 
 SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm", ".pdf"}
 LINKED_FOLDER = "linked folder"
+HIDDEN = "document with a name that begins with a dot"
 MOST_CHARACTERS = 10_000_000
 """Characters of a document, bytes of a text file: about ten long books. Longer ones are data, and would fill memory."""
 
@@ -58,11 +59,17 @@ def corpus_files(corpus: Path) -> list[Path]:
 
 
 def unsupported_files(corpus: Path) -> Counter[str]:
-    """How many files of a folder are not read, by the end of their names; hidden ones are not counted.
+    """How many files of a folder are not read, by the end of their names; what is in hidden folders is not counted.
 
-    A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER.
+    A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER, and a
+    document whose own name is hidden as HIDDEN.
     """
-    return Counter(
+    hidden = sum(
+        path.name.startswith(".") and path.suffix.lower() in SUFFIXES and path.is_file()
+        for path in (corpus.rglob("*") if corpus.is_dir() else ())
+        if not _is_hidden(path.parent.relative_to(corpus))
+    )
+    return Counter({HIDDEN: hidden} if hidden else {}) + Counter(
         LINKED_FOLDER if path.is_dir() else path.suffix.lower() or path.name
         for path in _visible(corpus)
         if (path.is_symlink() if path.is_dir() else path.is_file() and path.suffix.lower() not in SUFFIXES)
@@ -72,8 +79,12 @@ def unsupported_files(corpus: Path) -> Counter[str]:
 def _visible(corpus: Path) -> Iterator[Path]:
     """What is below a folder, unless a part of its path is hidden."""
     for path in corpus.rglob("*") if corpus.is_dir() else ():
-        if not any(part.startswith(".") for part in path.relative_to(corpus).parts):
+        if not _is_hidden(path.relative_to(corpus)):
             yield path
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _leads_nowhere(path: Path) -> bool:

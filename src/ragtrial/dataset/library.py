@@ -142,6 +142,12 @@ class Library:
         forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
         return next((self.positions[form] for form in forms if form in self.positions), None)
 
+    def position_of_path(self, path: str) -> int | None:
+        """Where the document is whose id is ``path``, or the longest id that the path ends in; None if none is."""
+        parts = path.replace("\\", "/").split("/")
+        tails = (path, *("/".join(parts[start:]) for start in range(1, len(parts))))
+        return next((place for tail in tails if tail and (place := self.position(tail)) is not None), None)
+
     @cached_property
     def id_order(self) -> Counts:
         """The place of each document when sorted by id, shape (documents,): what breaks ties."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ragtrial.dataset.drafted_share import drafted_share
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import (
     MATCH_KINDS,
@@ -19,6 +18,7 @@ from ragtrial.dataset.passages import (
     nearest,
     short,
 )
+from ragtrial.dataset.question_shares import drafted_share, unlabelled_share
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.records import UNANSWERABLE, Judgment, PromptQueries, ReportWarning, Span, WarningCode
@@ -92,16 +92,14 @@ def resolve(
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
         merged = resolver.merged(query.id, judgments)
         queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
-        if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            if UNANSWERABLE not in query.tags:
-                resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
-        elif UNANSWERABLE in query.tags:
+        if UNANSWERABLE in query.tags and any(one.relevance >= threshold for one in query.relevant_docs):
             message = (
                 f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one or the other."
             )
             resolver.warn(WarningCode.TAG_CONTRADICTS, message)
     resolver.raise_faults()
-    warnings = tuple(filter(None, [*resolver.warnings, drafted_share(labels)]))
+    shares = [unlabelled_share(labels, threshold), drafted_share(labels)]
+    warnings = tuple(filter(None, [*resolver.warnings, *shares]))
     return ResolvedLabels(replace(labels, queries=tuple(queries)), warnings, tuple(resolver.resolutions))
 
 

@@ -203,8 +203,15 @@ def test_a_label_that_stands_twice_counts_once_and_is_noticed(library: Library) 
 
 
 def test_a_query_without_relevant_documents_is_noticed(library: Library) -> None:
-    resolved = resolve(labels(name="unanswered"), library, "id")
-    assert resolved.warnings == (ReportWarning("no-relevant", "query 'unanswered' has no relevant documents."),)
+    """In one line, however many there are; those that are tagged as unanswerable are not among them."""
+    queries = [*(Query(f"u{number}", "x") for number in range(30)), Query("known", "x", (Judgment("faq.md"),))]
+    queries += [Query(f"none{number}", "x", (), ("unanswerable",)) for number in range(7)]
+    assert resolve(PromptQueries(tuple(queries)), library, "id").warnings == (
+        ReportWarning(
+            "no-relevant",
+            "30 of 38 questions have no answer yet (searched, not scored): add answers, or the tag `unanswerable`.",
+        ),
+    )
 
 
 def test_labels_of_another_data_set_are_refused_in_one_sentence(library: Library) -> None:

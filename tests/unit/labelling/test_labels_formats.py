@@ -205,8 +205,11 @@ def test_a_question_that_squad_calls_impossible_has_no_answer(convert: Conversio
         {"id": "s1", "question": "why?", "answers": [], "is_impossible": True},
         {"id": "s2", "question": "how?", "answers": [], "plausible_answers": given("ring"), "is_impossible": True},
     )
-    assert convert.rows(questions) == [*only("s1", "why?"), *only("s2", "how?")]
-    assert convert.answer(questions)["without_answers"] == 2
+    assert convert.rows(questions) == [
+        *only("s1", "why?", tags=["unanswerable"]),
+        *only("s2", "how?", tags=["unanswerable"]),
+    ]
+    assert convert.answer(questions)["without_answers"] == 0
 
 
 @pytest.mark.parametrize(
@@ -258,7 +261,10 @@ def test_the_hubs_copy_of_squad_is_read_too(convert: Conversions) -> None:
     }
     none = {**row, "id": "t", "answers": {"text": [], "answer_start": []}}
     assert convert.answer(lines([whole, none]))["format"] == "squad"
-    assert convert.rows(lines([whole, none])) == [*only("s", "?", label("hub/lights.md", "red")), *only("t", "?")]
+    assert convert.rows(lines([whole, none])) == [
+        *only("s", "?", label("hub/lights.md", "red")),
+        *only("t", "?", tags=["unanswerable"]),
+    ]
 
 
 def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conversions) -> None:
@@ -407,3 +413,80 @@ def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conver
     assert convert.answer([row])["format"] == "squad"
     assert convert.answer([row], "--from", "rows")["format"] == "rows"
     assert convert.rows([row], "--from", "rows")[0]["relevant_docs"] == [label("hub/lights.md", LIGHTS.strip())]
+
+
+# Spreadsheets, as people export them
+
+SIX = "Six months."
+
+SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
+    "blank rows": (b"question,answer\nred?,%b\n,\n,,\n  ,\n\n", [("red?", [RED])]),
+    "Ragas": (b"user_input,reference\r\nred?,%b\r\n", [("red?", [RED])]),
+    "Ragas with contexts": (
+        b"user_input,reference_contexts,reference\nred?,\"['%b']\",other words\n",
+        [("red?", [RED])],
+    ),
+    "questions alone": (
+        b"question\nred, or white?\nwhy; and when?\n",
+        [("red, or white?", []), ("why; and when?", [])],
+    ),
+    "questions with ids and tags": (b"id;question;tags\na;red?;x,y\n", [("red?", [])]),
+    "an empty answer": (b"question,answer\nred?,%b\nwhy?,\n", [("red?", [RED]), ("why?", [])]),
+    "semicolons after a line that says so": (b"sep=;\nquestion;answer\nred?;%b\n", [("red?", [RED])]),
+    "CP1252": (
+        "question;answer\nrouge à quoi sert‑il ?;%b\n".replace("‑", "-").encode("cp1252"),
+        [("rouge à quoi sert-il ?", [RED])],
+    ),
+    "UTF-16 of Excel": ("question\tanswer\n赤い?\t%b\n".encode("utf-16"), [("赤い?", [RED])]),
+    "a mark of UTF-8": ("question,answer\nкрасный?,%b\n".encode("utf-8-sig"), [("красный?", [RED])]),
+    "a list in a cell": (b'question,answer\nred?,"[""%b"", ""%c""]"\n', [("red?", [RED, SIX])]),
+    "lines in a cell": (b'question,answer\nred?,"%b\n%c"\n', [("red?", [RED, SIX])]),
+    "parts of a cell": (b"question,answer\nred?,%b | %c\n", [("red?", [RED, SIX])]),
+    "answers in numbered columns": (b"question,answer,answer 2,answer_3\nred?,%b,%c,\n", [("red?", [RED, SIX])]),
+    "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), SHEETS.values(), ids=SHEETS)
+def test_a_spreadsheet_is_read_as_people_export_it(
+    convert: Conversions, content: bytes, expected: list[tuple[str, list[str]]]
+) -> None:
+    encoding = "utf-16" if content.startswith(b"\xff\xfe") else "latin-1"
+    text = content.decode(encoding).replace("%b", RED).replace("%c", SIX)
+    rows = convert.rows(text.encode(encoding))
+    assert [(row["text"], [one["quote"] for one in row["relevant_docs"]]) for row in rows] == expected
+
+
+STATES = [
+    ("question,answer\na?,\n", (), []),
+    ("question,answer\na?,\n", ("--empty", "unanswerable"), ["unanswerable"]),
+    ("question\na?\n", (), []),
+    ("question\na?\n", ("--empty", "unanswerable"), ["unanswerable"]),
+    ("question,answer,tags\na?,,hard unanswerable\n", (), ["hard", "unanswerable"]),
+    ("question,answer,answerable\na?,,no\n", (), ["unanswerable"]),
+    ("question,answerable\na?,yes\n", (), []),
+    ("question,answer,unanswerable\na?,,TRUE\n", (), ["unanswerable"]),
+    ("question,answer,unanswerable\na?,,0\n", (), []),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "tags"), STATES)
+def test_a_question_without_an_answer_is_unlabelled_unless_it_is_said_to_have_none(
+    convert: Conversions, content: str, options: tuple[str, ...], tags: list[str]
+) -> None:
+    (row,) = convert.rows(content, *options)
+    assert row["relevant_docs"] == []
+    assert row.get("tags", []) == tags
+
+
+@pytest.mark.parametrize(("score", "grade"), [(3.0, 3), (2, 2), (0, 0), (None, 1)])
+def test_whole_scores_of_haystacks_ground_truth_are_the_grades(convert: Conversions, score: Any, grade: int) -> None:
+    document = {**Document(content=RED, id="a").to_dict(flatten=False), "score": score}
+    rows = convert.rows([{"question": "red?", "ground_truth_documents": [document]}])
+    assert [one["relevance"] for one in rows[0]["relevant_docs"]] == [grade]
+
+
+def test_a_score_that_is_no_grade_is_an_error(convert: Conversions) -> None:
+    document = {"content": RED, "score": 0.75}
+    (fault,) = convert.faults([{"question": "red?", "ground_truth_documents": [document]}])
+    assert "score is 0.75; it must be a whole number, which is the grade" in fault

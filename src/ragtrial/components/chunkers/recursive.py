@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +17,8 @@ from ragtrial.components.chunkers.sentences import wide_ends
 from ragtrial.records import Span
 
 _SENTENCE = ". "
+_ESCAPED = re.compile(r"(?<!\\)\\([nrt])(?![a-z])")
+"""What single quotes of YAML leave of a line end or a tab; with small letters behind it is a command of LaTeX."""
 SEPARATORS = ("\n\n", "\n", _SENTENCE, " ", "")
 _PRESETS: Mapping[str, Mapping[str, object]] = {
     "langchain": {"separators": ("\n\n", "\n", " ", ""), "keep": "start", "measure": "text"}
@@ -65,6 +68,11 @@ class RecursiveChunker(SizedChunker):
     @classmethod
     def _separators_end(cls, separators: tuple[str, ...]) -> tuple[str, ...]:
         plain = [str(one) for one in separators]
+        escaped = [one for one in plain if _ESCAPED.search(one)]
+        if escaped:
+            meant = _ESCAPED.sub(lambda mark: {"n": "\n", "r": "\r", "t": "\t"}[mark[1]], escaped[0])
+            found = f"'{escaped[0]}' has a backslash and a letter, as single quotes of YAML leave them"
+            raise ValueError(f"{found}; write it in double quotes: {json.dumps(meant, ensure_ascii=False)}.")
         mended = [*dict.fromkeys(one for one in plain or SEPARATORS if one), ""]
         if plain != mended:
             found, right = (json.dumps(each, ensure_ascii=False) for each in (plain, mended))

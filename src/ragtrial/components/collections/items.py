@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,13 +37,7 @@ class ItemReader:
     def position(self, name: str) -> int | None:
         """The position of the document with the id ``name``, or with the longest id that the path ``name`` ends in."""
         if name not in self._known:
-            # File names come in either Unicode form, depending on the system they were written on.
-            forms = [name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]
-            parts = [form.replace("\\", "/").split("/") for form in forms]
-            forms += ["/".join(path[start:]) for path in parts for start in range(1, len(path))]
-            self._known[name] = next(
-                (self.library.positions[form] for form in forms if form in self.library.positions), None
-            )
+            self._known[name] = self.library.position_of_path(name)
         return self._known[name]
 
     def span(self, item: Item, position: int) -> tuple[int, int] | None:

@@ -156,14 +156,19 @@ class RetrieverAnswer:
 
 
 def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> RetrieverAnswer:
-    """The hits of one question in ``library``. Raises RetrieverError with those that have no place in it."""
-    faults = [_unknown(hit, library) for hit in hits if hit.document not in library.positions]
+    """The hits of one question in ``library``, by ids or paths that end in one.
+
+    Raises RetrieverError with those that have no place in it.
+    """
+    documents = [library.position_of_path(hit.document) for hit in hits]
+    faults = [_unknown(hit, library) for hit, document in zip(hits, documents, strict=True) if document is None]
     if faults:
         more = f" And {len(faults) - _MOST_FAULTS:,} more." if len(faults) > _MOST_FAULTS else ""
         raise RetrieverError(" ".join(dict.fromkeys(faults[:_MOST_FAULTS])) + more)
     placed, unlocated = [], 0
-    for number, hit in enumerate(hits, 1):
-        document = library.positions[hit.document]
+    for number, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
+        if document is None:
+            continue
         span = _span(hit, library.text(document), number) if hit.text or hit.start is not None else None
         unlocated += span is None and bool(hit.text)
         start, end = span or (None, None)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.dataset.qrels_text import whole_number
-from ragtrial.dataset.texts import read_text
+from ragtrial.dataset.texts import decoded, is_western, marked_encoding, read_bytes
 from ragtrial.errors import Fault, LabelsError, listed
 from ragtrial.labelling.importers import foreign
 from ragtrial.options import dotted, shown
@@ -22,7 +25,9 @@ from ragtrial.records import MOST_GRADE
 MOST_FAULTS = 20
 _LOOKED_AT = 20  # rows
 _DELIMITERS = ",;\t"
-_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_NO_DELIMITER = "\x1f"
 _LONGEST_CELL = 2**31 - 1
 
 
@@ -172,10 +177,9 @@ class ContentRow:
             return []
         value = self.values[name]
         if self.content.is_csv and isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                self.content.fault((*self.where, name), f"is {shown(value)}; it must be a list in JSON.")
+            written, value = value, cell_value(value)
+            if value is None:
+                self.content.fault((*self.where, name), f"is {shown(written)}; it must be a list in JSON.")
                 return []
         if not isinstance(value, list):
             self.content.fault((*self.where, name), f"is {shown(value)}; it must be a list.")
@@ -208,15 +212,30 @@ class ContentRow:
         self.content.fault(self.where, f"must have {wanted}; it has {listed(self.values) or 'nothing'}.")
 
 
+def cell_value(cell: str) -> object:
+    """The value that a cell of CSV spells, as JSON or as Python prints it; None if it spells none."""
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return read(cell)
+    return None
+
+
 def read_content(path: Path) -> Content:
     """The values of a JSON, JSON lines or CSV file, by its content; ``.gz`` is unpacked.
 
     Raises LabelsError if there is no such file, if it is empty or not UTF-8, and with the place of what is not JSON.
     """
     if path.suffix.lower() in _SPREADSHEETS:
-        message = "is a spreadsheet; save it as CSV, with a header such as question,answer."
+        message = (
+            "is a spreadsheet; save it as CSV, with a header such as question,answer: in Excel by File > Save As > "
+            "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+        )
         raise LabelsError(Fault(str(path), message=message))
-    text = read_text(path, LabelsError)
+    content = read_bytes(path, LabelsError)
+    is_json = content.lstrip()[:1] in (b"{", b"[")
+    # Excel writes CSV in the encoding of Windows; what is not that is an error, as in any file.
+    read_as = "cp1252" if not is_json and not _is_utf8(content) and is_western(content) else ""
+    text = content.decode(read_as) if read_as else decoded(content, path, LabelsError)
     if not text.strip():
         raise LabelsError(Fault(str(path), message="is empty."))
     if text.lstrip()[0] not in "{[":
@@ -224,6 +243,13 @@ def read_content(path: Path) -> Content:
     if _is_lines(text):
         return _json_lines(path)
     return Content(str(path), json_value(text, str(path), LabelsError, "labels"), text)
+
+
+def _is_utf8(content: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        content.decode("utf-8")
+        return True
+    return marked_encoding(content) != "utf-8"
 
 
 def _is_lines(text: str) -> bool:
@@ -248,9 +274,14 @@ def _json_lines(path: Path) -> Content:
 
 
 def _csv(path: Path, text: str) -> Content:
-    header = text.lstrip().partition("\n")[0]
+    given = _SEPARATOR_LINE.match(text)
+    header = text[given.end() :].lstrip().partition("\n")[0] if given else text.lstrip().partition("\n")[0]
     delimiter = max(_DELIMITERS, key=header.count)
-    sign = {",": "a comma", ";": "a semicolon", "\t": "a tab"}[delimiter]
+    if given or delimiter not in header:
+        delimiter = given[1] if given else _NO_DELIMITER  # a column alone: commas are of its texts
+    skipped = text[: given.end()] if given else text[: len(text) - len(text.lstrip())]
+    text, first_line = text[len(skipped) :], skipped.count("\n")
+    sign = {",": "a comma", ";": "a semicolon", "\t": "a tab"}.get(delimiter, repr(delimiter))
     limit = csv.field_size_limit(_LONGEST_CELL)
     rows: list[object] = []
     lines: list[int] = []
@@ -260,17 +291,22 @@ def _csv(path: Path, text: str) -> Content:
         names = [name.strip().lower() for name in reader.fieldnames or ()]
         twice = listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1)
         if twice:
-            faults.append(Fault(str(path), 1, 0, f"has more than one column {twice}; which one counts is not known."))
+            faults.append(
+                Fault(str(path), first_line + 1, 0, f"has more than one column {twice}; which one counts is not known.")
+            )
         reader.fieldnames = names
-        line = reader.line_num
+        line = reader.line_num + first_line
         for row in reader:
-            if None in row:
+            begins, line = line + 1, reader.line_num + first_line
+            beyond = "".join(row.pop(None, ())).strip()  # cells without a column
+            if not beyond and not any(cell and cell.strip() for cell in row.values()):
+                continue  # what spreadsheets leave of a row that was cleared
+            if beyond:
                 columns = f"the header has columns ({len(names)})"
                 message = f'has more cells than {columns}. Quote texts that contain {sign}: "...".'
-                faults.append(Fault(str(path), line + 1, 0, message))
+                faults.append(Fault(str(path), begins, 0, message))
             rows.append({name: cell or None for name, cell in row.items() if name})
-            lines.append(line + 1)
-            line = reader.line_num
+            lines.append(begins)
     except csv.Error as failure:
         faults.append(Fault(str(path), message=f"is neither JSON nor CSV: {failure}."))
     finally:

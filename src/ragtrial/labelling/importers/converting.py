@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageQuery, nearest, short
+from ragtrial.dataset.passages import PassageQuery, locate_all, nearest, short
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.content import MOST_FAULTS
-from ragtrial.labelling.importers.foreign import ImportedQuestion
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, PlacedLabel, place
 from ragtrial.labelling.importers.recognition import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids is slow
 _MOST_PLACES = 5
+_PARTS = re.compile(r"\n|[|;]")
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,13 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
 
     Raises LabelsError where answers of one question are one document or passage with different grades.
     """
-    placed = place(read.labels, library, fuzzy=fuzzy)
+    labels = _with_parts(read, library) if read.content.is_csv else read.labels
+    placed = place(labels, library, fuzzy=fuzzy)
     by_query: dict[str, list[PlacedLabel]] = {}
     for one in placed:
         by_query.setdefault(one.query, []).append(one)
     writer = _Writer(library)
-    queries = [writer.query(question, by_query.get(question.id, ())) for question in read.labels.questions]
+    queries = [writer.query(question, by_query.get(question.id, ())) for question in labels.questions]
     if writer.conflicts:
         rest = len(writer.conflicts) - MOST_FAULTS
         more = [Fault(read.content.file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
@@ -67,6 +70,30 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
         raise LabelsError(*(read.content.fault_at(one.answer.where, message) for one, message in found), *more)
     prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
     return Converted({**prompt, "queries": queries}, placed, writer.repeated)
+
+
+def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
+    """The labels, a cell that is nowhere in the documents as several answers if all of its lines are (or its parts
+    between ``|`` or ``;``).
+    """
+    parts = {
+        answer: pieces
+        for question in read.labels.questions
+        for answer in question.answers
+        if not answer.context and len(pieces := list(filter(None, map(str.strip, _PARTS.split(answer.passage))))) > 1
+    }
+    sought = [PassageQuery(normalised(text)) for answer, pieces in parts.items() for text in (answer.passage, *pieces)]
+    located = iter(locate_all(sought, library)) if sought else iter(())
+    several: dict[ImportedAnswer, list[ImportedAnswer]] = {}
+    for answer, pieces in parts.items():
+        whole, *of_pieces = (next(located).how for _ in range(len(pieces) + 1))
+        if whole == "lost" and "lost" not in of_pieces:
+            several[answer] = [replace(answer, passage=piece, start=None) for piece in pieces]
+    questions = (
+        replace(one, answers=tuple(part for answer in one.answers for part in several.get(answer, [answer])))
+        for one in read.labels.questions
+    )
+    return replace(read.labels, questions=tuple(questions))
 
 
 def as_json(converted: Converted) -> str:

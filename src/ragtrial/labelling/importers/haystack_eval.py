@@ -68,8 +68,21 @@ def _answers(content: Content, documents: list[tuple[foreign.Path, object]]) -> 
         meta = row.values.get("meta")
         named = {**row.values, **meta} if isinstance(meta, Mapping) else row.values
         file = next((str(named[key]) for key in _FILES if isinstance(named.get(key), str)), "")
-        answers.append(ImportedAnswer(where, row.text("content"), file, row.grade(), doc_is_known=False))
+        grade = row.grade() if "relevance" in row.values else _gain(row)
+        answers.append(ImportedAnswer(where, row.text("content"), file, grade, doc_is_known=False))
     return tuple(answers)
+
+
+def _gain(row: ContentRow) -> int:
+    """The grade that a document's score is, as DocumentNDCGEvaluator takes it; 1 without one."""
+    score = row.values.get("score")
+    if score is None:
+        return 1
+    if isinstance(score, bool) or not isinstance(score, int | float) or not float(score).is_integer():
+        note = "it must be a whole number, which is the grade; leave it out for 1"
+        row.content.fault((*row.where, "score"), f"is {shown(score)}; {note}.")
+        return 1
+    return int(score)
 
 
 register(

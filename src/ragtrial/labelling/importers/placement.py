@@ -77,7 +77,7 @@ class _DocumentNames:
     """The documents by the names that other tools give them: an id, its file's name, or that name without its end."""
 
     def __init__(self, library: Library) -> None:
-        self.exactly = library.position
+        self.exactly, self._of_path = library.position, library.position_of_path
         self._tails: dict[str, int | None] = {}
         for position, name in enumerate(library.ids):
             path = PurePosixPath(name)
@@ -87,10 +87,10 @@ class _DocumentNames:
 
     def _meant_by(self, name: str) -> int | None:
         """The one document that ``name`` can mean: an id, a path that ends in one, or a file's name; else None."""
+        found = self._of_path(name)
+        if found is not None:
+            return found
         parts = PurePosixPath(name.replace("\\", "/")).parts
-        for tail in (name, *("/".join(parts[start:]) for start in range(len(parts)))):
-            if tail and (found := self.exactly(tail)) is not None:
-                return found
         forms = (parts[-1], *(unicodedata.normalize(form, parts[-1]) for form in ("NFC", "NFD"))) if parts else ()
         return next((self._tails[form] for form in forms if form in self._tails), None)
 

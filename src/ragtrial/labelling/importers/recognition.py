@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from ragtrial.dataset.texts import is_unicode
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.importers.base import IMPORTERS, Importer
 from ragtrial.labelling.importers.content import Content, read_content
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedQuestion
+from ragtrial.records import UNANSWERABLE
+
+Empty = Literal["unlabelled", "unanswerable"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,10 @@ class ReadLabels:
     labels: ForeignLabels
 
 
-def read_labels(path: Path, form: str | None = None) -> ReadLabels:
+def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled") -> ReadLabels:
     """The labels of a file, of the tool ``form`` or of the one it looks like; questions without ids get q1, q2, ...
+
+    ``empty`` is what questions without an answer are: not labelled yet, or unanswerable, which becomes their tag.
 
     Raises LabelsError with all faults: a file that cannot be read or is of no known form, missing and wrong values,
     double ids, no question at all.
@@ -36,7 +42,8 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
         content = one_row if chosen else content
     if chosen is None:
         if content.is_csv:
-            message = f"is {content.seen()}; it needs question and answer. Rename them in the first line."
+            needed = "it needs question and answer, or question alone"
+            message = f"is {content.seen()}; {needed}. Rename them in the first line."
             raise LabelsError(Fault(str(path), 1, 0, message))
         tried = "; ".join(f"{one.name} ({one.recognised_by})" for one in _by_specificity())
         message = f"has labels of no known form: it is {content.seen()}. Tried: {tried}."
@@ -44,7 +51,15 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
     labels = chosen.read(content)
     labels = replace(labels, questions=tuple(_named(labels.questions)))
     _check(content, labels)
+    if empty == "unanswerable":
+        labels = replace(labels, questions=tuple(map(_tagged, labels.questions)))
     return ReadLabels(chosen.name, content, labels)
+
+
+def _tagged(question: ImportedQuestion) -> ImportedQuestion:
+    if question.answers or UNANSWERABLE in question.tags:
+        return question
+    return replace(question, tags=(*question.tags, UNANSWERABLE))
 
 
 def _recognised(content: Content) -> Importer | None:

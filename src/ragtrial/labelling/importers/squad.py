@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ragtrial.labelling.importers.base import Importer, register
 from ragtrial.labelling.importers.content import Content, ContentRow
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
+from ragtrial.records import UNANSWERABLE
 
 
 def can_read(content: Content) -> bool:
@@ -20,7 +22,8 @@ def read(content: Content) -> ForeignLabels:
     """The questions of ``{"data": [{"paragraphs": [{"context", "qas"}]}]}``, or of rows as the hub's copy has them.
 
     Of several answers to one question, which are alternatives, the one that most annotators gave is kept; of equally
-    frequent ones the longest, then the first. A question without answers has none: it cannot be answered.
+    frequent ones the longest, then the first. A question without answers gets the tag
+    unanswerable, as SQuAD 2.0 means it.
     """
     if isinstance(content.value, Mapping):
         return ForeignLabels(tuple(_articles(content)))
@@ -63,7 +66,7 @@ def _side_by_side(row: ContentRow) -> Iterator[tuple[str, int | None]]:
 def _question(row: ContentRow, context: str, given: list[tuple[str, int | None]]) -> ImportedQuestion:
     question = ImportedQuestion(row.where, row.name("id"), row.text("question"))
     if not given:
-        return question
+        return replace(question, tags=(UNANSWERABLE,))
     counts = Counter(given)
     text, start = max(counts, key=lambda one: (counts[one], len(one[0])))
     note = f"the most frequent of {len(counts)} different answers" if len(counts) > 1 else ""

@@ -16,6 +16,7 @@ from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library, NamedDocuments
+from ragtrial.dataset.question_shares import unlabelled_share
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import (
     ConfigError,
@@ -288,9 +289,8 @@ class _Rescoring:
             resolved = resolve(chosen.labels, self._library, match, chosen.file, threshold)
             self._warnings += resolved.warnings
             return resolved.labels
-        for query in chosen.labels.queries:
-            if all(one.relevance < threshold for one in query.relevant_docs):
-                self._warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
+        unlabelled = unlabelled_share(chosen.labels, threshold)
+        self._warnings += [unlabelled] if unlabelled else []
         return chosen.labels
 
     def judged(self) -> list[_Judged]:
