@@ -97,7 +97,7 @@ class Options(Described):
 _IN_NO_PATH = re.compile("[\\0\\ud800-\\udfff]")
 
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 """``${NAME}`` and ``${NAME:-default}`` in the strings of a config file."""
 
 

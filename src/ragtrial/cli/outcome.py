@@ -21,7 +21,7 @@ from ragtrial import __version__
 from ragtrial.cli.group import group
 from ragtrial.cli.output import write, write_json
 from ragtrial.cli.terminal import Stopped
-from ragtrial.errors import Fault, RagtrialError, without_secrets
+from ragtrial.errors import Fault, RagtrialError, RunError, without_secrets
 
 _MISUSED = 2
 _INTERRUPTED = 130
@@ -31,13 +31,26 @@ _BRIEF = ("score", "export", "explain")
 _WORKERS = "ragtrial_"
 """How the names of threads begin that make stages side by side."""
 
+_RUNNING = threading.Lock()
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 3.0
 """Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line; its exit code. Errors go to stderr, and with ``--json`` as one document to stdout, too."""
+    """Run a command line; its exit code. Errors go to stderr, and with ``--json`` as one document to stdout, too.
+
+    Raises RunError in a process that runs one already.
+    """
+    if not _RUNNING.acquire(blocking=False):
+        raise RunError("ragtrial runs in this process already; its command line cannot be a function of a config.")
+    try:
+        return _run(arguments)
+    finally:
+        _RUNNING.release()
+
+
+def _run(arguments: Sequence[str]) -> int:
     out = sys.stdout
     interruption = _Interruption(arguments, out)
     for stream in (sys.stdout, sys.stderr):
@@ -59,7 +72,8 @@ def run(arguments: Sequence[str]) -> int:
         # Click has put its own stdout in place: the reader of the help has gone. Or a shell has asked for completions.
         if sys.stdout is not out or "_RAGTRIAL_COMPLETE" in os.environ:
             return int(error.code or 0) if sys.stdout is out else 0
-        return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
+        message = f"something that was called, such as a function of the config, ended the process (exit {error.code})"
+        return _failed(_CRASHED, [Fault(message=_where(f"interrupted: {message}"))], arguments)
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
 

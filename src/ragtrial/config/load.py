@@ -33,7 +33,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     """
     file = Path(path)
     dropped: list[ReportWarning] = []
-    content = _with_overrides(_read(file, ()), overrides, dropped)
+    content = _with_overrides(_read(file, (), {}), overrides, dropped)
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     _refuse_swept(overrides, content.value)
@@ -49,7 +49,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
 
 def written_in(path: str | Path) -> dict[str, Any]:
     """What a YAML file and those that it extends have, with variables unresolved; not checked. Raises ConfigError."""
-    written: dict[str, Any] = _read(Path(path), ()).written
+    written: dict[str, Any] = _read(Path(path), (), {}).written
     return {key: one for key, one in written.items() if key != "extends"}
 
 
@@ -181,9 +181,15 @@ def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]
             yield where, f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
 
 
-def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
-    """The content of ``file`` on that of its bases."""
+def _read(file: Path, chain: tuple[Path, ...], known: dict[Path, YamlText]) -> YamlText:
+    """The content of ``file`` on that of its bases; ``known`` are files that were read, to read each once."""
     resolved = file.resolve()
+    if resolved not in known:
+        known[resolved] = _read_afresh(file, resolved, chain, known)
+    return known[resolved]
+
+
+def _read_afresh(file: Path, resolved: Path, chain: tuple[Path, ...], known: dict[Path, YamlText]) -> YamlText:
     if file.is_file() and (size := file.stat().st_size) > MOST_BYTES:
         message = f"has {size:,} bytes, and a config has at most {MOST_BYTES:,}; labels have a file of their own."
         raise ConfigError(Fault(str(file), message=message))
@@ -195,7 +201,7 @@ def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
         if base.resolve() == resolved or base.resolve() in chain:
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
-        laid = merged(laid, _read(base, (*chain, resolved)))
+        laid = merged(laid, _read(base, (*chain, resolved), known))
     return _without_removed(merged(laid, content), laid)
 
 

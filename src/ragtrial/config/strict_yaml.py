@@ -189,12 +189,17 @@ class _Walker:
                 self.faults.append(self._fault(source, "<< must name a mapping (an alias like *base)."))
                 continue
             names = {key.value for key, _ in own}
-            own += [entry for entry in self._entries(source, depth + 1) if entry[0].value not in names]
+            merged_in = self._entries(source, depth + 1)
+            self._values += len(merged_in)
+            own += [entry for entry in merged_in if entry[0].value not in names]
         return own
 
     def _scalar(self, node: yaml.Node) -> tuple[Any, Any]:
         text, is_plain = node.value, getattr(node, "style", None) is None
         resolved = VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
+        if resolved != text and VARIABLE.search(VARIABLE.sub("", text)):
+            message = "has a variable in the default of another; write the default as it is meant."
+            self.faults.append(self._fault(node, message))
         if is_plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
             self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
             return None, None

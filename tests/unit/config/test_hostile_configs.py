@@ -1,0 +1,66 @@
+"""A config that somebody else wrote is read in a moment, or is an error that names what is wrong with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ragtrial.config import load_config
+from ragtrial.errors import ConfigError
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+MERGES = "".join(f"m{number}: &m{number}\n  <<: [{', '.join([f'*m{number - 1}'] * 9)}]\n" for number in range(1, 9))
+
+BOMBS: Mapping[str, tuple[str, str]] = {
+    "variables in defaults, 20,000 deep": (f"experiment: '{'${A:-' * 20_000}'\n", "dataset"),
+    "a variable in the default of another": ("experiment: ${A:-${B:-x}}\n", "a variable in the default of another"),
+    "defaults that do not end": (f"experiment: '{'${A:-b' * 20_000}x{'}' * 20_000}'\n", "a variable in the default"),
+    "merges of merges": (f"m0: &m0 {{a: 1, b: 2}}\n{MERGES}", "aliases expand to more than"),
+    "merges of a large mapping": (
+        f"m0: &m0 {{{', '.join(f'k{number}: 1' for number in range(5_000))}}}\n"
+        f"m1:\n  <<: [{', '.join(['*m0'] * 5_000)}]\n", "aliases expand to more than",
+    ),
+    "aliases of aliases": ("".join(
+        f"m{number}: &m{number} [{', '.join([f'*m{number - 1}'] * 9) if number else 1}]\n" for number in range(9)
+    ), "aliases expand to more than"),
+    "brackets without an end": (f"experiment: {'[' * 50_000}\n", "is nested too deeply"),
+    "keys in keys": (f"{'{a: ' * 5_000}1{'}' * 5_000}\n", "nested too deeply"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_an_error_in_a_moment(name: str, tmp_path: Path) -> None:
+    text, reason = BOMBS[name]
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    start = time.process_time()
+    with pytest.raises(ConfigError, match=reason):
+        load_config(tmp_path / "a.yaml")
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_bases_that_are_named_many_times_are_read_once(times: int, tmp_path: Path) -> None:
+    small_experiment(tmp_path)
+    for number in range(40):
+        (tmp_path / f"c{number}.yaml").write_text(f"extends: [{', '.join([f'c{number + 1}.yaml'] * times)}]\n")
+    (tmp_path / "c40.yaml").write_text(CONFIG)
+    assert load_config(tmp_path / "c0.yaml").experiment == "small"
+    (tmp_path / "c40.yaml").write_text("extends: c0.yaml\n")
+    with pytest.raises(ConfigError, match="extends itself"):
+        load_config(tmp_path / "c0.yaml")
+
+
+@pytest.mark.parametrize("function", ["ragtrial.__main__:main", "leaving:embed"])
+def test_a_function_that_ends_the_process_is_no_crash(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, config=CONFIG.replace("hashing:embed", function))
+    (tmp_path / "leaving.py").write_text("import sys\n\n\ndef embed(texts):\n    sys.exit(7)\n")
+    done = ragtrial(capsys, "run", "experiment.yaml")
+    assert done.code in (2, 3, 4), done.err
+    assert "in a way it should not" not in done.err
+    assert not list(tmp_path.rglob("ragtrial-crash-*"))
