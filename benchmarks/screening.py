@@ -82,7 +82,7 @@ def main() -> None:
             parts = [scores_of(evaluator.among(samples.of(count))) for count in counts]
             values = {name: np.stack([part[name] for part in parts]) for name in of_all}
             sizes = [count + len(samples.judged) for count in counts]
-            for found in extrapolation("", sizes, values, len(library)).settings:
+            for found in extrapolation(str(evaluator.metrics.primary), sizes, values, len(library)).settings:
                 true = float(of_all[found.setting].mean())
                 guesses.append(found.expected)
                 errors.append(found.expected - true)
