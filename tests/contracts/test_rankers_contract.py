@@ -335,6 +335,62 @@ def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
     assert all(len(set(row)) == len(row) for row in documents_of(found))
 
 
+NOTHING: Mapping[str, Mapping[str, Any]] = {
+    "bm25": {},
+    "custom": {"function": "finder:nothing"},
+    "run_file": {"path": "empty.trec"},
+}
+"""Options by which a retriever finds nothing for ``zebra``; the others always find what is nearest."""
+
+ALWAYS_FIND = {"dense", "sparse", "late"}
+
+
+@pytest.fixture(scope="module")
+def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactory) -> RetrievalEvaluator:
+    """Every refiner over a search by words, and every retriever that may find nothing."""
+    folder = shutil.copytree(kitchen.folder, tmp_path_factory.mktemp("nothing") / "kitchen")
+    with (folder / "finder.py").open("a") as file:
+        file.write("\n\ndef nothing(queries, top_k):\n    return [[] for _ in queries]\n")
+    (folder / "empty.trec").write_text(f"rye Q0 {min(DOCUMENTS)} 1 9.5 made\n")
+    entries: dict[str, dict[str, Any]] = {"words": {"kind": "bm25"}, "words2": {"kind": "bm25", "k1": 0.4}}
+    for name, case in CASES.items():
+        inputs = {"inputs": ["words", "words2"] if case.kind == "fusion" else "words"}
+        if case.kind in REFINERS or name in NOTHING:
+            entries[entry_of(name)] = {
+                "kind": case.kind, "top_k": 3, **case.options, **NOTHING.get(name, {}),
+                **(inputs if case.kind in REFINERS else {}),
+            }  # fmt: skip
+    made = RetrievalEvaluator(write_experiment(folder, retrievers=entries).config())
+    made.prepare()
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.kind not in ALWAYS_FIND or name in NOTHING]
+)
+@pytest.mark.parametrize(
+    "texts", [["zebra"], ["zebra", "How do I bake rye bread?"], ["zebra", "zebra crossing", "zebra"]]
+)
+def test_a_search_that_finds_nothing_is_an_empty_row(
+    finding_nothing: RetrievalEvaluator, name: str, texts: list[str]
+) -> None:
+    found = ranked(finding_nothing, name, [Question(text) for text in texts])
+    rows = hits_of(found)
+    assert [row for text, row in zip(texts, rows, strict=True) if text.startswith("zebra")] == [[]] * (
+        len(texts) - ("bread?" in texts[-1])
+    )
+    assert documents_of(found)[0] == []
+    if name not in NOTHING:
+        assert bool(rows[-1]) == ("bread?" in texts[-1])
+    list(setting_of_case(finding_nothing, name).retriever.warnings(name, found.candidates.facts))
+
+
+def test_every_kind_may_find_nothing_or_always_finds_the_nearest() -> None:
+    assert {case.kind for name, case in CASES.items() if name in NOTHING} | ALWAYS_FIND | set(REFINERS.names()) == set(
+        KINDS
+    )
+
+
 @every_case
 def test_no_questions_find_nothing(evaluator: RetrievalEvaluator, name: str) -> None:
     found = ranked(evaluator, name, [])

@@ -214,7 +214,7 @@ class _OpenParent:
 def _uncovered(units: Chunks, codes: Codes, stretches: Chunks, parents: Codes) -> Codes:
     """``parents`` without those of hits that stand within a stretch that an earlier hit of the question brought."""
     kept = parents.copy()
-    if not len(units):
+    if not len(units) or not len(stretches):
         return kept
     document, start, end = units.document[codes], units.start[codes], units.end[codes]
     begins, ends = stretches.start[parents], stretches.end[parents]
