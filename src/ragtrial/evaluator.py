@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.models import MOST_TIMED
+from ragtrial.config.setting_faults import SettingFaults, at_options
 from ragtrial.config.settings import (
     Setting,
     chosen_settings,
@@ -132,7 +132,8 @@ class RetrievalEvaluator:
     def dataset(self) -> Dataset:
         """Where the documents are, and the labels as written; of these the first, if there is a limit."""
         if self._given is None:
-            whole = load_dataset(self.config.dataset)
+            with at_options(self.config):
+                whole = load_dataset(self.config.dataset)
         else:
             whole = Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
         every, kept = whole.labels.queries, whole.labels.queries[: self._limit]
@@ -144,7 +145,8 @@ class RetrievalEvaluator:
     @cached_property
     def corpus(self) -> Corpus:
         """The documents, and what is made of them before anything is searched."""
-        return Corpus(self.config, self._progress, self.dataset.corpus)
+        with at_options(self.config):
+            return Corpus(self.config, self._progress, self.dataset.corpus)
 
     @cached_property
     def graph(self) -> Graph:
@@ -228,10 +230,18 @@ class RetrievalEvaluator:
 
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
-        corpus, used = self.corpus, self.used
-        steps: list[Callable[[], object]] = [partial(corpus.prepare, setting) for setting in used]
-        _take([*steps, lambda: self.resolved])
-        _take([partial(self.check, setting) for setting in used])
+        corpus, found = self.corpus, self.setting_faults()
+        try:
+            _ = self.resolved
+        except InputError as error:
+            if found:
+                raise InputError(*dict.fromkeys([*found.faults, *error.faults])) from error
+            raise
+        found.raise_any()
+        for setting in list(found.unchecked):
+            with found.of(setting):
+                self.check(setting)
+        found.raise_any()
         if self._strict:
             faults = [Fault(self.dataset.labels_file, message=one.message) for one in self._label_warnings()]
             noticed = [*self.setting_warnings, *corpus.library.notes]
@@ -243,21 +253,36 @@ class RetrievalEvaluator:
             if faults:
                 raise LabelsError(*faults)
 
+    def setting_faults(self) -> SettingFaults:
+        """What the settings and their parts name and is not there, of the config alone: no model is loaded."""
+        found = SettingFaults()
+        for setting in self.used:
+            with found.of(setting):
+                self.corpus.prepare(setting)
+        for setting in self.used:
+            with found.of(setting):
+                self.check(setting, loads_models=False)
+        return found
+
     def check(self, setting: Setting, *, loads_models: bool = True) -> None:
         """Let the retriever of ``setting`` look for what it needs, of the config alone unless models may be loaded.
 
-        Raises InputError that says which setting it is; ModelNotFoundError, of what may be fetched, as it is.
+        Raises InputError, of what may be fetched ModelNotFoundError.
         """
-        with _said_of(setting):
-            setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
+        setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
 
     def dry_run(self) -> DryRun:
         """What a run would do: what is cached, what is to do, and why. Raises InputError for inputs not found."""
         from ragtrial.pipeline.dry_run import dry_run
 
+        found = SettingFaults()
         for setting in self.used:
-            with _said_of(setting):
+            with found.of(setting):
                 setting.retriever.inputs(self.corpus.resources.digest)
+                self.corpus.stages(setting)
+        found.raise_any()
+        if found.to_fetch:
+            raise ModelNotFoundError(*found.to_fetch, may_be_fetched=True)
         written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
         return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self._audit)
 
@@ -356,38 +381,6 @@ class RetrievalEvaluator:
             known = [value for row in scored if (value := row.evaluations.get(name)) is not None]
             means[name] = Mean(float(np.mean(known)) if known else None, len(known))
         return replace(results, results=tuple(scored), evaluations={**means, **results.evaluations})
-
-
-@contextmanager
-def _said_of(setting: Setting) -> Iterator[None]:
-    """An InputError inside says which setting it is, and where that is, if it names no file itself.
-
-    A ModelNotFoundError of what could still be fetched stays as it is.
-    """
-    try:
-        yield
-    except InputError as error:
-        if isinstance(error, ModelNotFoundError) and error.may_be_fetched:
-            raise
-        place, faults = setting.config.fault_at(("retrievers", setting.entry), ""), []
-        for fault in error.faults:
-            message = f"setting {setting.entry!r}: {fault.message.removeprefix(f'{setting.name}: ')}"
-            faults.append(fault if fault.file else replace(place, message=message))
-        raise InputError(*faults) from error
-
-
-def _take(steps: Iterable[Callable[[], object]]) -> None:
-    """Take every step; of what is wrong with the input all is raised at once, as one InputError."""
-    errors: list[InputError] = []
-    for step in steps:
-        try:
-            step()
-        except InputError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
 
 
 def _json_value(value: Any) -> dict[str, Any]:

@@ -264,8 +264,21 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any]
     return f"{name}: {said}" if path else said
 
 
-_SYNONYMS = {"question": "text", "query": "text", "answer": "relevant_docs", "answers": "relevant_docs"}
-"""What other tools call a key."""
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "question": ("text",), "query": ("text",), "answer": ("relevant_docs",), "answers": ("relevant_docs",),
+    "k": ("top_k",), "similarity_top_k": ("top_k",), "limit": ("top_k",), "n_results": ("top_k",),
+    "num_results": ("top_k",), "depth": ("top_k",), "rrf_k": ("rank_constant",), "fetch_k": ("candidates",),
+    "num_candidates": ("candidates",), "lambda_mult": ("diversity",), "of": ("inputs",), "retrievers": ("inputs",),
+    "chunk_size": ("size",), "split_length": ("size",), "max_size": ("size",), "max_tokens": ("size", "max_length"),
+    "chunk_overlap": ("overlap",), "split_overlap": ("overlap",), "stopwords": ("stop_words",),
+    "language": ("stemmer",), "name": ("model",), "model_name": ("model",), "model_id": ("model",),
+    "url": ("base_url",), "endpoint": ("base_url",), "api_base": ("base_url",), "host": ("base_url", "url"),
+    "key": ("api_key",), "token": ("api_key",), "dim": ("dimensions",), "dimension": ("dimensions",),
+    "prefix": ("document_prefix",), "query_prompt": ("query_prefix",), "document_prompt": ("document_prefix",),
+    "max_seq_length": ("max_length",), "metric": ("space", "primary_metric"), "distance": ("space",),
+    "similarity": ("space",), "labels": ("queries",), "documents": ("corpus",),
+}  # fmt: skip
+"""What other tools, or other sections, call a key: the first of ours that is allowed where it stands."""
 
 _OTHER_KINDS = (
     (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
@@ -282,11 +295,33 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     others = [tag for one in _models_in(_field_at(model, loc[:-2])[0]) if key in _fields(one) and (tag := _tag_of(one))]
     if others and _tag_of(_models_in(_field_at(model, loc[:-1])[0])[0]):
         near = f" That is an option of kind: {listed(others)}."
-    if _SYNONYMS.get(key) in allowed:
-        near = f" Did you mean {_SYNONYMS[key]!r}?"
+    meant = next((name for name in _SYNONYMS.get(key, ()) if name in allowed), None)
+    below = _sections_with(model, loc, key, meant)
+    if meant is not None:
+        near = f" Did you mean {meant!r}?"
+    elif below:
+        near = f" Did you mean {' or '.join(below[:3])}?"
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:
         near = f" If it is a retriever, write retrievers.{key}.{next(iter(value))}."
     return f"unknown key {key!r}{inside}.{near} Allowed here: {listed(allowed, 40)}."
+
+
+def _sections_with(model: type[BaseModel], loc: FieldPath, key: str, meant: str | None) -> list[str]:
+    """The sections where ``key`` is unknown that have it, or what is meant by it, with it: ``order_unaware.k``."""
+    names = [key, *_SYNONYMS.get(key, ())] if meant is None else []
+    owners = _models_in(_field_at(model, loc[:-1])[0])[:1]
+    sections = [(name, field) for owner in owners for name, field in _fields(owner).items()]
+    return [
+        f"{name}.{inner}" for inner in names for name, field in sections
+        for one in _section_models(field)[:1] if inner in _fields(one)
+    ]  # fmt: skip
+
+
+def _section_models(field: Any) -> list[type[BaseModel]]:
+    annotation = field.annotation
+    for extra in field.metadata:
+        annotation = Annotated[annotation, extra]
+    return _models_in(annotation)
 
 
 def _choice(name: str, found: object, valid: Sequence[str]) -> str:

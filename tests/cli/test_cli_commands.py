@@ -259,16 +259,6 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(
     assert [one["code"] for one in answer["warnings"]] == ["label-moved", "text-changed", "quote-twice"]
 
 
-def test_validate_needs_no_model_and_says_what_it_could_not_check(tmp_path: Path, capsys: Capture) -> None:
-    text = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, model: no/model}")
-    made = ragtrial(capsys, "validate", small_experiment(tmp_path, config=text), "--json")
-    assert made.json["exit_code"] == made.code == 0
-    assert made.json["settings"] == [{"name": "dense", "chunks": None, "passages": None, "passages_cut": None}]
-    (warning,) = made.json["warnings"]
-    assert warning["code"] == "model-not-here"
-    assert warning["message"].startswith("dense: chunks were not checked: the model 'no/model' cannot be found.")
-
-
 def test_validate_calls_no_function_of_the_users(tmp_path: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "validate", small_experiment(tmp_path, functions=BROKEN))
     assert made.code == 0

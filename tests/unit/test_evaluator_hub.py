@@ -332,8 +332,8 @@ def test_all_that_cannot_be_found_is_told_at_once(experiment: Experiment, monkey
     with pytest.raises(InputError) as caught:
         run_experiment(config)
     assert [fault.message.split(".")[0][:40] for fault in caught.value.faults] == [
-        "there is no module 'absent': neither ins",
-        "embedding:absent: the module embedding h",
+        "setting 'a': there is no module 'absent'",
+        "setting 'b': embedding:absent: the modul",
         "query 'q' judges 'bread/rie",
     ]
 

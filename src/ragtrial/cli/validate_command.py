@@ -61,21 +61,9 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
 def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None:
     """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
-    wrong: dict[Fault, None] = {}
-    for setting in evaluator.used:
-        left = "chunks were not checked"
-        try:
-            evaluator.corpus.prepare(setting)
-            left = "not all was checked"
-            evaluator.check(setting, loads_models=False)
-        except ModelNotFoundError as error:
-            wrong |= {} if error.may_be_fetched else dict.fromkeys(error.faults)
-            if error.may_be_fetched:
-                warnings.append(ReportWarning(WarningCode.MODEL_NOT_HERE, f"{setting.name}: {left}: {error}"))
-        except InputError as error:
-            wrong |= dict.fromkeys(error.faults)
-    if wrong:
-        raise InputError(*wrong)
+    found = evaluator.setting_faults()
+    found.raise_any()
+    warnings += [ReportWarning(WarningCode.MODEL_NOT_HERE, message) for message in found.to_fetch]
 
 
 def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:

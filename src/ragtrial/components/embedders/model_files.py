@@ -56,11 +56,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
         tried.append("the package with its weights (not installed)")
     is_offline = _is_offline()
     if is_offline and _LEFT_ALONE.is_set():
-        raise ModelNotFoundError(
-            f"the model {name!r} is not on this machine yet; `ragtrial run` looks for it on the hub and fetches it."
-            + _package_hint(hub_name),
-            may_be_fetched=True,
-        )
+        reason = "must be fetched from the hub first, which `ragtrial run` does."
+        raise ModelNotFoundError(model=name, reason=reason + _package_hint(hub_name), may_be_fetched=True)
     if is_offline:
         tried.append("not the hub, because HF_HUB_OFFLINE is set")
     else:
@@ -70,11 +67,11 @@ def find_model(name: str, revision: str | None = None) -> Path:
         except Exception as error:  # noqa: BLE001 - the hub raises many kinds; each means that it is not there
             sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
             tried.append(f"the hub ({sentence[:200] or type(error).__name__})")
-    raise ModelNotFoundError(
-        f"the model {name!r} cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, "
-        "or give `model:` the path of a local folder." + _package_hint(hub_name),
-        may_be_fetched=is_offline,
+    reason = (
+        f"cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, or give `model:` "
+        "the path of a local folder."
     )
+    raise ModelNotFoundError(model=name, reason=reason + _package_hint(hub_name))
 
 
 def named_tokenizer(name: str) -> Tokenizer:
