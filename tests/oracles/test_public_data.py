@@ -13,7 +13,7 @@ import pytrec_eval
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.dataset.library import Library
 from ragtrial.experiment import run_experiment
 
@@ -97,5 +97,7 @@ def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_
         assert set(chunks.document.tolist()) == titled
         for position in np.flatnonzero(np.isin(chunks.document, empty)).tolist():
             assert chunks.text(position) == ""
-    labelled = {judgment.doc for query in load_beir_labels(folder, "test").queries for judgment in query.relevant_docs}
+    labelled = {
+        judgment.doc for query in beir_labels(folder, "test").labels.queries for judgment in query.relevant_docs
+    }
     assert labelled <= set(library.ids)

@@ -87,11 +87,6 @@ class Setting:
         own = [self.retriever.identity(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
-    @cached_property
-    def index_key(self) -> str:
-        """Equal for settings whose vectors and index are the same."""
-        return fingerprint([_whole(getattr(self, name)) for name in REACHING])
-
     @property
     def key(self) -> tuple[str, int]:
         """Equal for settings that are the same."""

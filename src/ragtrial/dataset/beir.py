@@ -34,11 +34,6 @@ class BeirLabels:
     places: Mapping[tuple[str, str], Fault] = field(default_factory=dict)
 
 
-def load_beir_labels(folder: Path, split: str) -> PromptQueries:
-    """The labels of ``beir_labels`` without an overlay."""
-    return beir_labels(folder, split).labels
-
-
 def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLabels:
     """The queries that ``qrels/<split>.tsv`` names, in the order of queries.jsonl, with their judgments.
 

@@ -23,7 +23,7 @@ from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.index import TermIndex, Weighting
 from ragtrial.components.terms.lists import TermLists
 from ragtrial.config.load import load_config
-from ragtrial.dataset.beir import load_beir_labels
+from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, CorpusError, RunError
@@ -419,7 +419,7 @@ def test_scifact_is_ranked_as_well_as_published(shared_data: Path, tmp_path: Pat
     library = Library(tmp_path)
     chunks = Chunks.of(library, [(place, 0, len(library.text(place))) for place in range(len(library))])
     held = Shelf(library, chunks, Workspace(tmp_path / "workspace"))
-    labelled = load_beir_labels(folder, "test").queries
+    labelled = beir_labels(folder, "test").labels.queries
     qrels = {query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in labelled}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10"})
     made = {}

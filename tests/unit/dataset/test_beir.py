@@ -9,7 +9,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
-from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.runs.formats.reading import read_qrels
@@ -45,7 +45,7 @@ def with_qrels(folder: Path, content: str | bytes, split: str = "test") -> Path:
 
 def faults_of(folder: Path, split: str = "test") -> list[str]:
     with pytest.raises(LabelsError) as caught:
-        load_beir_labels(folder, split)
+        beir_labels(folder, split)
     return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
 
 
@@ -64,7 +64,7 @@ def faults_of(folder: Path, split: str = "test") -> list[str]:
     ],
 )
 def test_judged_queries_come_in_their_order_with_or_without_header(folder: Path, content: str) -> None:
-    assert load_beir_labels(with_qrels(folder, content), "test") == READ
+    assert beir_labels(with_qrels(folder, content), "test").labels == READ
 
 
 def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
@@ -78,20 +78,20 @@ def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
             "corpus.jsonl.gz": gzip.compress(b'{"_id": "d1", "text": "x"}', mtime=0),
         },
     )
-    assert load_beir_labels(folder, "test") == READ
+    assert beir_labels(folder, "test").labels == READ
     assert beir_corpus(folder) == folder / "corpus.jsonl.gz"
 
 
 def test_ids_may_hold_spaces_where_tabs_are_between(folder: Path) -> None:
     write_rows(folder / "queries.jsonl", [{"_id": "q 1", "text": "x"}])
-    assert load_beir_labels(with_qrels(folder, "q 1\td 1\t-2\n"), "test").queries == (
+    assert beir_labels(with_qrels(folder, "q 1\td 1\t-2\n"), "test").labels.queries == (
         Query("q 1", "x", (Judgment("d 1", -2),)),
     )
 
 
 def test_ids_may_be_numbers_and_stand_under_id(folder: Path) -> None:
     write_rows(folder / "queries.jsonl", [{"id": 7, "text": "x"}])
-    assert load_beir_labels(with_qrels(folder, "7\t31\t1\n"), "test").queries == (Query("7", "x", (Judgment("31"),)),)
+    assert beir_labels(with_qrels(folder, "7\t31\t1\n"), "test").labels.queries == (Query("7", "x", (Judgment("31"),)),)
 
 
 def test_every_bad_row_is_refused_with_its_line(folder: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path
     assert faults_of(folder) == ["qrels: has no test.tsv (nor test.tsv.gz); `dataset.beir` names a BEIR folder."]
     (with_qrels(folder, QRELS) / "queries.jsonl").unlink()
     with pytest.raises(LabelsError) as no_queries:
-        load_beir_labels(folder, "test")
+        beir_labels(folder, "test")
     assert str(no_queries.value) == (
         f"{folder}: has no queries.jsonl (nor queries.jsonl.gz); `dataset.beir` names a BEIR folder."
     )
@@ -185,7 +185,7 @@ def test_a_corpus_that_is_there_is_found(folder: Path) -> None:
 def test_public_data_sets_are_read_whole(
     shared_data: Path, name: str, split: str, queries: int | None, judgments: int | None
 ) -> None:
-    labels = load_beir_labels(shared_data / name, split)
+    labels = beir_labels(shared_data / name, split).labels
     rows = (shared_data / name / "qrels" / f"{split}.tsv").read_text(encoding="utf-8").strip().splitlines()[1:]
     assert sum(len(query.relevant_docs) for query in labels.queries) == (judgments or len(rows))
     assert len(labels.queries) == (queries or len({row.split("\t")[0] for row in rows}))
@@ -195,7 +195,7 @@ def test_a_word_as_grade_in_the_first_line_is_no_header(tmp_path: Path) -> None:
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\thigh\n", encoding="utf-8")
     with pytest.raises(LabelsError) as caught:
-        load_beir_labels(tmp_path, "test")
+        beir_labels(tmp_path, "test")
     assert [fault.message for fault in caught.value.faults] == [
         "the grade 'high' must be a whole number. If this line is a header, name its columns query-id, corpus-id and "
         "score."
@@ -222,7 +222,7 @@ HEADERS = {
 @pytest.mark.parametrize("content", HEADERS.values(), ids=HEADERS)
 def test_a_header_names_the_columns_in_any_order(folder: Path, content: str) -> None:
     """In a BEIR folder and where qrels are scored."""
-    labels = load_beir_labels(with_qrels(folder, content), "test")
+    labels = beir_labels(with_qrels(folder, content), "test").labels
     assert [(one.doc, one.relevance) for query in labels.queries for one in query.relevant_docs] == [("d1", 2)]
     assert qrels_rows(read_qrels(folder / "qrels" / "test.tsv")) == {"q1": {"d1": 2}}
 
@@ -249,7 +249,7 @@ def test_a_header_that_does_not_name_the_columns_is_an_error_of_the_header(
 
 @pytest.mark.parametrize("grade", ["1.0", "1.", "+1", "01"])
 def test_a_whole_number_is_a_grade_however_it_is_written(folder: Path, grade: str) -> None:
-    labels = load_beir_labels(with_qrels(folder, f"q1\td1\t{grade}\nq1\td1\t1\n"), "test")
+    labels = beir_labels(with_qrels(folder, f"q1\td1\t{grade}\nq1\td1\t1\n"), "test").labels
     assert [one.relevance for query in labels.queries for one in query.relevant_docs] == [1]
 
 

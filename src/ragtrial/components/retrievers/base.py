@@ -226,11 +226,6 @@ class Ranker(Options):
         """
         return None
 
-    @property
-    def asks_the_text_alone(self) -> bool:
-        """Whether nothing but the text of a question changes what is found for it, so that ``asked`` is that."""
-        return type(self).asked is Ranker.asked
-
     def asked(self, question: Question) -> Any:
         """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
         return question.text

@@ -107,10 +107,6 @@ class DenseRetriever(VectorRetriever):
     def width(self, store: Store, depth: int) -> int | None:
         return super().width(store, depth) if self.collection is None else opened(self.collection).width(depth)
 
-    @property
-    def asks_the_text_alone(self) -> bool:
-        return self.collection is None
-
     def asked(self, question: Question) -> Any:
         if self.collection is None:
             return question.text

@@ -120,10 +120,6 @@ class Store(Options):
         """
         return None if self.is_exact else depth
 
-    def bytes_of(self, vectors: int, dimension: int) -> int:
-        """Estimated bytes of the index on the disk, without the vectors themselves."""
-        return 0
-
     def check(self) -> None:
         """Check, before any work is done, that its package is installed and its server answers. Raises InputError."""
 

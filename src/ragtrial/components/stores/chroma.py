@@ -31,7 +31,6 @@ USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
 
 _COLLECTION = "chunks"
 _QUERY_BATCH = 256
-_BYTES_OF_A_ROW = 500  # in its database and its log, about
 _FEWEST_SYNCED, _MOST_SYNCED = 2, 1_000  # Chroma's lowest sync_threshold, and its default
 
 
@@ -82,9 +81,6 @@ class ChromaStore(ServerStore):
 
     def width(self, depth: int) -> int:
         return max(self.hnsw.ef_search, depth)
-
-    def bytes_of(self, vectors: int, dimension: int) -> int:
-        return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
 
     def rows_at_once(self, dimension: int) -> int:
         fewest = self.most_rows if self.url is None else _MOST_SYNCED  # or it would write the graph more often

@@ -48,9 +48,6 @@ class ExactStore(QuantizedStore):
     def width(self, depth: int) -> int | None:
         return None if self.rescore is None else depth * self.rescore
 
-    def bytes_of(self, vectors: int, dimension: int) -> int:
-        return 0 if self.quantize is None else vectors * self.vector_bytes(dimension)
-
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         if self.quantize is None:
             advance(len(vectors.matrix))  # the embeddings are all there is to it

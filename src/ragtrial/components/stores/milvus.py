@@ -87,10 +87,6 @@ class MilvusStore(SettlingStore):
     def width(self, depth: int) -> int | None:
         return self.index.width(depth)
 
-    def bytes_of(self, vectors: int, dimension: int) -> int:
-        links = 2 * getattr(self.index, "m", 0)
-        return 0 if self.url is not None else vectors * (2 * 4 * dimension + 4 * links + 50)
-
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
         return dict.fromkeys(["pymilvus", "milvus-lite"] if self.url is None else ["pymilvus"], "milvus")
