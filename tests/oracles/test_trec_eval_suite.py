@@ -1,4 +1,4 @@
-"""`ragtrial score --trec-format` prints what trec_eval 10's own test files say that trec_eval prints, line by line."""
+"""The scores behind trec_eval's lines are those that its own test files have, line by line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from click.testing import CliRunner
 
 from ragtrial.cli.group import group
 from ragtrial.errors import MetricError
-from ragtrial.scoring.trec_eval import parse_measures
+from ragtrial.evaluation.metrics import parse_metrics
+from ragtrial.runs.inputs import RunInput
+from ragtrial.scoring.score_runs import Protocol
+from trec_eval_lines import parse_measures, trec_lines
 
 PARAMETERS = (
     "iprec_at_recall..10,.20,.25,.75,.50 P.5,7,3 recall.20,2000 Rprec_mult.5.0,0.2,0.35 utility.2,-1,0,0 "
@@ -32,10 +35,12 @@ CASES = {
 }  # fmt: skip
 
 
-def printed(*arguments: str) -> list[str]:
-    result = CliRunner().invoke(group, ["score", *arguments, "--trec-format"])
-    assert result.exit_code == 0, result.output
-    return result.stdout.splitlines()
+def printed(qrels: str, run: str, *arguments: str) -> list[str]:
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    depth, threshold = options.get("--depth"), options.get("--relevance-threshold", "1")
+    protocol = Protocol(tuple(parse_metrics("map", trec=True)), int(threshold), depth=int(depth) if depth else None)
+    names = options.get("--metrics", "official")
+    return list(trec_lines(RunInput(qrels, (run,)), protocol, names, per_query="--per-query" in options))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -14,8 +14,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ragtrial.runs.inputs import RunInput
-    from ragtrial.scoring.score_runs import Protocol, Scoring
+    from ragtrial.scoring.score_runs import Scoring
 
 _QRELS_FORMS = ("trec", "beir", "json", "jsonl", "parquet", "labels", "report")
 _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results")
@@ -46,8 +45,6 @@ def _refuse_z_scores(_context: click.Context, _option: click.Parameter, given: s
 @click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
               help="A document that occurs twice in a ranking: an error, or the first counts.")  # fmt: skip
 @click.option("--trec-compat", is_flag=True, help="Order, ties, topics and negative grades as trec_eval has them.")
-@click.option("--trec-format", is_flag=True,
-              help="Print trec_eval's lines: its official measures, or --metrics all_trec.")  # fmt: skip
 @click.option("-Z", "-z", "--zscores", is_flag=False, flag_value="", hidden=True, expose_value=False,
               callback=_refuse_z_scores)  # fmt: skip
 @click.option("--bounds", is_flag=True, help="Show what unjudged documents could change.")
@@ -76,7 +73,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
     _check_options([qrels, *runs], options)
     options["no_relevant"] = options["no_relevant"] or "skip"
-    metrics = None if options["trec_format"] else options["metrics"]
+    metrics = options["metrics"]
     protocol = Protocol(
         tuple(parse_metrics(STANDARD_METRICS if metrics is None else metrics, trec=options["trec_compat"])),
         **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
@@ -90,8 +87,6 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         qrels_columns=_columns("--qrels-columns", options["qrels_columns"], "grade"),
         run_columns=_columns("--columns", options["columns"], "score"),
     )
-    if options["trec_format"]:
-        return _print_trec_lines(terminal, given, protocol, options)
     per_query, table_file = options["per_query"], options["table_file"]
     for target in filter(None, (per_query, table_file)):
         _check_file(target)
@@ -123,20 +118,6 @@ def _check_options(files: Sequence[str], options: Mapping[str, Any]) -> None:
         raise click.UsageError("--trec-compat counts every query; it cannot be with --no-relevant skip.")
     if "-" in (options["table_file"], options["output"]):
         raise click.UsageError("--table and --output are files; --json prints the scores for programs.")
-
-
-def _print_trec_lines(terminal: Terminal, given: RunInput, protocol: Protocol, options: dict[str, Any]) -> int:
-    from ragtrial.scoring.trec_eval import trec_lines
-
-    names = ("bounds", "ties", "table_file", "output")
-    others = [f"--{name.partition('_')[0]}" for name in names if options[name]] + ["--json"] * terminal.as_json
-    if others or options["per_query"] not in (None, "-"):
-        refused = others or ["--per-query FILE"]
-        raise click.UsageError(f"--trec-format prints lines alone; it cannot be with {', '.join(refused)}.")
-    per_query = options["per_query"] == "-"
-    for line in trec_lines(given, protocol, options["metrics"] or "official", per_query=per_query):
-        terminal.say(line)
-    return 0
 
 
 def _check_file(target: str) -> None:

@@ -1,4 +1,4 @@
-"""What trec_eval 10 prints: its measures by its names, line by line, those that are no metrics of ours included.
+"""An oracle: what trec_eval 10 prints, its measures by its names, with those that are no metrics of ours.
 
 Formulas and formats follow trec_eval 10 (National Institute of Standards and Technology); the experimental measures
 here (``G``, ``binG``, ``ndcg_rel``, ``Rndcg``, ``Rprec_mult``, ``utility``) are described in its own help alone.
@@ -310,7 +310,7 @@ def _check(name: str, given: str, text: str) -> None:
         return
     if name not in _BY_NAME:
         near = did_you_mean(name, [*_BY_NAME, *_FIRST, *_NICKNAMES])
-        raise MetricError(f"{text!r} is not a measure of trec_eval.{near} Without --trec-format all metrics are known.")
+        raise MetricError(f"{text!r} is not a measure of trec_eval.{near} All metrics are known.")
     measure = _BY_NAME[name]
     if given and not (measure.cuts or measure.takes):
         raise MetricError(f"{text!r}: {name} takes nothing behind its name.")
