@@ -16,7 +16,7 @@ from scripts import run_python, run_script
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
 
 _NUMBER = re.compile(r"\d\.\d{4}")
-_BEST = re.compile(r"^Best: smaller-chunks .*?\n\n", re.M | re.S)
+_BEST = re.compile(r"^Leading: smaller-chunks, .*?\n\n", re.M | re.S)
 """The settings are just told apart, or just not: Chroma's graph is another one each time it is built."""
 
 _COSTS = re.compile(r"^costs +.*?\n\n(index against .*?\n\n)?", re.M | re.S)

@@ -148,6 +148,7 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "space": "cosine",
         "keeps_graph": False,
         "checked": "ok (cosine 1.0000)",
+        "vectors_agree": True,
         "items_located": 8,
         "items_as_whole_documents": 0,
         "items_at_the_same_place": 0,

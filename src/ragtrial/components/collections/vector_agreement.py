@@ -32,10 +32,14 @@ _PREFIXES = (
 
 @dataclass(frozen=True)
 class VectorAgreement:
-    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty if nothing is."""
+    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty if nothing is.
+
+    ``agrees`` is whether the embedder was shown to make the stored vectors.
+    """
 
     said: str
     fault: str = ""
+    agrees: bool = False
 
 
 def compare(
@@ -62,9 +66,9 @@ def compare(
     length, own = float(np.median(lengths_of(stored))), float(np.median(lengths_of(made)))
     ratio = float(np.median(lengths_of(stored) / np.maximum(lengths_of(made), 1e-30)))
     if abs(ratio - 1) <= _SAME_LENGTH:
-        return VectorAgreement(f"ok (cosine {least:.4f})")
+        return VectorAgreement(f"ok (cosine {least:.4f})", agrees=True)
     if space != "l2":  # the length of the query changes no order, and stored vectors are as they are
-        return VectorAgreement(f"ok (cosine {least:.4f}, other length)")
+        return VectorAgreement(f"ok (cosine {least:.4f}, other length)", agrees=True)
     mend = "true" if abs(length - 1) <= _SAME_LENGTH else "false"
     return VectorAgreement(
         "no",

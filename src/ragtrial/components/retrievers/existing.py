@@ -59,8 +59,8 @@ def check_collection(
 def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Iterator[ReportWarning]:
     """What should be known of a collection that was searched, by its facts."""
     yield from options.warnings(setting, facts)
-    checked = str(facts.get("checked"))
-    if not checked.startswith("ok"):
+    if not facts.get("vectors_agree"):
+        checked = facts.get("checked")
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
         yield ReportWarning(WarningCode.COLLECTION_NOT_CHECKED, message)
     if facts.get("space") == "l2" and facts.get("normalised") is False:
@@ -137,6 +137,7 @@ class OpenCollection:
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
         texts, stored = held.sample(SAMPLED, self._conditions)
+        agreement = _agreement(held, self._options, self._conditions, self._context, questions)
         facts: dict[str, Fact] = {
             "collection": held.options.title,
             "collection_id": held.id,
@@ -144,7 +145,8 @@ class OpenCollection:
             "dimension": held.dimension,
             "space": held.space,
             **held.facts(),
-            "checked": _agreement(held, self._options, self._conditions, self._context, questions).said,
+            "checked": agreement.said,
+            "vectors_agree": agreement.agrees,
             "items_located": self._items.located,
             "items_as_whole_documents": self._items.whole,
             "items_at_the_same_place": repeated,
