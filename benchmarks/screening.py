@@ -72,7 +72,7 @@ def main() -> None:
               f"({low[1]:.3f} to {high[1]:.3f})  {lost:.4f}  {higher:+.4f}", flush=True)  # fmt: skip
     if not options.extrapolate:
         return
-    print("from       true    extrapolated  error    held", flush=True)
+    print("from       true    extrapolated  error    off by  largest  held", flush=True)
     for size in map(int, options.sizes.split(",")):
         errors, guesses, held = [], [], []
         for seed in range(options.seeds):
@@ -88,6 +88,7 @@ def main() -> None:
                 errors.append(found.expected - true)
                 held.append(found.ci is not None and found.ci[0] <= true <= found.ci[1])
         print(f"{size:9,}  {whole.mean():.4f}  {np.mean(guesses):.4f}        {np.mean(errors):+.4f}  "
+              f"{np.mean(np.abs(errors)):.4f}  {np.max(np.abs(errors)):.4f}   "
               f"{np.mean(held):.0%}", flush=True)  # fmt: skip
 
 

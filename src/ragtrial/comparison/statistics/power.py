@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 
@@ -38,11 +35,12 @@ def detectable_difference(
     deviation times as large (the first terms of its expansion; Hall 1992, 2.6). NaN where the deviation is not known or
     0, or the skewness.
     """
+    from scipy.special import nctdtrinc
+
     known = (n > 1) & (deviation > 0) & np.isfinite(critical)
     shifts = np.full(len(n), np.nan)
-    shifts[known] = [
-        _detectable_shift(int(one), float(most)) for one, most in zip(n[known], critical[known], strict=True)
-    ]
+    shifts[known] = nctdtrinc(n[known] - 1, 1 - POWER, critical[known])
+    shifts[~np.isfinite(shifts)] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         spread, lean = shifts - critical, skewness / np.sqrt(n)
         # The shift x with x = critical + lean / 2 + spread * sqrt(1 - lean * x): the variance depends on the shift.
@@ -50,15 +48,6 @@ def detectable_difference(
         root = np.sqrt(np.maximum(1 - least * lean + np.square(spread * lean) / 4, 0.0))
         shifts = least + spread * np.maximum(root - spread * lean / 2, _NARROWEST)
         return np.asarray(shifts * deviation / np.sqrt(n))
-
-
-@cache
-def _detectable_shift(n: int, critical: float) -> float:
-    """In standard errors. Comparisons of a family have their critical value in common, mostly."""
-    from scipy.special import nctdtrinc
-
-    shift = float(nctdtrinc(n - 1, 1 - POWER, critical))
-    return shift if math.isfinite(shift) else math.nan
 
 
 def queries_for(difference: Scores | float, deviation: Scores, level: Scores, skewness: Scores | float = 0.0) -> Scores:
