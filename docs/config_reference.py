@@ -45,7 +45,7 @@ all keys of a kind.
 
 ## Sample configs
 
-All of these run on the sample data, except the last three, which need public data.
+Most of these run on the sample data. The last three need public data; rows say what others need.
 
 | file in `configs/` | comparison |
 |---|---|

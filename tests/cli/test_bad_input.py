@@ -35,7 +35,9 @@ def with_embedder(written: str) -> str:
 def assert_refused(made: Outcome, *faults: str, code: int = 2) -> None:
     """Nothing was run, and stderr says these faults and nothing else, wherever the config names what is at fault."""
     assert made.out == ""
-    said = [re.sub(r"^error: \S+\.yaml:\d+:\d+: (setting 'dense': )?", "error: ", line) for line in made.err.splitlines()]
+    said = [
+        re.sub(r"^error: \S+\.yaml:\d+:\d+: (setting 'dense': )?", "error: ", line) for line in made.err.splitlines()
+    ]
     assert said == [f"error: {fault}" for fault in faults]
     assert made.code == code
     assert not Path("results").exists()

@@ -93,7 +93,7 @@ def test_the_shell_commands_of_the_readme_run_in_their_order(root: Path, clone: 
     assert done.code == 0, done.err
     assert "\nLeading: hybrid, ndcg@10 0.712: it finds an answer in the first 10 for 59 of 59 questions" in done.out
     assert (clone / "trial" / "report.html").is_file()
-    shutil.copytree(clone / "trial" / "documents", clone / "docs")
+    shutil.copytree(clone / "trial" / "documents", clone / "my-documents")
     write_files(clone, {"questions.csv": "question,answer\nsend it back?,within 30 days of delivery\n"})
     made = run_script(own, clone / "trial", COLUMNS="120")
     assert made.code == 0, made.err

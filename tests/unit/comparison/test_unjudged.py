@@ -18,7 +18,7 @@ from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
-from ragtrial.views.sections.unjudged_view import unjudged_reasons, unjudged_table
+from ragtrial.views.sections.unjudged_view import UNJUDGED, unjudged_reasons, unjudged_table
 from report_hits import hits_of
 from scored_runs import scored_report
 
@@ -247,3 +247,14 @@ def test_a_chunk_that_nobody_judged_is_a_passage_of_its_own(tmp_path: Path) -> N
         "labels without a quote are of whole documents, and a report that was written before has not kept their "
         f"lengths. Write it again: ragtrial rescore {report.folder}"
     )
+
+
+def test_the_command_names_the_reason_why_scenarios_are_not_known(tmp_path: Path) -> None:
+    """As the terminal shows it: the table, and the reason once, however many comparisons have it."""
+    report = scored_report(tmp_path, LABELS, RUNS, "--metrics", "judged@2")
+    _, parts = compared(report, "judged@2")
+    unknown = [part.model_copy(update={"why_not_known": "its rankings are gone."}) for part in parts]
+    table, *reasons = UNJUDGED.blocks(unknown, 100, everything=False)
+    assert not isinstance(table, str)
+    assert reasons == ["judged@2: what unjudged hits could change is not known: its rankings are gone."]
+    assert list(UNJUDGED.blocks(None, 100, everything=False))[1:] == []
