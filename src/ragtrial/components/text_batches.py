@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from ragtrial.cache.vectors import Costs, Keys, VectorCache, text_keys
-from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN, Tokenizer, estimated_tokens
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Counts
 
@@ -114,13 +114,18 @@ def keys_of(source: TextSource, prefix: str) -> Keys:
 
 
 def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> Counts:
-    """Tokens of each text behind ``prefix``, special ones counted; characters of the text without a tokenizer."""
+    """Tokens of each text behind ``prefix``, special ones counted.
+
+    Without a tokenizer, characters of the text; of another script than Latin, of English of about as many tokens.
+    """
     lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
     for texts in _groups(source.indexed_texts()):
         if tokenizer is not None:
             lengths.append(tokenizer.counts([prefix + text for text in texts]))
         else:
-            lengths.append(np.array([len(text) for text in texts], dtype=np.int64))
+            lengths.append(
+                np.array([round(estimated_tokens(text) * CHARACTERS_PER_TOKEN) for text in texts], dtype=np.int64)
+            )
     return np.concatenate(lengths)
 
 

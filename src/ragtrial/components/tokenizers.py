@@ -17,9 +17,11 @@ from ragtrial.rankings import Bools, Counts
 if TYPE_CHECKING:
     import tokenizers
 
-_LATIN_CHARACTERS = 4.0
+CHARACTERS_PER_TOKEN = 4
+"""Of English text, by the usual rule of thumb."""
+
 _OTHER_BYTES = 2.3
-"""Characters of English text, and UTF-8 bytes of other scripts, that are about one token of current models."""
+"""Bytes of UTF-8 that are about one token of current models, in scripts beyond ASCII."""
 
 _WORD = re.compile(r"\S+")
 _SPACE_MARKS = "\u2581\u0120"
@@ -29,7 +31,7 @@ _SPACE_MARKS = "\u2581\u0120"
 def estimated_tokens(text: str) -> float:
     """About how many tokens ``text`` is for a model whose tokenizer is not known, in whatever script."""
     latin = len(text.encode("ascii", "ignore"))
-    return latin / _LATIN_CHARACTERS + (most_tokens(text) - latin) / _OTHER_BYTES
+    return latin / CHARACTERS_PER_TOKEN + (most_tokens(text) - latin) / _OTHER_BYTES
 
 
 def most_tokens(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.components.chunkers import Chunker
+from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.search_checks import limit_faults, search_faults
@@ -102,9 +103,6 @@ def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
         raise ConfigError(*placed)
 
 
-_CHARACTERS_PER_TOKEN = 4  # of English text
-
-
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     """What is wrong between the parts of a config that are each right, with the place of each fault."""
     faults = [*_name_faults(config), *_part_faults(config)]
@@ -139,7 +137,7 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
 def _in_characters(chunker: Chunker) -> str:
     """The sizes in characters that are about those in tokens of English."""
     sizes = [(name, getattr(chunker, name, None)) for name in ("size", "overlap")]
-    named = [f"{name}: {size * _CHARACTERS_PER_TOKEN}" for name, size in sizes if isinstance(size, int)]
+    named = [f"{name}: {size * CHARACTERS_PER_TOKEN}" for name, size in sizes if isinstance(size, int)]
     return f" ({', '.join(named)} is about as long)" if named else ""
 
 

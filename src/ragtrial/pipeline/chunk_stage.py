@@ -12,10 +12,11 @@ import numpy as np
 from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.components.chunkers.cutting import cut
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.resources import CHARACTERS_PER_TOKEN, Resources
+from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
 from ragtrial.rankings import Counts, Floats
 

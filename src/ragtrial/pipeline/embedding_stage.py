@@ -246,7 +246,7 @@ class TruncationStage(VectorStage):
         _write_spent(folder, embeddings.spent)
 
     def amount(self, known: Known) -> Amount:
-        return replace(self.whole.amount(known), unit="vectors", seconds=0.0)
+        return replace(self.whole.amount(known), unit="vectors", seconds=0.0, cost=None)
 
 
 def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:

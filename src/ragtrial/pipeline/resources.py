@@ -15,15 +15,13 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.stores import Store
 from ragtrial.components.stores.server import StoreServers
-from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
+from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN, Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import TokenCounts
 from ragtrial.options import expand_user
 from ragtrial.progress import Progress, stage
-
-CHARACTERS_PER_TOKEN = 4  # of English text, by the usual rule of thumb
 
 
 class Resources:

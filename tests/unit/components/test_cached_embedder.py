@@ -257,10 +257,11 @@ def test_whatever_was_cached_before_the_vectors_are_those_of_the_texts_and_new_o
         np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
 
 
-def test_without_a_tokenizer_lengths_are_characters_of_the_text(experiment: Experiment) -> None:
-    texts = ["", "rye", "br\u00f8d \U0001f35e"]
+def test_without_a_tokenizer_lengths_are_characters_of_english_that_are_as_many_tokens(experiment: Experiment) -> None:
+    """A Han character is more than a token, four letters are one: batches and costs count the same in every script."""
+    texts = ["", "rye", "bread and butter", "黑麦面包"]
     lengths = cached(experiment).lengths(TextList(texts), "about ")
-    assert lengths.tolist() == [0, 3, 6]
+    assert lengths.tolist() == [0, 3, 16, 21]
     assert lengths.dtype == np.int64
     assert cached(experiment).lengths(TextList([]), "").shape == (0,)
 

@@ -57,6 +57,12 @@ def passage(search: PassageSearch, text: str) -> SourcePassage:
         (f"Question: {'long ' * 200}?\nAnswer: thirty days", None, None),
         ("How long? thirty days", None, None),
         ("", None, None),
+        ("Question\uff1aHow long\uff1f\nAnswer\uff1athirty days", "How long\uff1f", "thirty days"),
+        ("\uff31uestion: How long?\n\uff21nswer: thirty days", "How long?", "thirty days"),
+        ("Question: How long?\nAnswer: \u300cthirty days\u300d", "How long?", "thirty days"),
+        ("Question: \u00bbHow long?\u00ab\nAnswer: \u201ethirty days\u201c", "How long?", "thirty days"),
+        ("Question\u2236 How long?\nAnswer\u2236 thirty days", "How long?", "thirty days"),
+        ("> **Question**: How long?\n> **Answer**: thirty days", "How long?", "thirty days"),
     ],
 )  # fmt: skip
 def test_a_reply_names_its_question_and_its_answer_or_is_none(
@@ -167,6 +173,37 @@ def test_the_answer_must_be_in_the_passage_and_its_place_is_kept(search: Passage
     assert draft.quote == "within thirty days"  # as the document has it
     assert RETURNS[draft.at :].startswith(draft.quote)
     assert (items[0].doc, items[0].start, items[0].text) == ("shop/returns.md", 0, RETURNS)
+
+
+POLITE = ["", "\n\nLet me know if you need more!", "\nHope this helps.", "\n\nIs there anything else?\nBest regards",
+          "\n```", "\n---\nI chose the first sentence.", "\n\n以上です。", "\n\n希望对您有帮助！"]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", POLITE)
+def test_what_a_model_says_behind_the_answer_is_no_part_of_it(search: PassageSearch, end: str) -> None:
+    said = f"Question: Until when can I bring it back?\nAnswer: within thirty days{end}"
+    items, _ = counts_of(search, reply(search, RETURNS, said))
+    assert [item.draft.quote for item in items] == ["within thirty days"]
+    said = f"Question: Do islands have a shop?\nAnswer: none{end}"
+    items, _ = counts_of(search, reply(search, RETURNS, said, UNANSWERED))
+    assert [item.draft.quote for item in items] == [None]
+
+
+@pytest.mark.parametrize("written", ["收到后三十天内可以退货，运费由我们承担。",
+                                     "收到后三十天内可以退货,运费由我们承担.",
+                                     "「收到后三十天内可以退货，运费由我们承担。」"])  # fmt: skip
+def test_punctuation_of_another_width_is_found_and_kept_as_the_document_has_it(tmp_path: Path, written: str) -> None:
+    text = "退货很简单。收到后三十天内可以退货，运费由我们承担。退款会在五天内到账。"
+    chinese = PassageSearch(load_config(small_experiment(tmp_path, documents={"a.txt": text})), Silent())
+    answered = (PlannedDraft(chinese[0], ASKED), ChatReply(f"Question：什么时候用？\nAnswer：{written}"))
+    items, _ = counts_of(chinese, answered)
+    assert items[0].draft.quote.rstrip("。") == "收到后三十天内可以退货，运费由我们承担"
+
+
+def test_a_reply_that_was_cut_is_no_draft(search: PassageSearch) -> None:
+    said = "Question: Until when can I bring it back?\nAnswer: within thirty days"
+    answered = (PlannedDraft(passage(search, RETURNS), ASKED), ChatReply(said, "length"))
+    assert counts_of(search, answered)[1].unparsable == 1
 
 
 def test_copied_words_that_bm25_finds_at_once_are_left_out_and_others_stay(search: PassageSearch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from commands import Command
 from contests import run_into
-from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
+from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon, status
 from ragtrial.comparison.judge.judgments import read_judgments
 from small_experiment import ragtrial
 
@@ -144,3 +144,60 @@ def test_a_judge_that_is_killed_has_lost_no_reply_that_was_paid(report: Path, tm
         assert ended.process.wait() == 0
     rows = read_judgments(tmp_path / "j.jsonl").rows
     assert len(double.asked) - before <= len(rows) - lines + 1  # a line that was cut may be asked again
+
+
+def test_a_refused_text_is_counted_and_named_and_the_others_are_judged(report: Path, capsys: Capture) -> None:
+    refused = status(400, "filtered by the content policy")
+    with EndpointDouble(faults=[None, refused, GRADED, refused], default=GRADED) as double:
+        ended = judge(capsys, report, double.url, "--concurrency", "1", "--price", "1")
+        rows = read_judgments(report.parent / "judgments.jsonl").rows
+        assert (ended.code, len(rows)) == (0, len(double.asked))
+        (first, second) = [row for row in rows if row.refusal]
+        assert (first.grade, first.reply, first.cost) == (None, None, 0)
+        assert f"2 texts were refused, the first {first.doc} for {first.query}: the endpoint " in ended.out
+        before = len(double.asked)
+        assert "texts were refused" not in judge(capsys, report, double.url).out
+        assert len(double.asked) == before + 2
+    assert second.refusal is not None
+
+
+@pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length"])
+def test_a_reply_that_was_cut_has_no_grade(report: Path, capsys: Capture, finish: str) -> None:
+    def cut_off(_: Any, answer: Any) -> Any:
+        answer["choices"][0] |= {"message": {"content": "It may be a 2 or a\n3"}, "finish_reason": finish}
+        return answer
+
+    with EndpointDouble(default=cut_off) as double:
+        judge(capsys, report, double.url)
+    assert {row.grade for row in read_judgments(report.parent / "judgments.jsonl").rows} == {None}
+
+
+def test_fields_are_set_and_left_out_as_a_reasoning_model_wants_them(report: Path, capsys: Capture) -> None:
+    fields = ["--field", "max_tokens=null", "--field", "temperature=null", "--field", "seed=null",
+              "--field", "max_completion_tokens=2000", "--field", "reasoning_effort=low"]  # fmt: skip
+    with EndpointDouble(default=GRADED) as double:
+        assert judge(capsys, report, double.url, *fields).code == 0
+        sent = double.asked[0].body
+    assert {name: value for name, value in sent.items() if name != "messages"} == {
+        "model": "m", "max_completion_tokens": 2000, "reasoning_effort": "low",
+    }  # fmt: skip
+    rows = read_judgments(report.parent / "judgments.jsonl").rows
+    assert rows[0].parameters == {"max_completion_tokens": 2000, "reasoning_effort": "low"}
+    wrong = judge(capsys, report, double.url, "--field", "max_tokens")
+    assert (wrong.code, "--field is 'max_tokens'; it must be NAME=VALUE" in wrong.err) == (2, True)
+
+
+def test_a_key_that_a_server_repeats_is_in_no_file(
+    report: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN", KEY)
+
+    def repeat(_: Any, answer: Any) -> Any:
+        answer["choices"][0]["message"]["content"] = f"Bearer {KEY}\nGrade: 2"
+        return {**answer, "model": f"Bearer {KEY}"}
+
+    with EndpointDouble(default=repeat) as double:
+        assert judge(capsys, report, double.url, "--api-key", "${MY_OWN}").code == 0
+    files = [path for path in report.parent.rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    assert {row.grade for row in read_judgments(report.parent / "judgments.jsonl").rows} == {2}

@@ -45,6 +45,10 @@ class RerankEndpoint(EndpointOptions):
     texts_are: Literal["documents", "texts"] = "documents"
     """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
+    def searches(self, texts: Counts) -> Counts:
+        """The searches that are billed for questions with so many ``texts`` each: one at least for each request."""
+        return np.asarray(-(-texts // min(self.batch_size, TEXTS_PER_SEARCH)), dtype=np.int64)
+
     def cost_of(self, tokens: object, searches: object) -> float | None:
         """The cost of a number of tokens and searches; None without a price for what is known."""
         parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
@@ -115,7 +119,7 @@ class EndpointScores:
 
     def billed(self, question: Counts) -> dict[str, Fact]:
         """The tokens of all pairs as billed (None: not known), and the searches, given the question of each pair."""
-        searches = -(-np.unique_counts(question).counts // TEXTS_PER_SEARCH)
+        searches = self.endpoint.searches(np.unique_counts(question).counts)
         tokens = None if np.isnan(self.tokens) else round(self.tokens)
         return {"tokens": tokens, "searches": int(searches.sum()), "refusal": self.refusal}
 

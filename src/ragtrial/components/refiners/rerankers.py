@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.embedders.model_layout import ModelLayout
-from ragtrial.components.refiners.endpoint_scores import TEXTS_PER_SEARCH, EndpointScores, RerankEndpoint
+from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
 from ragtrial.components.refiners.pair_scores import (
     PairScores,
     Precision,
@@ -153,7 +155,7 @@ class EndpointReranker(Reranker):
         looked_at = min(candidates, texts.count or candidates)
         asked = sum(estimated_tokens(question.text) for question in questions)
         tokens = looked_at * (asked + len(questions) * texts.tokens)
-        return self.endpoint.cost_of(tokens, len(questions) * -(-looked_at // TEXTS_PER_SEARCH))
+        return self.endpoint.cost_of(tokens, len(questions) * int(self.endpoint.searches(np.array(looked_at))))
 
     def cost(self, facts: Facts) -> float | None:
         return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
