@@ -1,4 +1,4 @@
-"""Dimensions are requested where a service has them, and cut here where the config says so, in plans and caches, too."""
+"""Dimensions are requested where a service has them, and cut here where the config says so; plans know both."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_sweep_of_three_sizes_plans_and_pays_its_passes(tmp_path: Path, option
     assert len(report.settings) == 3
     assert planned is not None
     assert one is not None
-    assert planned == pytest.approx(passes * one)
+    assert passes * one <= planned * 1.0001 < (passes + 0.5) * one, "questions are planned for each setting"
 
 
 def test_a_run_with_dimensions_that_are_refused_says_so(tmp_path: Path) -> None:
