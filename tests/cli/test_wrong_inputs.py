@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiment import CONFIG, DOCUMENTS, LABELS, ragtrial, small_experiment
+from small_experiment import BROKEN, CONFIG, DOCUMENTS, LABELS, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
 RUN = ("run", "experiment.yaml")
@@ -107,7 +107,19 @@ CASES = [
           ("top_k: 3}", "top_k: 3}\n  reranked: {kind: rerank, inputs: dense, model: nobody/nothing}")),
     Wrong("unknown module", "'nothing_here'", "nothing_here.py", ("hashing:embed", "nothing_here:embed")),
     Wrong("function with a typo", "hashing:embeds", "Did you mean 'embed'?", ("hashing:embed", "hashing:embeds")),
+    Wrong("module that raises", "'hashing'", "ZeroDivisionError: division by zero", files={"hashing.py": b"1 / 0"}),
+    Wrong("model folder without a model", "/documents", "neither modules.json nor config.json",
+          (EMBEDDER, "{kind: sentence-transformer, model: documents}")),
+    Wrong("one vector for all", "setting 'dense'", "must be (3, dimension)", code=3,
+          files={"hashing.py": b"def embed(texts): return [[1.0, 2.0]]"}),
+    Wrong("vectors of NaN", "setting 'dense'", "NaN or infinity for 3 of 3 texts", code=3,
+          files={"hashing.py": b"def embed(texts): return [[float('nan'), 1.0]] * len(texts)"}),
+    Wrong("function that raises", "setting 'dense'", "raised RuntimeError for 3 texts: no key", code=3,
+          files={"hashing.py": BROKEN.encode()}),
+    Wrong("function that raises in a search", "hashing:embed", "raised RuntimeError for 3 texts: no key", code=3,
+          files={"hashing.py": BROKEN.encode()}, command=("search", "experiment.yaml", "x")),
     # The labels.
+    Wrong("no query", f"{LABELS_FILE}:1:13", "an experiment needs at least one", labels={"queries": []}),
     Wrong("no labels yet", LABELS_FILE, "ragtrial search", files={LABELS_FILE: None}),
     Wrong("id without its ending", LABELS_FILE, "Did you mean 'returns.md'?", labels=judged("returns")),
     Wrong("id with its folder", LABELS_FILE, "Did you mean 'returns.md'?", labels=judged("documents/returns.md")),
@@ -158,6 +170,8 @@ CASES = [
     Wrong("init twice", "experiment.yaml", "never overwrites", command=("init", ".")),
     Wrong("demo into other files", "experiment.yaml", "ragtrial demo FOLDER", command=("demo", ".")),
     # What is typed.
+    Wrong("folder without a config", "folder/experiment.yaml", "`ragtrial init FOLDER`", command=("run", "folder"),
+          files={"folder/a": b""}),
     Wrong("config with a typo", "experiment.yml", "Did you mean 'experiment.yaml'?", command=("run", "experiment.yml")),
     Wrong("command with a typo", "'rum'", "Did you mean 'run'?", command=("rum", "experiment.yaml")),
     Wrong("option with a typo", "'--limt'", "'--limit'", command=(*RUN, "--limt", "3")),
@@ -204,6 +218,7 @@ def test_a_mistake_is_answered_with_its_place_and_the_next_step(
     if wrong.after_run:
         assert ragtrial(capsys, *RUN, "-q").code == 0
     for name, content in wrong.files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
     made = ragtrial(capsys, *wrong.command)
     errors = "\n".join(line for line in made.err.splitlines() if line.startswith("error: "))
@@ -211,6 +226,8 @@ def test_a_mistake_is_answered_with_its_place_and_the_next_step(
     assert wrong.place in errors
     assert wrong.next_step in errors
     assert "Traceback" not in made.err
+    assert made.out == ""
+    assert wrong.after_run or not Path("results").exists()
 
 
 def test_the_table_has_every_mistake_once() -> None:
