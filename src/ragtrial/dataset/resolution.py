@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,6 +28,8 @@ Match = Literal["id", "content"]
 _MOST_FAULTS = 20
 _MOST_NEAREST = 5  # nobody reads a hundred
 _MOST_PLACES = 3
+_MOST_QUOTED = 3
+"""Sentences of one kind of warning; of others there is a count."""
 _LONGEST_ID = 160
 
 
@@ -111,7 +114,8 @@ class _Resolver(ABC):
         self._file = file
         self._faults: list[tuple[Fault, PassageQuery | None]] = []
         self.places: Mapping[tuple[str, str], Fault] = {}
-        self.warnings: list[ReportWarning] = []
+        self._noticed: dict[WarningCode, list[str]] = {}
+        self._counts = Counter[WarningCode]()
         self.resolutions: list[Resolution] = []
         judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
         self._docs = {judgment.doc for judgment in judgments}
@@ -127,7 +131,18 @@ class _Resolver(ABC):
         """The judgment with its places, for each document that it is of."""
 
     def warn(self, code: WarningCode, message: str) -> None:
-        self.warnings.append(ReportWarning(code, message))
+        """Count a sentence of this kind, and keep it if it is among the first that differ."""
+        self._counts[code] += 1
+        messages = self._noticed.setdefault(code, [])
+        if len(messages) < _MOST_QUOTED and message not in messages:
+            messages.append(message)
+
+    @property
+    def warnings(self) -> Iterator[ReportWarning]:
+        """One of each kind: its first sentences, and how many more there are."""
+        for code, messages in self._noticed.items():
+            left = self._counts[code] - len(messages)
+            yield ReportWarning(code, " ".join([*messages, *([f"And {left:,} more."] if left else [])]))
 
     def _refuse(
         self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")

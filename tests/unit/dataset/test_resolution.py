@@ -518,3 +518,11 @@ def test_a_grade_of_a_passage_conflicts_with_an_earlier_one_of_the_whole_documen
     assert faults_of(labels(Judgment("faq.md", 0), Judgment("faq.md", 3, "five days")), library) == [
         "query 'q1' gives 'faq.md' the grades 0 and 3; one document (or one passage of it) has one grade."
     ]
+
+
+def test_a_kind_of_warning_is_one_with_the_first_three_and_a_count(library: Library) -> None:
+    twice = (Judgment("faq.md"),) * 2
+    found = resolve(PromptQueries(tuple(Query(f"q{number}", "x", twice) for number in range(1_000))), library, "id")
+    (warning,) = found.warnings
+    said = [f"query 'q{number}' judges 'faq.md' twice, with one grade." for number in range(3)]
+    assert (warning.code, warning.message) == ("same-label", f"{' '.join(said)} And 997 more.")

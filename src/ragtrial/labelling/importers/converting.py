@@ -19,7 +19,7 @@ from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, 
 from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, PlacedLabel, place
 from ragtrial.labelling.importers.recognition import ReadLabels
 
-_MOST_GUESSED = 20  # comparing a name with all ids is slow
+_MOST_GUESSED = 20  # comparing a name with all ids, or a text with all texts, is slow
 _MOST_PLACES = 5
 _PARTS = re.compile(r"\n|[|;]")
 
@@ -169,14 +169,15 @@ class _Writer:
 
 
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
-    """Each lost label with its place in the file and the text that is nearest to it."""
-    faults = []
+    """Each lost label with its place in the file; the first with the text that is nearest to them."""
+    faults, lost = [], converted.lost
     texts = [
         one.answer.context or one.answer.passage or (one.answer.doc if one.answer.may_be_passage else "")
-        for one in converted.lost
+        for one in lost[:_MOST_GUESSED]
     ]
     places = nearest([PassageQuery(normalised(text)) for text in texts], library)
-    for number, (one, found) in enumerate(zip(converted.lost, places, strict=True)):
+    places += [""] * (len(lost) - len(places))
+    for number, (one, found) in enumerate(zip(lost, places, strict=True)):
         text = one.answer.passage or one.answer.doc
         near = "" if CONTEXT_ALONE in one.notes else found
         if not one.answer.passage and not one.notes and number < _MOST_GUESSED:
