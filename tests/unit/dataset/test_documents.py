@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
+from forms import qrels_rows
 from ragtrial.dataset.documents import (
     MOST_CHARACTERS,
     corpus_files,
@@ -17,8 +18,10 @@ from ragtrial.dataset.documents import (
     read_documents,
     unsupported_files,
 )
+from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import CorpusError, Fault
-from ragtrial.records import Document
+from ragtrial.records import Document, Judgment
+from ragtrial.runs.formats.reading import read_qrels
 
 
 def fault_of(corpus: Path) -> str:
@@ -384,3 +387,31 @@ def test_a_page_is_read_in_the_charset_that_it_declares_or_as_utf_8(tmp_path: Pa
 
 def test_a_charset_that_is_not_known_is_named(tmp_path: Path) -> None:
     assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16 packed"])
+def test_rows_and_texts_are_read_as_their_byte_order_mark_says(tmp_path: Path, encoding: str) -> None:
+    """Of a folder, of corpus.jsonl, of labels and of qrels alike."""
+    name, packed = encoding.removesuffix(" packed"), encoding.endswith("packed")
+    rows = '{"_id": "ключ", "title": "猫", "text": "“café” שלום"}\n\n{"_id": 7.0, "text": "x"}\n'.encode(name)
+    corpus = tmp_path / ("corpus.jsonl.gz" if packed else "corpus.jsonl")
+    corpus.write_bytes(gzip.compress(rows) if packed else rows)
+    assert list(read_documents(corpus)) == [Document("ключ", "“café” שלום", "猫"), Document("7", "x")]
+    labels = '{"queries": [{"id": "ж", "text": "猫?", "relevant_docs": [{"doc": "ключ", "relevance": 2.0}]}]}'
+    (tmp_path / "labels.json").write_bytes(labels.encode(name))
+    (query,) = load_prompt_queries(tmp_path / "labels.json").queries
+    assert (query.text, query.relevant_docs) == ("猫?", (Judgment("ключ", 2),))
+    for number, text in enumerate(("query-id\tcorpus-id\tscore\nж\tключ\t2\n", "ж 0 ключ 2\n", '{"ж": {"ключ": 2}}')):
+        (tmp_path / f"{number}.qrels").write_bytes(text.encode(name))
+        assert qrels_rows(read_qrels(tmp_path / f"{number}.qrels")) == {"ж": {"ключ": 2}}
+
+
+@pytest.mark.parametrize("name", [" ", "", None, True, ["a"]])
+def test_a_row_without_an_id_is_an_error(tmp_path: Path, name: object) -> None:
+    assert "_id must be a text" in fault_of(write_rows(tmp_path / "corpus.jsonl", [{"_id": name, "text": "x"}]))
+
+
+def test_documents_whose_names_are_hidden_are_counted_and_hidden_folders_are_not_entered(tmp_path: Path) -> None:
+    names = ("a.md", ".rules.md", "sub/.draft.TXT", ".gitignore", ".git/readme.md", "sub/.cache/b.html")
+    counts = unsupported_files(write_files(tmp_path, dict.fromkeys(names, "x")))
+    assert counts == {"document with a name that begins with a dot": 2}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.dataset.json_places import load_json, places
+from ragtrial.dataset.json_places import id_of, json_row, load_json, places
 
 _scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
@@ -95,3 +95,30 @@ def test_numbers_that_json_does_not_have_are_refused_where_they_stand(
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         load_json(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"_id": "a", "text": "x"}', ""),
+        ('{"_id": "a", "_id": "b", "text": "x"}', "duplicate key '_id' in one object."),
+        ('{"текст": 1, "b": 2, "текст": 1}', "duplicate key 'текст' in one object."),
+        ('{"meta": {"k": 1, "k": 2}}', "duplicate key 'k' in one object."),
+        ('{"rows": [{"k": 1}, {"k": 2}]}', ""),
+        ("[1]", "must be a JSON object, in {}."),
+        ("null", "must be a JSON object, in {}."),
+        ('{"a": 1', "is not JSON: Expecting ',' delimiter."),
+        ("9" * 5000, "has a number too long, or is nested too deeply, to be read."),
+    ],
+)
+def test_a_row_of_json_lines_is_an_object_with_each_key_once(line: str, message: str) -> None:
+    row, wrong, _ = json_row(line)
+    assert (wrong, bool(row)) == (message, not message)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("a", "a"), (7, "7"), (7.0, "7"), (-1, "-1"), (7.5, None), (True, None), (None, None), (["a"], None), ("", "")],
+)
+def test_an_id_is_a_text_or_a_whole_number_however_it_is_written(value: object, name: str | None) -> None:
+    assert id_of(value) == name

@@ -20,7 +20,7 @@ from ragtrial.errors import CorpusError
 from ragtrial.records import Document, Span
 from text_strategies import any_texts
 
-_ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+_ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(str.strip)
 
 
 @given(st.lists(st.tuples(_ids, any_texts, any_texts), min_size=1, unique_by=lambda row: row[0]))
@@ -130,3 +130,27 @@ def test_columns_of_different_lengths_are_no_chunks(tmp_path: Path) -> None:
     np.save(tmp_path / "end.npy", np.array([3]))
     with pytest.raises(ValueError, match=r"^the columns differ in length$"):
         Chunks(library, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("a.md", "a.md"),
+        ("docs/a.md", "a.md"),
+        ("/home/x/docs/a.md", "a.md"),
+        ("C:\\docs\\sub\\a.md", "sub/a.md"),
+        ("./sub/a.md", "sub/a.md"),
+        ("https://example.org/manuals/u\u0308ber.md", "\u00fcber.md"),
+        ("手引き/設定.md", "設定.md"),
+        ("b/a.md.bak", None),
+        ("xa.md", None),
+        ("docs/", None),
+        ("", None),
+    ],
+)
+def test_a_path_names_the_document_with_the_longest_id_that_it_ends_in(
+    tmp_path: Path, path: str, document: str | None
+) -> None:
+    library = library_of(tmp_path, dict.fromkeys(("a.md", "sub/a.md", "\u00fcber.md", "設定.md"), "Text."))
+    place = library.position_of_path(path)
+    assert (None if place is None else library.ids[place]) == document

@@ -170,3 +170,11 @@ def test_a_long_passage_is_found_in_time_and_a_longer_one_is_not_looked_for(tmp_
     there = library.text(0)[place.span.start : place.span.end].split()
     assert set(words[5_010:5_390]) <= set(there) <= set(words[4_990:5_410])
     assert nearest([PassageQuery(" ".join([*words[:1000], "not there"]))], library) == [""]
+
+
+@pytest.mark.parametrize(("length", "is_compared"), [(3_999, True), (4_000, True), (4_001, False)])
+def test_passages_of_up_to_4000_characters_are_compared(tmp_path: Path, length: int, is_compared: bool) -> None:
+    text = ("word " * 1_000)[:length]
+    library = library_of(tmp_path, {"a.md": f"{text[:-1]}x"})
+    (match,) = locate_all([PassageQuery(f"{text[: length - 1]}y")], library, fuzzy=0.9)
+    assert (match.how == "fuzzy") == is_compared

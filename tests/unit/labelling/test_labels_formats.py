@@ -241,6 +241,11 @@ def test_an_answer_is_found_in_a_paragraph_whose_white_space_was_lost(convert: C
     assert convert.hows(questions) == ["spacing"]
 
 
+def test_an_answer_before_the_beginning_of_its_paragraph_is_the_first_of_several(convert: Conversions) -> None:
+    before = squad({"id": "s", "question": "?", "answers": [{"text": "ring", "answer_start": -1}]})
+    assert convert.rows(before) == only("s", "?", label("hub/lights.md", "ring"))
+
+
 def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_lost(convert: Conversions) -> None:
     beside = squad({"id": "s", "question": "?", "answers": [{"text": "red", "answer_start": 3}]})
     assert convert.rows(beside) == only("s", "?", label("hub/lights.md", "red"))

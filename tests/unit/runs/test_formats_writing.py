@@ -25,6 +25,7 @@ from pyarrow import parquet
 from forms import qrels_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError, RunFileError
+from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.formats.score_tables import Column, write_table
 from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
@@ -326,3 +327,14 @@ def test_a_standard_output_that_takes_nothing_is_told(tmp_path: Path, rows: int)
         )
     assert done.returncode == 3
     assert done.stderr == b"error: standard output: cannot be written: No space left on device.\n"
+
+
+def test_the_document_that_a_query_has_twice_is_the_one_named(tmp_path: Path) -> None:
+    ids = PackedIds.of(["a", "b", "c", "b"])
+    run = Run("r", ("q",), np.array([0, 4]), ids, np.array([4.0, 3.0, 2.0, 1.0]))
+    with pytest.raises(RunFileError, match="query 'q' has document 'b' twice"):
+        write_trec_run(tmp_path / "r.run", run)
+
+
+def test_runs_of_one_name_are_told_apart_by_numbers() -> None:
+    assert distinct(["a", "b", "a", "a", "a-2"]) == ["a", "b", "a-2", "a-3", "a-2-2"]
