@@ -34,7 +34,7 @@ _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
     help="With --corpus: your questions and answers, in any format that `labels convert` reads.",
 )
 @click.option("--empty", type=click.Choice(["unlabelled", "unanswerable"]), default="unlabelled", show_default=True,
-              help="What questions without an answer are: not labelled yet, or unanswerable.")  # fmt: skip
+              help="Treat questions without an answer as not labelled yet, or as unanswerable.")  # fmt: skip
 @common_options
 def command(
     terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None, empty: Empty

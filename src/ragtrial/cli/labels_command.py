@@ -170,7 +170,7 @@ def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[
               help="For a passage that is not found, take the most similar text, from this similarity on "
                    "(up to 1; try 0.9).")  # fmt: skip
 @click.option("--empty", type=click.Choice(["unlabelled", "unanswerable"]), default="unlabelled", show_default=True,
-              help="What questions without an answer are: not labelled yet, or unanswerable.")  # fmt: skip
+              help="Treat questions without an answer as not labelled yet, or as unanswerable.")  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Leave out labels that are not found; otherwise nothing is written.")
 @click.option("--strict", is_flag=True, help="Write only if every label is found exactly where and as FILE says.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
