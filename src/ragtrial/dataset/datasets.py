@@ -13,7 +13,8 @@ from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.dataset.library import Library
-from ragtrial.errors import CorpusError, Fault, LabelsError, counted
+from ragtrial.dataset.qrels_text import repeated_rows
+from ragtrial.errors import CorpusError, Fault, LabelsError
 from ragtrial.options import Options, PathText
 from ragtrial.records import PromptQueries, Question, ReportWarning, WarningCode
 
@@ -98,12 +99,6 @@ def own_documents(questions: Sequence[Question]) -> Iterator[ReportWarning]:
         are = "question is a document" if count == 1 else "questions are documents"
         message = f"{count:,} {are} of the corpus, dropped from its own ranking (dataset.drop_query_document)."
         yield ReportWarning(WarningCode.OWN_DOCUMENTS, message)
-
-
-def repeated_rows(count: int, where: str) -> ReportWarning:
-    """The warning about rows of qrels that repeat earlier ones with the same grade."""
-    message = f"{counted(count, 'row')} of the qrels repeated ({where}); each pair of query and document counts once."
-    return ReportWarning(WarningCode.SAME_LABEL, message)
 
 
 def corpus_of(options: DatasetOptions) -> Path:

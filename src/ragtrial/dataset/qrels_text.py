@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ragtrial.dataset.column_roles import Columns, Role, roles_of, usual_names
 from ragtrial.dataset.documents import truncated
 from ragtrial.dataset.faults import Faults
-from ragtrial.errors import Fault, LabelsError
-from ragtrial.records import MOST_GRADE
+from ragtrial.errors import Fault, LabelsError, counted
+from ragtrial.records import MOST_GRADE, ReportWarning, WarningCode
 
 _TREC = (
     "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: query-id, "
@@ -114,3 +114,9 @@ def truncate_faults(faults: Sequence[Fault], text: str, file: str) -> list[Fault
     """The first of the faults that ``graded_rows`` found in ``text``, how many more there are, and a likely cause."""
     widths = {len(line.split()) for line in text.splitlines() if line.strip()}
     return [*truncated(faults, file), *([Fault(file, message=_TREC)] if widths == {_TREC_COLUMNS} else [])]
+
+
+def repeated_rows(count: int, where: str) -> ReportWarning:
+    """The warning about rows of qrels that repeat earlier ones with the same grade."""
+    message = f"{counted(count, 'row')} of the qrels repeated ({where}); each pair of query and document counts once."
+    return ReportWarning(WarningCode.SAME_LABEL, message)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ragtrial.dataset.datasets import repeated_rows
+from ragtrial.dataset.qrels_text import repeated_rows
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
 from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant

@@ -124,7 +124,7 @@ UNKNOWN = "is not the id of a document (4 documents)."
         ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; {SCORE}"),
         ("return [[('a', '0.5')]]", f"{HERE}hit 1 has the score '0.5'; {SCORE}"),
         ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
-        ("return [['a', './a']]", f"{HERE}'./a' {UNKNOWN}"),
+        ("return [['a', './x']]", f"{HERE}'./x' {UNKNOWN}"),
         (
             "return [['e/d.md', 'x', 'y', 'z']]",
             f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more.",

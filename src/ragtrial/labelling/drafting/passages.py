@@ -82,7 +82,8 @@ class PassageSearch:
         rng = random.Random(seed)  # noqa: S311 - not for secrets
         folders: dict[str, dict[int, list[int]]] = {}
         for position, document in enumerate(self._chunks.document.tolist()):
-            if len(self._words(self._chunks.text(position))) >= LEAST_WORDS:
+            words = self._words(self._chunks.text(position))  # of scripts without spaces also each character
+            if sum(len(word) > 1 for word in words) >= LEAST_WORDS:
                 folder = self._chunks.library.ids[document].rpartition("/")[0]
                 folders.setdefault(folder, {}).setdefault(document, []).append(position)
         if not folders:

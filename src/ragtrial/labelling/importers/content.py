@@ -273,14 +273,23 @@ def _json_lines(path: Path) -> Content:
     return Content(str(path), [row for _, row in numbered], lines=[number for number, _ in numbered])
 
 
-def _csv(path: Path, text: str) -> Content:
+def _opening(text: str) -> tuple[int, str]:
+    """Where the header of CSV begins, and the sign between its columns; no sign that texts have if there is one alone.
+
+    Excel may write ``sep=;`` in a line before it.
+    """
     given = _SEPARATOR_LINE.match(text)
-    header = text[given.end() :].lstrip().partition("\n")[0] if given else text.lstrip().partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=header.count)
-    if given or delimiter not in header:
-        delimiter = given[1] if given else _NO_DELIMITER  # a column alone: commas are of its texts
-    skipped = text[: given.end()] if given else text[: len(text) - len(text.lstrip())]
-    text, first_line = text[len(skipped) :], skipped.count("\n")
+    if given:
+        return given.end(), given[1]
+    start = len(text) - len(text.lstrip())
+    header = text[start:].partition("\n")[0]
+    sign = max(_DELIMITERS, key=header.count)
+    return start, sign if sign in header else _NO_DELIMITER
+
+
+def _csv(path: Path, text: str) -> Content:
+    start, delimiter = _opening(text)
+    text, first_line = text[start:], text.count("\n", 0, start)
     sign = {",": "a comma", ";": "a semicolon", "\t": "a tab"}.get(delimiter, repr(delimiter))
     limit = csv.field_size_limit(_LONGEST_CELL)
     rows: list[object] = []
@@ -291,22 +300,21 @@ def _csv(path: Path, text: str) -> Content:
         names = [name.strip().lower() for name in reader.fieldnames or ()]
         twice = listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1)
         if twice:
-            faults.append(
-                Fault(str(path), first_line + 1, 0, f"has more than one column {twice}; which one counts is not known.")
-            )
+            message = f"has more than one column {twice}; which one counts is not known."
+            faults.append(Fault(str(path), first_line + 1, 0, message))
         reader.fieldnames = names
         line = reader.line_num + first_line
         for row in reader:
-            begins, line = line + 1, reader.line_num + first_line
+            at, line = line + 1, reader.line_num + first_line
             beyond = "".join(row.pop(None, ())).strip()  # cells without a column
             if not beyond and not any(cell and cell.strip() for cell in row.values()):
                 continue  # what spreadsheets leave of a row that was cleared
             if beyond:
                 columns = f"the header has columns ({len(names)})"
                 message = f'has more cells than {columns}. Quote texts that contain {sign}: "...".'
-                faults.append(Fault(str(path), begins, 0, message))
+                faults.append(Fault(str(path), at, 0, message))
             rows.append({name: cell or None for name, cell in row.items() if name})
-            lines.append(begins)
+            lines.append(at)
     except csv.Error as failure:
         faults.append(Fault(str(path), message=f"is neither JSON nor CSV: {failure}."))
     finally:
@@ -314,6 +322,7 @@ def _csv(path: Path, text: str) -> Content:
     if faults:
         raise LabelsError(*faults[:MOST_FAULTS])
     if not rows:
-        message = f"is not JSON, and as CSV has no row below its first line; it begins {shown(header[:60])}."
+        begins = shown(text.partition("\n")[0][:60])
+        message = f"is not JSON, and as CSV has no row below its first line; it begins {begins}."
         raise LabelsError(Fault(str(path), message=message))
     return Content(str(path), rows, lines=lines, is_csv=True)
