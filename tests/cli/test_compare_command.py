@@ -76,8 +76,8 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "100% of bootstrap resamples.",
         "too few differences: the two differ on fewer than 10 queries; no interval is given.",
         "? few differences: 15 queries or fewer differ, so this interval is rough.",
-        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
-        "to detect a difference of 0.02 (the margin).",
+        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed in "
+        "all to detect 0.02 (the margin).",
         "Paired sign-flip test and balanced bootstrap-t (max-t, all 4,096 flips, 10,000 resamples, seed 0); 95% "
         "intervals, simultaneous for 3 comparisons.",
     ]
@@ -200,8 +200,8 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
         "no worse, or within the margin: the margin is 0.02.",
-        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed "
-        "to detect a difference of 0.02 (the margin).",
+        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed in "
+        "all to detect 0.02 (the margin).",
     ]
 
 

@@ -206,7 +206,7 @@ def _over(
         better_on=[data for data, one in of.items() if one == "better"],
         worse_on=[data for data, one in of.items() if one in _WORSE],
         undecided_on=[data for data, one in of.items() if one != "better" and one not in _WORSE],
-        unclear_on=[one.name for one in data_sets if name in one.depends_on_unjudged],
+        unclear_on=[one.name for one in data_sets if name in one.depends_on_unjudged and of[one.name] != "no worse"],
     )
 
 

@@ -178,8 +178,8 @@ class ConclusionPart(Part):
     """For each verdict the settings that have it, compared with the baseline or else with ``top``, best mean first."""
 
     depends_on_unjudged: list[str]
-    """Those of better and worse settings whose verdict holds with the current labels: labels of hits without one could
-    take it back."""
+    """Settings whose verdict, better, worse or no worse, holds with the current labels: labels of hits that have none
+    could take it back."""
 
     next_step: NextStepPart
     sentences: list[str]

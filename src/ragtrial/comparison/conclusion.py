@@ -35,7 +35,9 @@ MOST_TIMES = 10
 """What a person could label: at most so many more questions, and so many times those there are."""
 
 WORSE: tuple[Verdict, ...] = ("worse", "worse within the margin")
-_CLAIMS: tuple[Verdict, ...] = ("better", *WORSE)
+_CLAIMS: tuple[Verdict, ...] = ("better", *WORSE, "no worse")
+"""What labels of hits without one could take back."""
+
 _ORDER: tuple[Verdict, ...] = (
     "better", "worse", "worse within the margin", "no worse", "inconclusive", "too few differences", "identical",
 )  # fmt: skip
@@ -66,7 +68,7 @@ def conclusion_of(
         verdicts |= {verdict: names} if names else {}
     if kind == "leading":
         kind = _kind_of_top(verdicts, len(shown))
-    claims = {name: shown[name] for name in ranked if shown[name].verdict in _CLAIMS}
+    claims = {name: shown[name] for verdict in _CLAIMS for name in verdicts.get(verdict, ())}
     unclear = depend_on_unjudged(list(claims.values()))
     is_ranked = kind in ("best", "leading", "nothing shown", "one setting")
     first = None if top is None or not is_ranked else top
@@ -280,22 +282,17 @@ class _Judged:
         """Label questions, as many as settle the nearest open comparison, if a person could."""
         for name in self.named("inconclusive", "too few differences"):
             part = self.shown[name]
-            differing = part.wins + part.losses
-            thin = part.verdict == "too few differences"
-            total = part.queries_to_settle
-            if thin:
-                total = math.ceil(part.n * LEAST_DIFFERENCES / differing) if differing else None
-            more = 0 if total is None else total - part.n
+            differing, thin = part.wins + part.losses, part.verdict == "too few differences"
             pair = f"the two runs of {self.called(name)}"
             if self.made.kind != "two runs":
                 pair = f"{self.called(part.baseline)} and {self.called(name)}"
-            if 0 < more <= min(MOST_LABELLED, MOST_TIMES * part.n):
+            if (more := labels_to_settle(part)) is not None:
                 why = (
                     f"{pair} differ on {differing:,} of {part.n:,}, and a comparison needs {LEAST_DIFFERENCES}"
                     if thin
                     else f"they settle {pair} in 4 of 5 cases, if the difference stays as it is"
                 )
-                return NextStepPart(action=f"label about {_round_up(more):,} more questions ({why})", command=_LABEL)
+                return NextStepPart(action=f"label about {more:,} more questions ({why})", command=_LABEL)
             look = self.look
             action = f"look at the questions on which {pair} differ"
             if not thin and self.made.kind != "two runs":
@@ -337,6 +334,19 @@ class _Judged:
 
 
 _LABEL = 'ragtrial search "QUESTION" --label'
+
+
+def labels_to_settle(part: ComparisonPart) -> int | None:
+    """About how many more questions settle an open comparison at its observed difference; None if too many, or unknown.
+
+    Of two that differ on too few questions, as many as have enough of them.
+    """
+    total = part.queries_to_settle
+    if part.verdict == "too few differences":
+        differing = part.wins + part.losses
+        total = math.ceil(part.n * LEAST_DIFFERENCES / differing) if differing else None
+    more = 0 if total is None else total - part.n
+    return _round_up(more) if 0 < more <= min(MOST_LABELLED, MOST_TIMES * part.n) else None
 
 
 def _round_up(count: int) -> int:

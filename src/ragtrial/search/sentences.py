@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragtrial.comparison.conclusion import labels_to_settle
 from ragtrial.errors import counted, listed
 from ragtrial.search.parts import ScreenPart, SearchResult
 
@@ -37,21 +38,23 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         change += f", 95% interval {verdict.ci[0]:+.3f} to {verdict.ci[1]:+.3f}{corrected}"
     change += ")" if change else ""
     if verdict.verdict == "better":
-        yield f"It is better than {found.baseline} by the labels{change}."
+        yield f"It is better than {found.baseline} with the current labels{change}."
         near = [one.setting for one in found.finalists if one.setting != winner and _is_open(found, one.setting)]
         if near:
             yield f"Inconclusive against it: {listed(near)}."
         yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
-        yield f"It is worse than {found.baseline} by the labels{change}; it came first by chance."
+        yield f"It is worse than {found.baseline} with the current labels{change}; it came first by chance."
         yield "Next: keep the config as it is."
         return
     yield f"No difference from {found.baseline} is shown{change}."
-    if verdict.queries_needed is not None and verdict.queries_needed > verdict.n:
-        yield f"Next: label about {verdict.queries_needed - verdict.n:,} more questions, or keep the config as it is."
-    else:
+    if (more := labels_to_settle(verdict)) is not None:
+        yield f"Next: label about {more:,} more questions to settle the two, or keep the config as it is."
+    elif verdict.verdict == "no worse":
         yield "Next: keep the config as it is, or take the winner if it is cheaper."
+    else:
+        yield "Next: keep the config as it is."
 
 
 def _screen(screen: ScreenPart | None) -> Iterator[str]:

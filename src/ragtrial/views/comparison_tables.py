@@ -127,7 +127,7 @@ def _advice(comparison: Comparison) -> list[str]:
         return []
     margin = comparison.procedure.margin
     said = "smallest: the smallest difference these questions would detect 80% of the time."
-    return [f"{said} needed: questions needed to detect a difference of {margin:g} (the margin)." if margin else said]
+    return [f"{said} needed: questions needed in all to detect {margin:g} (the margin)." if margin else said]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
