@@ -323,3 +323,47 @@ def test_a_value_that_no_combination_can_have_is_an_error_and_one_that_some_cann
     left_out = search(capsys, "{settings: 30}", "--set", "sweep.matrix.chunker.overlap=[0, 10]", "--json")
     assert left_out.code == 0
     assert any("overlap" in reason for reason in result(left_out)["refused"])
+
+
+FAILING = """
+from pathlib import Path
+
+TEXTS = {path.name: set(path.read_text().split()) for path in sorted((Path(__file__).parent / "documents").iterdir())}
+
+
+def find(queries, top_k, boost=1, words=1):
+    if boost > 2:
+        raise ValueError("boost too high")
+    asked = [set(query.split()) for query in queries]
+    return [sorted(TEXTS, key=lambda name: -boost * len(query & TEXTS[name]))[: top_k - words + 1] for query in asked]
+"""
+OWN = """\
+experiment: small
+dataset: {corpus: documents, queries: prompt_queries.json}
+latency: false
+retrievers: {mine: {kind: custom, function: "own:find", options: {boost: 1, words: 1}}}
+sweep: {matrix: {retrievers.mine.options.boost: [1, 2, 3], retrievers.mine.options.words: [1, 4]}}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{method: random, settings: 9}", "{method: random, settings: 9, held_out: 0.5}", "{settings: 9, held_out: [late]}",
+     "{method: tpe, settings: 9, held_out: 0.25}"],
+)  # fmt: skip
+def test_a_search_of_which_settings_failed_says_so_counts_them_and_exits_with_4(
+    text: str, folder: Path, capsys: Capture
+) -> None:
+    (folder / "experiment.yaml").write_text(OWN)
+    (folder / "own.py").write_text(FAILING)
+    made = search(capsys, text, "--json")
+    assert made.code == made.json["exit_code"] == 4, made.err
+    failed = result(made)["failed"]
+    assert failed
+    assert all("boost3" in name for name in failed)
+    assert sorted(one["name"] for one in made.json["failures"]) == sorted(failed)
+    assert any(sentence.startswith(f"{len(failed)} of ") for sentence in result(made)["sentences"])
+    assert result(made)["winner"]["setting"] not in failed
+    report = load_report("latest")
+    assert sorted(one.name for one in report.failures) == sorted(failed)
+    assert not any("boost3" in one.name for one in report.settings)

@@ -102,10 +102,10 @@ def command(
     terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    told = {**_as_json(report, findings, comparison), **({"page": str(page)} if page else {})}
+    told = {**_as_json(report, findings, comparison, found), **({"page": str(page)} if page else {})}
     told |= {"search": found.model_dump(mode="json")} if found else {}
     terminal.say_json(told | ({"extrapolation": grown.model_dump(mode="json")} if grown else {}))
-    return _exit_code(report, findings)
+    return _exit_code(report, findings, found)
 
 
 def _found(report: Report) -> SearchResult | None:
@@ -164,8 +164,8 @@ def _from_here(folder: Path) -> Path:
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
-def _exit_code(report: Report, findings: Findings | None) -> int:
-    return findings.exit_code if findings else 4 if report.failures else 0
+def _exit_code(report: Report, findings: Findings | None, found: SearchResult | None) -> int:
+    return findings.exit_code if findings else 4 if report.failures or (found and found.failed) else 0
 
 
 def _allow_open_files() -> None:
@@ -242,11 +242,13 @@ def _say_failures(report: Report) -> None:
         write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
 
 
-def _as_json(report: Report, findings: Findings | None, comparison: Comparison | None) -> dict[str, Any]:
+def _as_json(
+    report: Report, findings: Findings | None, comparison: Comparison | None, found: SearchResult | None
+) -> dict[str, Any]:
     from ragtrial.views import report_tables as tables
 
     return {
-        "exit_code": _exit_code(report, findings),
+        "exit_code": _exit_code(report, findings, found),
         "report": str(report.folder / "report.json"),
         "run_id": report.run_id,
         "primary_metric": report.primary_metric,

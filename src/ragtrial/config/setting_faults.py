@@ -34,6 +34,7 @@ class SettingFaults:
     unchecked: dict[Setting, None] = field(default_factory=dict)
     """The settings of which not all could be checked without a model."""
 
+    _kinds: set[type[InputError]] = field(default_factory=set)
     _wrong: dict[str, _Found] = field(default_factory=dict)
     _to_fetch: dict[str, _Found] = field(default_factory=dict)
 
@@ -46,6 +47,8 @@ class SettingFaults:
             to_fetch = isinstance(error, ModelNotFoundError) and error.may_be_fetched
             if to_fetch:
                 self.unchecked[setting] = None
+            else:
+                self._kinds.add(type(error))
             model, reason = getattr(error, "model", None), getattr(error, "reason", "")
             for fault in error.faults:
                 fault = at_option(setting.config, fault)
@@ -70,9 +73,10 @@ class SettingFaults:
         return [_message(one) for one in self._to_fetch.values()]
 
     def raise_any(self) -> None:
-        """Raise InputError with all faults, if there are any."""
+        """Raise InputError with all faults, if there are any; of the kind that they all are, if they are of one."""
         if self._wrong:
-            raise InputError(*self.faults)
+            kind = self._kinds.copy().pop() if len(self._kinds) == 1 else InputError
+            raise kind(*self.faults)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.schema import Part
@@ -147,6 +147,9 @@ class SearchResult(Part):
 
     ended: str
     """Why no other setting was tried."""
+
+    failed: list[str] = Field(default=[])
+    """The settings that were tried and failed; they have no scores."""
 
     searched: int
     """Queries to search by."""

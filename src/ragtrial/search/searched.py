@@ -16,7 +16,7 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED, scored
 from ragtrial.config.settings import Setting, setting_of, settings_of
-from ragtrial.config.space import Space
+from ragtrial.config.space import Point, Space
 from ragtrial.config.sweep import Combination, unique
 from ragtrial.config.variants import combinations_given, listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError, RunError
@@ -83,10 +83,10 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     ended = session.ended  # before finalists run, which takes time, too
     session.confirm()
     whole = [trial for trial in session.trials if not trial.is_screened]
-    listed = listed_config(config, _combinations(session, whole))
-    keys = [trial.setting.key for trial in whole]
-    if options.screen is None:  # else what failed on some of the documents is not run on all
-        keys += [setting.key for setting in session.failed]
+    # What failed on some of the documents is not run on all.
+    failed = session.failed if options.screen is None else {}
+    listed = listed_config(config, _combinations(session, whole, failed))
+    keys = [*(trial.setting.key for trial in whole), *(setting.key for setting in failed)]
     if baseline.key not in keys:
         raise RunError(f"the baseline {baseline.name!r} failed on all documents, and nothing can be compared with it.")
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
@@ -96,13 +96,16 @@ def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], 
     return Searched(session, listed, chosen, settings[baseline.key].name, known, measures, ended)
 
 
-def _combinations(session: Session, trials: Sequence[Trial]) -> list[Combination]:
+def _combinations(
+    session: Session, trials: Sequence[Trial], failed: Mapping[Setting, Point | None]
+) -> list[Combination]:
     """The values of what was tried, as far as they reach it."""
     found = combinations_given(session.config)
-    for trial in trials:
-        if not trial.is_given:
-            whole = session.space.combination(trial.point.positions)
-            reached = [key for key in whole.values if key in trial.setting.values]
+    points = {trial.setting: trial.point for trial in trials if not trial.is_given}
+    for setting, point in [*points.items(), *failed.items()]:
+        if point is not None:
+            whole = session.space.combination(point.positions)
+            reached = [key for key in whole.values if key in setting.values]
             found.append(Combination({key: whole.values[key] for key in reached}, whole.where))
     return unique(found)
 
@@ -161,6 +164,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         possible=session.settings.size,
         refused=[str(fault) for fault in session.space.refusals()[:_MOST_REFUSED]],
         ended=searched.ended,
+        failed=[setting.name for setting in session.failed],
         searched=len(session.split.searched),
         held_out=len(session.split.held_out),
         baseline=searched.baseline,

@@ -14,6 +14,7 @@ def sentences_of(found: SearchResult) -> Iterator[str]:
     winner = found.winner
     if winner is None:
         yield f"None of {counted(len(found.trials), 'setting')} meets the limits of search.within."
+        yield from _failed(found)
         yield "Next: raise the limits, or search along axes that lower the costs."
         return
     yield f"Best: {winner.setting} ({found.metric} {winner.searched:.3f} on the questions that chose it)."
@@ -22,6 +23,7 @@ def sentences_of(found: SearchResult) -> Iterator[str]:
         interval = f" (95% interval {expected.ci[0]:.3f} to {expected.ci[1]:.3f})" if expected.ci else ""
         on = f"On {found.held_out} held-out questions: " if found.held_out else "On new questions expect about "
         yield f"{on}{expected.mean:.3f}{interval}."
+    yield from _failed(found)
     yield from _screen(found.screen)
     yield from _verdict(found, winner.setting)
 
@@ -55,6 +57,16 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         yield "Next: keep the config as it is, or take the winner if it is cheaper."
     else:
         yield "Next: keep the config as it is."
+
+
+def _failed(found: SearchResult) -> Iterator[str]:
+    if found.failed:
+        tried = counted(len({trial.setting for trial in found.trials} | set(found.failed)), "setting")
+        yield f"{len(found.failed)} of {tried} failed, and {_have(found.failed)} no score: {listed(found.failed, 5)}."
+
+
+def _have(names: list[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def _screen(screen: ScreenPart | None) -> Iterator[str]:

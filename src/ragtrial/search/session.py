@@ -167,7 +167,7 @@ class Session:
         self.seed = self.config.seed
         self.trials: list[Trial] = []
         """All that was tried, in the order in which it was asked for."""
-        self.failed: list[Setting] = []
+        self.failed: dict[Setting, Point | None] = {}
         self._given = given
         self._engine = engine
         self._whole = whole
@@ -277,7 +277,7 @@ class Session:
                 self._tried.add(setting.key)
             found = self._engine.measured(setting)
             if found is None:
-                self.failed.append(setting)
+                self.failed[setting] = points[setting]
                 continue
             point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
             made[setting] = trial = self._trial(setting, point, found)
