@@ -66,8 +66,13 @@ class Spent:
     @classmethod
     def of(cls, cache: VectorCache, keys: Keys) -> Self:
         """The sum over the different ones of ``keys``, as it was measured when each was made."""
-        sums = cache.costs(keys[first_of_each(keys)]).sum(axis=0).tolist()
-        return cls(*(None if math.isnan(one) else one for one in sums))
+        return cls.of_sums(cache.costs(keys[first_of_each(keys)]).sum(axis=0))
+
+    @classmethod
+    def of_sums(cls, sums: Costs) -> Self:
+        """The sums of costs, NaN where one is not known."""
+        seconds, tokens = (None if math.isnan(one) else one for one in sums.tolist())
+        return cls(seconds, tokens)
 
 
 class Meter:
