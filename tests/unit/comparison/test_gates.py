@@ -17,7 +17,9 @@ from ragtrial.comparison.gates.gate import (
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
+from ragtrial.views.comparison_markdown import markdown_text
 from ragtrial.views.gate_results import gate_line, gate_lines, summary
+from ragtrial.views.junit import junit_text
 
 SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")
 
@@ -299,3 +301,16 @@ def test_what_is_shown_never_contradicts_the_outcome(low: float, width: float, m
 
 def test_comparisons_of_the_scenarios_are_whole() -> None:
     assert comparison(part("a", 0.1, None)).settings == ["base", "a"]
+
+
+def test_an_undecided_gate_exits_with_1_and_is_called_so_in_every_file() -> None:
+    made = judged("ndcg@10 worse than baseline", part("new", -0.3, None, wins=0, losses=6, ties=4, n=10))
+    one = findings(gates=(made,))
+    assert (one.has_failed, one.exit_code) == (True, 1)
+    assert summary(one) == "1 gate: 1 undecided"
+    assert markdown_text(one).startswith("### kitchen: undecided (1 gate: 1 undecided)\n")
+    assert 'message="gate undecided: ndcg@10 worse than baseline: new -0.3000 against base' in junit_text(one)
+    failed = judged("ndcg@10 worse than baseline", part("new", -0.3, (-0.4, -0.2)))
+    assert markdown_text(findings(gates=(made, failed))).startswith(
+        "### kitchen: failed (2 gates: 1 failed, 1 undecided)"
+    )

@@ -5,25 +5,29 @@ from __future__ import annotations
 import pytest
 
 from gate_scenarios import part
+from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.search.parts import SearchResult, WinnerPart
 from ragtrial.search.sentences import sentences_of
 
 
 @pytest.mark.parametrize(
-    ("needed", "step"),
+    ("settling", "verdict", "step"),
     [
-        (None, "Next: keep the config as it is, or take the winner if it is cheaper."),
-        (58, "Next: keep the config as it is, or take the winner if it is cheaper."),
-        (59, "Next: keep the config as it is, or take the winner if it is cheaper."),
-        (60, "Next: label about 1 more questions, or keep the config as it is."),
-        (1_259, "Next: label about 1,200 more questions, or keep the config as it is."),
+        (None, "inconclusive", "Next: keep the config as it is."),
+        (59, "inconclusive", "Next: keep the config as it is."),
+        (60, "inconclusive", "Next: label about 1 more questions to settle the two, or keep the config as it is."),
+        (359, "inconclusive", "Next: label about 300 more questions to settle the two, or keep the config as it is."),
+        (360, "inconclusive", "Next: keep the config as it is."),  # nobody labels 301 questions
+        (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
     ],
 )
-def test_questions_are_asked_for_only_if_some_are_missing(needed: int | None, step: str) -> None:
+def test_questions_are_asked_for_only_if_a_person_could_label_them(
+    settling: int | None, verdict: Verdict, step: str
+) -> None:
     result = SearchResult(
         method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,
         held_out=0, baseline="base", winner=WinnerPart(setting="new", searched=0.61, expected=None, optimism=None),
-        verdict=part("new", 0.01, (-0.05, 0.07), queries_needed=needed), compared_with=4, finalists=[],
-        between_finalists=[], pareto=[], importance=[], screen=None, trials=[], sentences=[],
+        verdict=part("new", 0.01, (-0.05, 0.07), queries_to_settle=settling, verdict=verdict), compared_with=4,
+        finalists=[], between_finalists=[], pareto=[], importance=[], screen=None, trials=[], sentences=[],
     )  # fmt: skip
     assert list(sentences_of(result))[-1] == step
