@@ -258,3 +258,33 @@ def test_an_empty_id_is_an_error(folder: Path, row: str) -> None:
     with_qrels(folder, f"{HEADER}{row}\n")
     (fault,) = faults_of(folder)
     assert "is empty; an id is a text or a whole number." in fault
+
+
+@pytest.mark.parametrize(
+    ("rows", "repeated"),
+    [
+        ("q1\td1\t1\nq1\td2\t0\n", 0),
+        ("q1\td1\t1\nq1\td1\t1\n", 1),
+        ("q1\td1\t1\nq1\td1\t1.0\nq1\td2\t1\nq1\td1\t1\n", 2),
+        ("query-id\tcorpus-id\tscore\nq1\tдок\t1\nq2\tдок\t1\nq1\tдок\t1\n", 1),
+        ("q1\td1\t0\nq1\td1\t0\nq1\td1\t0\n", 2),
+        ("q1\td1\t-1\nq1\td1\t-1\n", 1),
+        ("q1\td1\t1\nq1\td1\t2\n", None),
+        ("q1\td1\t1\nq2\td1\t1\nq1\td1\t0\n", None),
+        ("q1\td1\t1\nq1\td1\t1\nq1\td1\t2\n", None),
+    ],
+)
+def test_equal_rows_are_one_and_two_grades_an_error_for_run_and_score_alike(
+    folder: Path, rows: str, repeated: int | None
+) -> None:
+    path = with_qrels(folder, rows) / "qrels" / "test.tsv"
+    if repeated is None:
+        for read in (lambda: beir_labels(folder, "test"), lambda: read_qrels(path)):
+            with pytest.raises(LabelsError):
+                read()
+        return
+    labels, qrels = beir_labels(folder, "test"), read_qrels(path)
+    assert (len(labels.repeated), qrels.repeated) == (repeated, repeated)
+    assert qrels_rows(qrels) == {
+        query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in labels.labels.queries
+    }

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from corpora import write_files, write_rows
+from corpora import library_of, write_files, write_rows
 from ragtrial import load_config
 from ragtrial.dataset.beir import BeirLabels, beir_labels
 from ragtrial.dataset.datasets import load_dataset
+from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.changes import Grade, history_file
@@ -194,3 +195,12 @@ def test_the_qrels_of_a_folder_that_are_trec_are_called_so(folder: Path) -> None
     (folder / "data" / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\nq2\t0\td2\t1\n")
     with pytest.raises(LabelsError, match=r"test\.tsv: looks like TREC qrels"):
         beir_labels(folder / "data", "test")
+
+
+def test_a_fault_of_the_overlay_names_the_overlay_and_its_line(folder: Path) -> None:
+    (folder / "mine.tsv").write_text("q1\td1\t1\nq2\tzz\t1\n")
+    read = beir_labels(folder / "data", "test", folder / "mine.tsv")
+    library = library_of(folder / "texts", dict.fromkeys(("d1", "d2", "d3"), "Text."))
+    with pytest.raises(LabelsError) as caught:
+        resolve(read.labels, library, "id", "qrels/test.tsv", places=read.places)
+    assert [(Path(fault.file).name, fault.line) for fault in caught.value.faults] == [("mine.tsv", 2)]
