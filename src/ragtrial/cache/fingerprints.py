@@ -38,6 +38,11 @@ def file_checksum(path: Path) -> str:
 
 def checksum(*parts: bytes | memoryview) -> str:
     """What ``file_checksum`` gives of a file with these ``parts``, one after another."""
+    return checksum_of(parts)
+
+
+def checksum_of(parts: Iterable[bytes | memoryview]) -> str:
+    """As ``checksum``, of parts that need not be in memory at once."""
     import xxhash
 
     hashed = xxhash.xxh3_128()

@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ragtrial.cache.fingerprints import file_checksum, file_digest, fingerprint
+from ragtrial.cache.fingerprints import file_checksum, fingerprint
+from ragtrial.cache.untrusted import load_json
 
 SEAL = "stage.json"
 _DATABASE = ".sqlite3"
@@ -23,12 +24,11 @@ _DATABASE = ".sqlite3"
 _CHANGED_BY_OPENING = "acquire_write"
 """The table in which Chroma writes that it has opened a database."""
 
+_OF_ENGINES = ("-wal", "-shm", "-journal", ".lock", "LOCK")
+"""The ends of the names of files that engines leave beside their own while they are open."""
+
 SMALL = 100_000
 """Bytes of a file that may be read unasked."""
-
-_CHECKSUM = "xxh3_128"
-_HASHES = {_CHECKSUM: file_checksum, "blake2b": file_digest}
-"""How files are hashed, by the name that a seal has for it."""
 
 
 MadeOf = Mapping[str, Any]
@@ -43,19 +43,20 @@ class DamagedError(Exception):
 class Seal:
     """What is known of a finished folder.
 
-    ``id`` is its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
-    size in bytes and the hash of each file by its path below the folder. ``seconds`` is how long it took to make;
-    ``made_of`` is what it depends on. A folder of before these were kept has None, and nothing. ``hashed_by`` names
-    the hash of the files.
+    ``kind`` and ``key`` name the stage: the folder's parent and its own name, wherever a copy of it stands. ``id`` is
+    its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
+    size in bytes and the checksum of each file by its path below the folder. ``seconds`` is how long it took to make;
+    ``made_of`` is what it depends on.
     """
 
+    kind: str
+    key: str
     what: str
     files: dict[str, tuple[int, str]]
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     seconds: float | None = None
     made_of: MadeOf = field(default_factory=dict)
-    hashed_by: str = _CHECKSUM
 
     @property
     def size(self) -> int:
@@ -63,15 +64,26 @@ class Seal:
         return sum(size for size, _ in self.files.values())
 
 
-def seal(folder: Path, what: str, seconds: float | None = None, made_of: MadeOf | None = None) -> None:
-    """Write down what ``folder`` holds, and how it was made: it is finished."""
+def seal(
+    folder: Path,
+    what: str,
+    seconds: float | None = None,
+    made_of: MadeOf | None = None,
+    *,
+    stands: Path | None = None,
+) -> None:
+    """Write down what ``folder`` holds, and how it was made: it is finished, and ``stands`` where it will be found."""
+    stands = stands or folder
     files = {path.relative_to(folder).as_posix(): (path.stat().st_size, _hashed(path)) for path in _files(folder)}
-    written = vars(Seal(what, files, seconds=seconds, made_of=dict(made_of or {})))
+    written = vars(Seal(stands.parent.name, stands.name, what, files, seconds=seconds, made_of=dict(made_of or {})))
     (folder / SEAL).write_text(json.dumps({**written, "checksum": fingerprint(written)}), encoding="utf-8")
 
 
-def read_seal(folder: Path) -> Seal:
-    """What was written down of ``folder``, read again only if the file was touched. Raises DamagedError."""
+def read_seal(folder: Path, stands: Path | None = None) -> Seal:
+    """What was written down of ``folder``, read again only if the file was touched.
+
+    Raises DamagedError, also if it is that of another stage than ``stands``, by default ``folder``.
+    """
     path = folder / SEAL
     try:
         now = path.stat()
@@ -79,31 +91,32 @@ def read_seal(folder: Path) -> Seal:
         raise DamagedError(f"{SEAL} is missing") from None
     except OSError as error:
         raise DamagedError(f"{SEAL} cannot be read: {error}") from error
-    return _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
+    found = _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
+    place = stands or folder
+    if (found.kind, found.key) != (place.parent.name, place.name):
+        raise DamagedError(f"it is another stage: {found.kind} {found.key}")
+    return found
 
 
 @lru_cache(maxsize=1000)
 def _seal_in(path: Path, *_stat: int) -> Seal:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        checksum = found.pop("checksum", None)
-        if checksum is not None and checksum != fingerprint(found):
+        found = load_json(path.read_bytes())
+        if found.pop("checksum") != fingerprint(found):
             raise DamagedError(f"{SEAL} has other bytes than it had")
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
         datetime.fromisoformat(found["made"])
         seconds, made_of = found.get("seconds"), dict(found.get("made_of") or {})
         known = None if seconds is None else float(seconds)
-        hashed_by = found.get("hashed_by", "blake2b")
-        if hashed_by not in _HASHES:
-            raise DamagedError(f"{SEAL} has hashes of an unknown kind, {hashed_by!r}")
-        return Seal(str(found["what"]), files, str(found["id"]), found["made"], known, made_of, hashed_by)
+        kind, key, what = str(found["kind"]), str(found["key"]), str(found["what"])
+        return Seal(kind, key, what, files, str(found["id"]), found["made"], known, made_of)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{SEAL} cannot be read: {error}") from error
 
 
-def check_sizes(folder: Path) -> Seal:
+def check_sizes(folder: Path, stands: Path | None = None) -> Seal:
     """The seal of ``folder``, whose files are all there and as long as they were. Raises DamagedError. Quick."""
-    found = read_seal(folder)
+    found = read_seal(folder, stands)
     for name, (size, _) in found.files.items():
         try:
             now = os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - asked so often that paths cost
@@ -114,26 +127,32 @@ def check_sizes(folder: Path) -> Seal:
     return found
 
 
-def check_bytes(folder: Path, largest: int | None = None, *, only: str | None = None) -> Seal:
-    """As ``check_sizes``, and every byte is what it was. Raises DamagedError.
+def check_bytes(
+    folder: Path, largest: int | None = None, *, only: str | None = None, stands: Path | None = None
+) -> Seal:
+    """As ``check_sizes``, and every byte is what it was, and there is no other file. Raises DamagedError.
 
     Reads all files, or those that are not larger than ``largest`` bytes, or ``only`` one.
     """
-    found = check_sizes(folder)
+    found = check_sizes(folder, stands)
+    if only is not None and only not in found.files:
+        raise DamagedError(f"{only} does not belong to it")
+    more = () if only else (path.relative_to(folder).as_posix() for path in _files(folder))
+    for name in more:
+        if name not in found.files and name != SEAL and not name.endswith(_OF_ENGINES):
+            raise DamagedError(f"{name} does not belong to it")
     for name, (size, digest) in found.files.items():
         if (largest is not None and size > largest) or (only is not None and name != only):
             continue
         if name.endswith(_DATABASE):
             check_database(folder / name)
-            if found.hashed_by != _CHECKSUM:
-                continue
-        if _hashed(folder / name, found.hashed_by) != digest:
+        if _hashed(folder / name) != digest:
             raise DamagedError(f"{name} has other bytes than it had")
     return found
 
 
-def _hashed(path: Path, hashed_by: str = _CHECKSUM) -> str:
-    return _rows_checksum(path) if path.name.endswith(_DATABASE) else _HASHES[hashed_by](path)
+def _hashed(path: Path) -> str:
+    return _rows_checksum(path) if path.name.endswith(_DATABASE) else file_checksum(path)
 
 
 def _rows_checksum(path: Path) -> str:

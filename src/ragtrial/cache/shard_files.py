@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import new_folder, remove_folder, remove_partial, write_text
 from ragtrial.cache.fingerprints import DIGEST_BYTES
+from ragtrial.cache.repairs import say_repaired
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal, seal
 from ragtrial.errors import counted
 from ragtrial.rankings import Counts, Floats
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 ROWS_PER_SHARD = 65_536
 SUFFIX = ".shards"
-
-logger = logging.getLogger(__name__)
 
 _whole: set[str] = set()
 """Shards whose bytes were compared with their checksums in this process, by the ids of their seals."""
@@ -138,14 +136,14 @@ class ShardFiles:
         remove_partial(self.folder, left=True)  # by a process that was killed; another one may fetch a shard now
         with (
             suppress(FileExistsError),  # it was fetched just now
-            new_folder(self.folder / array_digest(keys)) as folder,
+            new_folder(stands := self.folder / array_digest(keys)) as folder,
         ):
             write_array(folder / "keys.npy", keys)
             write_array(folder / "vectors.npy", vectors)
             write_array(folder / "costs.npy", costs)
             if probe is not None:
                 write_text(folder / "probe.json", json.dumps([probe[0], probe[1].tolist()]))
-            seal(folder, counted(len(keys), "vector"))
+            seal(folder, counted(len(keys), "vector"), stands=stands)
         self.refresh()
 
     def drop_damaged(self) -> int:
@@ -183,7 +181,7 @@ class ShardFiles:
             yield
         except DamagedError as error:
             if not self._as_it_is:
-                logger.warning("%s is damaged (%s); its vectors are made again.", one.folder, error)
+                say_repaired(one.folder, str(error))
                 self._drop(one)
 
     def _drop(self, one: ShardFile) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-from ragtrial.cache.fingerprints import checksum, file_checksum
+from ragtrial.cache.fingerprints import checksum_of, file_checksum
 from ragtrial.cache.seals import DamagedError
 from ragtrial.errors import InputError, RagtrialError, WorkspaceError
 
 _PASSWORD = re.compile(r"(://[^/:]*):([^/]*)@")
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Protocols without folders, where making one would make a bucket."""
+
+MOST_LIST_BYTES = 32_000_000
+"""Of a list of files or keys, and of a file of answers: a push sends at most two million keys at once."""
+
+_BLOCK_BYTES = 1_000_000
 
 
 class SharedFiles:
@@ -51,7 +55,8 @@ class SharedFiles:
         if self._root.rstrip("/") in found:
             raise InputError(f"{self.name} is a file; name a folder.")
         begin = len(self._root.rstrip("/")) + 1
-        return {path[begin:]: int(about["size"] or 0) for path, about in found.items()}
+        files = {path: about for path, about in found.items() if about.get("type", "file") == "file"}
+        return {path[begin:]: int(about["size"] or 0) for path, about in files.items()}
 
     def put(self, path: Path, name: str) -> None:
         with self._written(name) as target:
@@ -76,26 +81,40 @@ class SharedFiles:
             Path(partial).replace(self._path(name))
 
     def read(self, name: str) -> bytes:
+        """A file of a list. Raises DamagedError if it is missing, or larger than any list."""
         with self._failing(f"read {name} of"):
             try:
-                return bytes(self._files.cat_file(self._path(name)))
+                with self._files.open(self._path(name), "rb") as source:
+                    content = bytes(source.read(MOST_LIST_BYTES + 1))
             except FileNotFoundError:
                 raise DamagedError(f"{name} is missing") from None
+        if len(content) > MOST_LIST_BYTES:
+            raise DamagedError(f"{name} has more than {MOST_LIST_BYTES:,} bytes")
+        return content
 
-    def get(self, name: str, target: Path, size: int | None, digest: str) -> None:
-        """Fetch a file. Raises DamagedError if it is missing, or has other bytes than were sent."""
+    def get(self, name: str, target: Path, most_bytes: int, digest: str) -> None:
+        """Fetch a file of at most so many bytes. Raises DamagedError if it is missing, longer, or has other bytes."""
         target.parent.mkdir(parents=True, exist_ok=True)
+        left = most_bytes
         with self._failing(f"read {name} of"):
             try:
                 with self._files.open(self._path(name), "rb") as source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
+                    while left >= 0 and (block := source.read(min(_BLOCK_BYTES, left + 1))):
+                        file.write(block)
+                        left -= len(block)
             except FileNotFoundError:
                 raise DamagedError(f"{name} is missing") from None
-        if (size is not None and target.stat().st_size != size) or file_checksum(target) != digest:
+        if left < 0 or file_checksum(target) != digest:
             raise DamagedError(f"{name} has other bytes than were sent")
 
     def checksum(self, name: str) -> str:
-        return checksum(self.read(name))
+        """That of the bytes of a file, which may be large. Raises DamagedError if it is missing."""
+        with self._failing(f"read {name} of"):
+            try:
+                with self._files.open(self._path(name), "rb") as source:
+                    return checksum_of(iter(lambda: source.read(_BLOCK_BYTES), b""))
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
 
     def _path(self, name: str | PurePosixPath) -> str:
         return f"{self._root.rstrip('/')}/{name}"

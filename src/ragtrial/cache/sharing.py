@@ -14,48 +14,28 @@ once: no file is ever changed, and each appears whole.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragtrial.cache.atomic import new_folder
-from ragtrial.cache.fingerprints import DIGEST_BYTES, checksum, file_checksum, fingerprint
-from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_partial
+from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
+from ragtrial.cache.journal import read_rows
+from ragtrial.cache.manifests import Manifest, read_manifest
+from ragtrial.cache.pulling import STAY, Pull, Transfer, keys_of, read_answers
 from ragtrial.cache.remote import files_of
 from ragtrial.cache.seals import DamagedError, check_bytes
-from ragtrial.cache.shard_files import SUFFIX
 from ragtrial.cache.shared_files import SharedFiles
 from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
-from ragtrial.cache.vectors import Keys, VectorCache
+from ragtrial.cache.vectors import Keys, VectorCache, check_model, keys_in
 from ragtrial.cache.workspace import Workspace
 from ragtrial.errors import InputError, did_you_mean, listed
 
-_STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
-_STAGE = re.compile(r"stages/([a-z0-9_-]+)/([0-9a-f]{32}(?:-[0-9]+)*)\.json")
-_ROWS = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.(?:sqlite|jsonl)")
-_SHARD = re.compile(r"rows/([a-z0-9_-]+)/([0-9A-Za-z_-]+)/([0-9a-f]{32})\.json")
 _ROWS_AT_ONCE = 10_000
-
-
-@dataclass
-class Transfer:
-    """What a push or a pull did.
-
-    ``moved`` and ``present`` are what was copied and what was there already, in words; ``left`` is what was not copied,
-    with the reason. ``bytes`` counts what was copied.
-    """
-
-    moved: list[str] = field(default_factory=list)
-    present: list[str] = field(default_factory=list)
-    left: list[tuple[str, str]] = field(default_factory=list)
-    damaged: list[tuple[str, str]] = field(default_factory=list)
-    bytes: int = 0
 
 
 class SharedCache:
@@ -84,6 +64,7 @@ class SharedCache:
                 elif entry.kind == ANSWERS:
                     self._push_answers(entry, there, made)
                 elif entry.kind in ROW_CACHES:
+                    check_model(entry.path, entry.path.stem)
                     self._push_rows(entry, there, made, verify=verify)
                 else:
                     self._push_stage(entry, there, made, verify=verify)
@@ -110,27 +91,23 @@ class SharedCache:
         Raises InputError for an experiment that nothing was pushed of, and RunError if the other side fails; what was
         fetched stays.
         """
-        made, experiments = Transfer(), set[str]()
+        pull = Pull(self._files, there, workspace)
         for name in sorted(there):
-            is_whole = not name.endswith(".sqlite") or _keys_of(name) in there  # else a push was stopped
-            if found := _STAGE.fullmatch(name):
-                experiments.update(self._pull_stage(workspace, found[1], found[2], experiment, made))
-            elif (found := _ROWS.fullmatch(name)) and experiment is None and is_whole:
-                self._pull_rows(workspace, name, found[1], found[2], found[3], made)
-            elif (found := _SHARD.fullmatch(name)) and experiment is None:
-                self._pull_shard(workspace, name, found[1], found[2], found[3], made)
+            pull.take(name, experiment)
             advance(1)
-        if experiment is not None and experiment not in experiments and not made.damaged:
-            near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
+        if experiment is not None and experiment not in pull.experiments and not pull.done.damaged:
+            near, known = did_you_mean(experiment, pull.experiments), listed(sorted(pull.experiments)) or "none"
             raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
-        return made
+        return pull.done
 
     def send_rows(self, kind: str, cache: VectorCache, keys: Keys) -> int:
         """Send the rows of ``keys``, which ``cache`` has, as one pack; its size in bytes. Raises RunError."""
         folder = _folder_of(kind, cache.path.stem)
-        with tempfile.TemporaryDirectory(prefix="ragtrial-push-") as scratch:
+        beside, prefix = cache.path.parent, f"{TEMPORARY_PREFIX}{cache.path.stem}-"
+        remove_partial(beside, cache.path.stem, left=True)  # of a push that was killed
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as scratch:
             pack = Path(scratch) / "rows.sqlite"
-            with VectorCache(pack, cache.what) as copy:
+            with VectorCache(pack, cache.what, name=cache.path.stem) as copy:
                 _copy(cache, copy, keys)
             digest = file_checksum(pack)
             self._files.put(pack, f"{folder}/{digest}.sqlite")
@@ -141,8 +118,8 @@ class SharedCache:
 
     def _push_stage(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
         name = f"stages/{entry.kind}/{entry.path.name}.json"
-        known = self._manifest(name) if name in there else None
-        experiments = sorted({*entry.experiments, *(known or {}).get("experiments", ())})
+        known = self._known(name, there)
+        experiments = sorted({*entry.experiments, *(known.experiments if known else ())})
         about = {"what": entry.what, "experiments": experiments}
         moved = self._send_folder(entry.path, name, about, known, there, verify=verify)
         made.bytes += moved
@@ -153,7 +130,7 @@ class SharedCache:
         folder: Path,
         name: str,
         about: Mapping[str, Any],
-        known: Mapping[str, Any] | None,
+        known: Manifest | None,
         there: Mapping[str, int],
         *,
         verify: bool,
@@ -172,53 +149,15 @@ class SharedCache:
                 self._files.put(folder / path, target)
                 moved += int(size)
         manifest = {**about, "files": files}
-        if known != manifest:
+        if known is None or known.content != manifest:
             self._files.write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
         return moved
 
-    def _pull_stage(
-        self, workspace: Workspace, kind: str, name: str, experiment: str | None, made: Transfer
-    ) -> Collection[str]:
-        """Fetch a stage, unless it is of other experiments than ``experiment``; the experiments that used it."""
-        manifest = self._manifest(f"stages/{kind}/{name}.json")
-        if manifest is None:
-            made.damaged.append((f"{kind} {name}", "its list of files is damaged; push it again"))
-            return ()
-        what, experiments = str(manifest["what"]), manifest["experiments"]
-        if experiment is None or experiment in experiments:
-            self._fetch(workspace, kind, name, manifest["files"], what, made)
-        return list(map(str, experiments))
-
-    def _fetch(
-        self, workspace: Workspace, kind: str, name: str, files: Mapping[str, Any], what: str, made: Transfer
-    ) -> None:
-        with workspace.lock(f"{kind}-{name}", what):
-            if workspace.has(kind, name):
-                made.present.append(what)
-                return
-            if workspace.damage(kind, name):
-                workspace.drop(kind, name)
-            self._fetch_folder(workspace.path(kind, name), files, what, made)
-
-    def _fetch_folder(self, target: Path, files: Mapping[str, Any], what: str, made: Transfer) -> None:
-        try:
-            with new_folder(target) as folder:
-                for path, (size, digest) in files.items():
-                    self._files.get(f"objects/{digest}", folder / _inside(path), size, digest)
-                made.bytes += check_bytes(folder).size
-        except DamagedError as error:
-            made.damaged.append((what, f"{error}; `ragtrial cache push --verify` from a machine that has it"))
-        else:
-            made.moved.append(what)
-
-    def _manifest(self, name: str) -> dict[str, Any] | None:
-        """The list of a stage's files; None if it is damaged, or if nobody can read it."""
-        try:
-            found = json.loads(self._files.read(name))
-            own = found.pop("checksum")
-            return found if own == fingerprint(found) else None
-        except (ValueError, KeyError, AttributeError):
-            return None
+    def _known(self, name: str, there: Mapping[str, int]) -> Manifest | None:
+        """The list that was sent before; None if there is none, or a damaged one."""
+        with suppress(DamagedError):
+            return read_manifest(self._files.read(name)) if name in there else None
+        return None
 
     # --- rows of growing caches
 
@@ -242,37 +181,26 @@ class SharedCache:
     def _push_shard(
         self, cache: VectorCache, folder: Path, name: str, there: Mapping[str, int], *, verify: bool
     ) -> int:
-        known = self._manifest(name) if name in there else None
+        known = self._known(name, there)
         about = {"what": cache.what, "dimension": cache.dimension()}
         return self._send_folder(folder, name, about, known, there, verify=verify)
-
-    def _pull_shard(self, workspace: Workspace, name: str, kind: str, cache: str, shard: str, made: Transfer) -> None:
-        manifest = self._manifest(name)
-        if manifest is None:
-            made.damaged.append((name, "its list of files is damaged; push it again"))
-            return
-        what, path = f"a shard of {manifest['what']}", workspace.root / kind / f"{cache}.sqlite"
-        target = path.with_suffix(SUFFIX) / shard
-        with workspace.lock(f"{kind}-{cache}-{shard}", what), VectorCache(path, manifest["what"]) as rows:
-            if target.exists():  # whole, or the cache would have removed it
-                made.present.append(what)
-                return
-            if why := _why_not_beside(rows, manifest["dimension"]):
-                made.damaged.append((what, why))
-                return
-            self._fetch_folder(target, manifest["files"], what, made)
 
     def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
         """The keys of each pack among ``names``; of one whose list of keys is damaged nobody knows what it has."""
         there = set(names)
         for name in sorted(there):
-            if name.endswith(".sqlite") and _keys_of(name) in there:
+            if name.endswith(".sqlite") and keys_of(name) in there:
                 with suppress(DamagedError):
-                    yield _keys(self._files.read(_keys_of(name)))
+                    yield keys_in(self._files.read(keys_of(name)))
 
     def _push_answers(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
         folder = f"rows/{ANSWERS}/{entry.path.stem}"
-        known = {fingerprint(row) for name in there if name.startswith(f"{folder}/") for row in self._lines(name)}
+        known = {
+            fingerprint(row)
+            for name in there
+            if name.startswith(f"{folder}/")
+            for row in read_answers(self._files, name)
+        }
         new = [row for row in read_rows(entry.path) if fingerprint(row) not in known]
         if not new:
             made.present.append(entry.what)
@@ -282,70 +210,12 @@ class SharedCache:
         made.bytes += len(content)
         made.moved.append(entry.what)
 
-    def _pull_rows(self, workspace: Workspace, name: str, kind: str, cache: str, digest: str, made: Transfer) -> None:
-        what = f"{kind} {cache}"
-        try:
-            if kind == ANSWERS:
-                target = workspace.root / kind / f"{cache}.jsonl"
-                known = {fingerprint(row) for row in read_rows(target)}
-                new = [row for row in self._lines(name) if fingerprint(row) not in known]
-                for row in new:
-                    append_row(target, row)
-                    made.bytes += len(_line(row))
-            else:
-                new = self._pulled_rows(kind, workspace.root / kind / f"{cache}.sqlite", name, digest, made)
-        except DamagedError as error:
-            made.damaged.append((what, f"{error}; its rows are made again where they are needed"))
-            return
-        (made.moved if new else made.present).append(what)
-
-    def _pulled_rows(self, kind: str, target: Path, name: str, digest: str, made: Transfer) -> list[Any]:
-        with VectorCache(target) as cache:
-            keys = _keys(self._files.read(_keys_of(name)))
-            if not cache.missing(keys, unread=True).any():
-                return []
-            with tempfile.TemporaryDirectory(prefix="ragtrial-pull-") as scratch:
-                pack = Path(scratch) / "rows.sqlite"
-                self._files.get(name, pack, None, digest)
-                made.bytes += pack.stat().st_size
-                with VectorCache(pack, as_it_is=True) as found:
-                    if kind == "vectors" and (why := _why_not_beside(cache, found.dimension())):
-                        raise DamagedError(why)
-                    cache.name(found.what)
-                    keys = found.keys_in_database()
-                    new = keys[cache.missing(keys, unread=True)]
-                    _copy(found, cache, new)
-            if kind == "vectors":
-                cache.compact()
-        return list(new)
-
-    def _lines(self, name: str) -> list[Any]:
-        content = self._files.read(name)
-        if checksum(content) != PurePosixPath(name).stem:
-            raise DamagedError(f"{name} has other bytes than were sent")
-        return [json.loads(line) for line in content.decode().splitlines()]
-
     def _why_it_stays(self, entry: Entry) -> str | None:
-        if entry.kind in _STAY:
-            return _STAY[entry.kind]
+        if entry.kind in STAY:
+            return STAY[entry.kind]
         if entry.path.is_dir() and files_of(entry.path):
             return "an index on a server"
         return None
-
-
-def _why_not_beside(cache: VectorCache, dimension: int | None) -> str | None:
-    """Why vectors of ``dimension`` must not be beside those of ``cache``; None where they may be."""
-    own = cache.dimension()
-    if own is None or dimension is None or own == dimension:
-        return None
-    return f"its vectors have {dimension:,} dimensions and those here {own:,}: they are of another model"
-
-
-def _inside(path: str) -> PurePosixPath:
-    found = PurePosixPath(path)
-    if found.is_absolute() or ".." in found.parts or "\\" in path:
-        raise DamagedError(f"{path!r} is outside of the stage")
-    return found
 
 
 def _line(row: Any) -> bytes:
@@ -354,16 +224,6 @@ def _line(row: Any) -> bytes:
 
 def _folder_of(kind: str, name: str) -> str:
     return f"rows/{kind}/{name}"
-
-
-def _keys_of(pack: str) -> str:
-    return pack.removesuffix(".sqlite") + ".keys"
-
-
-def _keys(content: bytes) -> Keys:
-    if len(content) % DIGEST_BYTES:
-        raise DamagedError("a list of keys is cut")
-    return np.frombuffer(content, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 def _copy(source: VectorCache, target: VectorCache, keys: Keys) -> None:

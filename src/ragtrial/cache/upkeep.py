@@ -9,18 +9,19 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
+from ragtrial.cache.journal import drop_foreign_rows
 from ragtrial.cache.presence import Presence, Usage, Use
 from ragtrial.cache.remote import Servers, files_of, open_remote, why_not_released
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.shard_files import SUFFIX
-from ragtrial.cache.vectors import VectorCache, remove_database
-from ragtrial.cache.workspace import check_layout
-from ragtrial.errors import InputError, WorkspaceError
+from ragtrial.cache.vectors import VectorCache, check_model, remove_database
+from ragtrial.cache.workspace import check_layout, mend_layout
+from ragtrial.errors import InputError, WorkspaceError, counted
 
 _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
@@ -62,6 +63,8 @@ class Upkeep:
 
     def __init__(self, root: Path, configs: Sequence[Servers] = ()) -> None:
         try:
+            with suppress(OSError):  # what cannot be written to can be read all the same
+                mend_layout(root)
             check_layout(root)
         except WorkspaceError as error:
             raise InputError(*error.faults) from error
@@ -157,8 +160,14 @@ class Upkeep:
     def _damage(self, entry: Entry) -> str | None:
         """What is wrong with ``entry``, after it was put right; None if nothing was. Raises _UnaskedError."""
         if entry.kind == ANSWERS:
-            return None
+            foreign = drop_foreign_rows(entry.path)
+            return f"{counted(foreign, 'line')} of another file" if foreign else None
         if entry.kind in ROW_CACHES:
+            try:
+                check_model(entry.path, entry.path.stem)
+            except DamagedError as error:
+                self._remove_database(entry)
+                return str(error)
             try:
                 with VectorCache(entry.path, as_it_is=True) as cache:
                     lost = cache.drop_damaged()

@@ -6,10 +6,9 @@ With millions of rows it becomes slow: whenever there are about a million, they 
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
+from ragtrial.cache.repairs import say_repaired
 from ragtrial.cache.seals import DamagedError, check_database
 from ragtrial.cache.shard_files import ROWS_PER_SHARD, SUFFIX, ShardFiles, as_bytes
 from ragtrial.errors import WorkspaceError, counted
@@ -30,13 +30,20 @@ Keys = npt.NDArray[np.uint8]
 Costs = npt.NDArray[np.float64]
 """What each text took: seconds, and tokens that were billed, shape (texts, 2); NaN where that is not known."""
 
-logger = logging.getLogger(__name__)
-
 _checked: set[tuple[Path, int]] = set()
 """Files whose structure was checked in this process, with their inodes."""
 
 MOST_ROWS = 2**20
 """Rows of the database; when it has more, they are moved to shard files."""
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL, "
+    "cost BLOB NOT NULL DEFAULT x'')",
+    "CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS model (name TEXT NOT NULL)",
+)
+"""All that is in a file: the rows, what makes them in words and by its fingerprint, and what tells models apart."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _UNKNOWN = np.full(2, np.nan).tobytes()
@@ -49,27 +56,34 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 def _joined(keys: Iterable[bytes]) -> Keys:
-    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+    return keys_in(b"".join(keys))
+
+
+def keys_in(content: bytes) -> Keys:
+    """The keys that stand one after another in ``content``."""
+    return np.frombuffer(content, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager. Safe for threads.
 
-    ``what`` says in words what makes the vectors; it is kept in the file when that is made. A file that is no whole
-    database is made anew, unless ``as_it_is``.
+    ``what`` says in words what makes the vectors, ``name`` is the fingerprint of that, by default the file's name; both
+    are kept in the file when that is made. A file that is no whole database,
+    or that of another ``name``, is made anew, unless ``as_it_is``.
     """
 
-    def __init__(self, path: Path, what: str = "", *, as_it_is: bool = False) -> None:
+    def __init__(self, path: Path, what: str = "", *, name: str = "", as_it_is: bool = False) -> None:
         from filelock import FileLock
 
         self.path = path
+        self._name = name or path.stem
         self._lock = RLock()  # a connection has one transaction, whatever the number of threads
         with self._errors():
             self.shards = ShardFiles(path.with_suffix(SUFFIX), as_it_is=as_it_is)
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
                 with FileLock(f"{path}.lock"):
-                    _remove_if_damaged(path)
+                    _remove_if_damaged(path, self._name)
             if _is_made(path):
                 self._open(what)
             else:
@@ -84,17 +98,10 @@ class VectorCache:
                 self._connection.execute("PRAGMA page_size = 16384")  # of 384 floats a third of the default's space
                 self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL, "
-                "cost BLOB NOT NULL DEFAULT x'')"
-            )
-            columns = self._connection.execute("PRAGMA table_info(vectors)").fetchall()
-            if "cost" not in [name for _, name, *_ in columns]:  # vectors of before costs were kept
-                self._connection.execute("ALTER TABLE vectors ADD COLUMN cost BLOB NOT NULL DEFAULT x''")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
-            )
+            for table in TABLES:
+                self._connection.execute(table)
+            if is_new:
+                self._connection.execute("INSERT INTO model VALUES (?)", (self._name,))
             self.name(what)
         except BaseException:
             self._connection.close()
@@ -121,7 +128,7 @@ class VectorCache:
         """A text whose vector was kept with it, float32 (dimension,): what tells the model from another one."""
         with self._errors():
             rows = self._connection.execute("SELECT text, vector, crc FROM probes").fetchall()
-        sound = ((text, vector) for text, vector, crc in rows if _crc(text, vector) == crc)
+        sound = ((text, vector) for text, vector, crc in rows if self._crc(text, vector) == crc)
         own = next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
         return own or self.shards.probe()
 
@@ -130,7 +137,7 @@ class VectorCache:
         with self._lock:
             if self.probe() is None:
                 row = text.encode(), vector.tobytes()
-                self._change("INSERT INTO probes VALUES (?, ?, ?)", [(*row, _crc(*row))])
+                self._change("INSERT INTO probes VALUES (?, ?, ?)", [(*row, self._crc(*row))])
 
     def __len__(self) -> int:
         with self._errors():
@@ -218,10 +225,15 @@ class VectorCache:
         They may be arrays of several lengths, whose bytes are kept. ``costs`` are kept with them, if they are known.
         """
         known = [b""] * len(keys) if costs is None else [b"" if np.isnan(row).all() else row.tobytes() for row in costs]
-        rows = [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
+        self.write_rows(
+            [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
+        )
+
+    def write_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> None:
+        """Keep each key with what is under it and what that took: all of them, or none if the process dies."""
         self._change(
             "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)",
-            ((*row, _crc(*row)) for row in rows),
+            ((*row, self._crc(*row)) for row in rows),
         )
 
     def compact(self, most_rows: int = MOST_ROWS, rows_per_shard: int = ROWS_PER_SHARD) -> None:
@@ -266,7 +278,7 @@ class VectorCache:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
             rows = self._connection.execute("SELECT key, vector, cost, crc FROM vectors")
-            damaged = [key for key, vector, cost, crc in rows if _crc(key, vector, cost) != crc]
+            damaged = [key for key, vector, cost, crc in rows if self._crc(key, vector, cost) != crc]
         self._drop(damaged)
         return len(damaged) + self.shards.drop_damaged()
 
@@ -274,14 +286,18 @@ class VectorCache:
         """The vectors, with their costs, of those ``keys`` that have one; what is damaged is removed."""
         found, damaged = dict[bytes, tuple[bytes, bytes]](), list[bytes]()
         for key, vector, cost, crc in self._rows("key, vector, cost, crc", keys):
-            if _crc(key, vector, cost) == crc:
+            if self._crc(key, vector, cost) == crc:
                 found[key] = vector, cost
             else:
                 damaged.append(key)
         if damaged:
-            logger.warning("%s: %s damaged; made again", self.path, counted(len(damaged), "row"))
+            say_repaired(self.path, f"{counted(len(damaged), 'row')} of other bytes, or of another model")
             self._drop(damaged)
         return found
+
+    def _crc(self, key: bytes, vector: bytes, cost: bytes = b"") -> int:
+        """The checksum of a row, which no other model's row has."""
+        return row_checksum(self._name, key, vector, cost)
 
     def _drop(self, keys: list[bytes]) -> None:
         self._change("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
@@ -314,17 +330,37 @@ class VectorCache:
             ) from error
 
 
-def _remove_if_damaged(path: Path) -> None:
-    """Remove a file that SQLite cannot read to its end, once in a process: what was in it is made again."""
+def row_checksum(name: str, key: bytes, vector: bytes, cost: bytes = b"") -> int:
+    """The checksum of a row of the model ``name``, which no other model's row has."""
+    return crc32(cost, crc32(vector, crc32(key, crc32(name.encode()))))
+
+
+def _remove_if_damaged(path: Path, name: str) -> None:
+    """Remove a file that SQLite cannot read to its end, or that is not of ``name``, once in a process."""
     if not path.exists() or (path, path.stat().st_ino) in _checked:
         return
     try:
-        check_database(path, quick=True)
+        check_model(path, name)
     except DamagedError as error:
-        logger.warning("%s is damaged (%s); it is made again.", path, error)
+        say_repaired(path, str(error))
         remove_database(path)
     else:
         _checked.add((path, path.stat().st_ino))
+
+
+def check_model(path: Path, name: str) -> None:
+    """Raise DamagedError for a file that SQLite cannot read to its end, or that has the vectors of another model."""
+    check_database(path, quick=True)
+    if not _is_made(path):  # by a process that was killed
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            names = [row[0] for row in database.execute("SELECT name FROM model LIMIT 2")]
+            known = [str(row[0]) for row in database.execute("SELECT what FROM about LIMIT 1")]
+    except sqlite3.Error as error:
+        raise DamagedError(f"it does not say whose vectors it has ({error})") from error
+    if names != [name]:
+        raise DamagedError(f"it has the vectors of another model, {' '.join(known) or 'which is not named'}")
 
 
 def remove_database(path: Path) -> None:
@@ -346,7 +382,3 @@ def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:
     for start in range(0, len(keys), _KEYS_PER_READ):
         block = np.ascontiguousarray(keys[start : start + _KEYS_PER_READ])
         yield start, block.view(f"V{DIGEST_BYTES}").ravel().tolist()
-
-
-def _crc(key: bytes, vector: bytes, cost: bytes = b"") -> int:
-    return crc32(cost, crc32(vector, crc32(key)))

@@ -16,6 +16,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.memory import FileDigests, Rates
 from ragtrial.cache.presence import Presence, Usage, only_writer
 from ragtrial.cache.remote import Servers, release
+from ragtrial.cache.repairs import listen, say_repaired
 from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
 from ragtrial.errors import WorkspaceError, listed
 
@@ -58,11 +59,13 @@ class Workspace:
         self.rates = Rates(root / "rates.json")
         self.repaired: list[str] = []
         """What was found damaged and made again, in words."""
+        listen(self)
         self._sound: set[str] = set()
         self._user = user
         self._usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
             root.mkdir(parents=True, exist_ok=True)
+            mend_layout(root)
             here = [path.name for path in root.iterdir()]
             if not (root / "LAYOUT").exists():  # which is the first thing that another run would have written
                 others = [name for name in here if name != ".gitignore" and not name.startswith(TEMPORARY_PREFIX)]
@@ -75,9 +78,6 @@ class Workspace:
                     write_text(root / "LAYOUT", _sealed(LAYOUT))
                     if not (root / ".gitignore").exists():
                         write_text(root / ".gitignore", "*\n")
-            elif not _layout(root) and _OURS.issubset(here):
-                self._say_damaged(root / "LAYOUT", "it names no layout")
-                write_text(root / "LAYOUT", _sealed(LAYOUT))
         check_layout(root)
         Workspace.opened = root
         with suppress(OSError):  # what cannot be written to can be read all the same
@@ -174,7 +174,7 @@ class Workspace:
         """Remove the build of a stage that could not be read, and say so; not one that was made since."""
         with self.lock(f"{kind}-{name}", f"{kind} {name}"):
             if self.build_id(kind, name) == build_id and self.path(kind, name).exists():
-                self._say_damaged(self.path(kind, name), str(error) or type(error).__name__)
+                say_repaired(self.path(kind, name), str(error) or type(error).__name__)
                 self.drop(kind, name)
 
     def mark(self, kind: str, name: str) -> None:
@@ -224,21 +224,16 @@ class Workspace:
         target = self.path(kind, name)
         damage = self.damage(kind, name)
         if damage:
-            self._say_damaged(target, damage)
+            say_repaired(target, damage)
             self.drop(kind, name)
         remove_partial(target.parent, name, self._may_go)  # left behind by a run that was killed
         with self._errors(f"{target} cannot be written"), new_folder(target, self._may_go) as folder:
             start = time.perf_counter()
             build(folder)
-            seal(folder, what, time.perf_counter() - start, made_of() if made_of else None)
+            seal(folder, what, time.perf_counter() - start, made_of() if made_of else None, stands=target)
 
     def _may_go(self, folder: Path) -> bool:
         return release(folder, self._servers)
-
-    def _say_damaged(self, folder: Path, why: str) -> None:
-        message = f"{folder} is damaged ({why}); it is made again."
-        self.repaired.append(message)
-        logger.warning(message)
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -249,6 +244,17 @@ class Workspace:
                 f"{what}: {error.strerror or error}. Free space, mend permissions, or name another folder "
                 "with `workspace:` or RAGTRIAL_WORKSPACE."
             ) from error
+
+
+def mend_layout(root: Path) -> None:
+    """Write the file LAYOUT again where it is gone or names nothing, if ``root`` is clearly a workspace."""
+    file = root / "LAYOUT"
+    if _layout(root) or not _OURS.issubset(path.name for path in root.iterdir()):
+        return
+    if file.is_dir() and not file.is_symlink():
+        remove_folder(file)
+    say_repaired(file, "it names no layout")
+    write_text(file, _sealed(LAYOUT))
 
 
 def check_layout(root: Path) -> None:

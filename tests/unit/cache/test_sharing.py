@@ -22,8 +22,9 @@ import pytest
 
 from experiments import DOCUMENTS, Experiment, write_experiment
 from local_servers import local_server
+from ragtrial.cache.pulling import Transfer
 from ragtrial.cache.seals import check_bytes
-from ragtrial.cache.sharing import SharedCache, Transfer
+from ragtrial.cache.sharing import SharedCache
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace

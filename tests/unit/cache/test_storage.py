@@ -607,6 +607,22 @@ def test_a_cache_that_is_no_database_is_made_anew_or_left_as_it_is(
     ]
 
 
+@pytest.mark.parametrize("what", ["gone", "a folder", "a folder with files", "empty"])
+def test_a_workspace_without_its_layout_is_one_again(tmp_path: Path, what: str) -> None:
+    root = tmp_path / "workspace"
+    Workspace(root).stage("chunks", "a" * 32, "chunks", lambda folder: write_text(folder / "x.json", "1"))
+    (root / "LAYOUT").unlink()
+    if what == "empty":
+        (root / "LAYOUT").touch()
+    elif what != "gone":
+        (root / "LAYOUT").mkdir()
+        write_text(root / "LAYOUT" / ("more.txt" if "files" in what else "x"), "of somebody")
+    again = Workspace(root)
+    assert again.has("chunks", "a" * 32)
+    assert again.repaired == [f"{root / 'LAYOUT'} is damaged (it names no layout); it is made again."]
+    assert Workspace(root).repaired == []
+
+
 def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "v.db"
     with VectorCache(path) as cache:
@@ -620,7 +636,9 @@ def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.Log
             cache.read(keys_of(1))
         assert cache.missing(keys_of(1, 2)).tolist() == [True, False]
         assert np.array_equal(cache.read(keys_of(2)), vectors_of(2))
-    assert [record.getMessage() for record in caplog.records] == [f"{path}: 1 row damaged; made again"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} is damaged (1 row of other bytes, or of another model); it is made again."
+    ]
 
 
 def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:

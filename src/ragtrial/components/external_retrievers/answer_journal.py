@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 
@@ -22,11 +23,12 @@ class Journal:
         self._library = library
         self._answers: dict[str, RetrieverAnswer] = {}
         for row in read_rows(path):
-            hits = (
-                PlacedHit(library.positions[name], start, end, nan if score is None else score)
-                for name, score, start, end in row["hits"]
-            )
-            self._hold(row["query"], RetrieverAnswer(tuple(hits), row["asked"], row["unlocated"]))
+            with suppress(LookupError, TypeError, ValueError):  # no such row: it is asked again
+                hits = tuple(
+                    PlacedHit(library.positions[name], start, end, nan if score is None else score)
+                    for name, score, start, end in row["hits"]
+                )
+                self._hold(row["query"], RetrieverAnswer(hits, row["asked"], row["unlocated"]))
 
     def __len__(self) -> int:
         return len(self._answers)
