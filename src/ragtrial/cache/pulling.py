@@ -96,10 +96,12 @@ class Pull:
 
     def _fetch_folder(self, target: Path, manifest: Manifest, what: str) -> None:
         objects = {digest: size for size, digest in manifest.files.values()}
-        wrong = [digest for digest, size in objects.items() if self._there.get(f"objects/{digest}") not in (size, None)]
         again = "`ragtrial cache push --verify` from a machine that has it"
-        if wrong:
-            raise DamagedError(f"objects/{wrong[0]} has other bytes than were sent; {again}")
+        for digest, size in objects.items():
+            listed = self._there.get(f"objects/{digest}")
+            if listed != size:
+                what_is = "is missing" if listed is None else "has other bytes than were sent"
+                raise DamagedError(f"objects/{digest} {what_is}; {again}")
         try:
             with new_folder(target) as folder:
                 for path, (size, digest) in manifest.files.items():

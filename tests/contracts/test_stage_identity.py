@@ -1,0 +1,137 @@
+"""A stage is verified as what it is: swapped, foreign and merged ones of every kind are seen, named and built again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custom_search import SEARCH
+from experiments import DOCUMENTS, Experiment, write_experiment
+from ragtrial.cache.upkeep import Upkeep
+from ragtrial.experiment import run_experiment
+from ragtrial.report.model import Report
+
+SECTIONS = {
+    "embedder": {"kind": "custom", "function": "other:embed", "batch_size": 4},
+    "chunker": {"kind": "recursive", "size": 150, "overlap": 0, "unit": "characters"},
+}
+FEW = {"store": {"kind": "exact"}, "top_k": 4, "kind": "dense"}
+RETRIEVERS: dict[str, Any] = {
+    "a": {"kind": "dense", "top_k": 4},
+    "b": {"kind": "dense", "top_k": 4, "chunker": SECTIONS["chunker"]},
+    "c": {**FEW, "embedder": SECTIONS["embedder"]},
+    "d": {**FEW, "embedder": {"kind": "custom", "function": "embedding:embed", "batch_size": 4, "dimensions": 12}},
+    "e": {**FEW, "embedder": {**SECTIONS["embedder"], "dimensions": 12}},
+    "f": {**FEW, "context": {"headings": True}},
+    "g": {**FEW, "context": {"headings": True}, "chunker": SECTIONS["chunker"]},
+    "words": {"kind": "bm25", "top_k": 4},
+    "more": {"kind": "bm25", "top_k": 4, "chunker": SECTIONS["chunker"]},
+    "own": {"kind": "custom", "function": "searching:search", "top_k": 4},
+    "mine": {"kind": "custom", "function": "finding:search", "top_k": 4},
+}
+BOOKKEEPING = {"uses", "locks"}
+KINDS = [
+    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "reach", "rescored",
+    "surroundings", "terms", "truncated", "vectors",
+]  # fmt: skip
+"""The kinds that this experiment has several of; `documents` has one, and is tried by what is foreign."""
+
+
+def made_in(folder: Path, **documents: str) -> tuple[Experiment, Report]:
+    experiment = write_experiment(folder, {**DOCUMENTS, **documents}, store={"kind": "chroma"}, retrievers=RETRIEVERS)
+    for name, text in {
+        "other.py": (folder / "embedding.py").read_text().replace("% 32", "% 24").replace("* 32", "* 24"),
+        "searching.py": SEARCH, "finding.py": SEARCH.replace("[:top_k]", "[: top_k - 1]"),
+    }.items():  # fmt: skip
+        (folder / name).write_text(text)
+    return experiment, run_experiment(experiment.config())
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Report]:
+    return made_in(tmp_path_factory.mktemp("identity") / "own")
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The same experiment over other documents."""
+    more = {"soup/leek.md": "# Leek soup\nNothing but leeks and salt.", "a.txt": "Rye bread is baked at noon."}
+    return made_in(tmp_path_factory.mktemp("identity") / "foreign", **more)[0]
+
+
+def entries(experiment: Experiment, kind: str) -> list[Path]:
+    paths = sorted((experiment.workspace / kind).glob("[!.]*"))
+    return [path for path in paths if path.is_dir() or path.suffix in (".sqlite", ".jsonl")]
+
+
+def numbers(report: Report) -> list[Any]:
+    return [(one.name, one.scores, one.per_query.evaluations) for one in report.settings]
+
+
+def test_every_kind_of_stage_is_tried(fresh: tuple[Experiment, Report]) -> None:
+    kinds = {path.name for path in fresh[0].workspace.iterdir() if path.is_dir()} - BOOKKEEPING
+    several = {kind for kind in kinds if len(entries(fresh[0], kind)) > 1}
+    assert several == set(KINDS)
+    assert kinds - several == {"documents", "matches"} & kinds
+
+
+def swap(own: list[Path], _foreign: list[Path]) -> None:
+    one, other = own[:2]
+    beside = one.with_name("beside")
+    one.rename(beside)
+    other.rename(one)
+    beside.rename(other)
+
+
+def replace(own: list[Path], foreign: list[Path]) -> None:
+    for path, other in zip(own, foreign, strict=False):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        (shutil.copytree if other.is_dir() else shutil.copy)(other, path)
+
+
+def merge(own: list[Path], foreign: list[Path]) -> None:
+    """The files, rows or lines of a foreign entry come into the own one, as when one folder is copied onto another."""
+    for path, other in zip(own, foreign, strict=False):
+        if path.is_dir():
+            shutil.copytree(other, path, dirs_exist_ok=True)
+        elif path.suffix == ".jsonl":
+            path.write_bytes(other.read_bytes() + path.read_bytes())
+        else:
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("ATTACH ? AS other", (str(other),))
+                database.execute("INSERT OR REPLACE INTO vectors SELECT * FROM other.vectors")
+                database.commit()
+
+
+@pytest.mark.parametrize("kind", ["documents", *KINDS])
+@pytest.mark.parametrize("change", [swap, replace, merge])
+def test_a_stage_that_belongs_elsewhere_is_named_and_changes_no_number(
+    fresh: tuple[Experiment, Report],
+    foreign: Experiment,
+    tmp_path: Path,
+    kind: str,
+    change: Callable[[list[Path], list[Path]], None],
+) -> None:
+    experiment = Experiment(shutil.copytree(fresh[0].folder, tmp_path / "copy"))
+    others = [*entries(foreign, kind)[::-1], *entries(fresh[0], kind)[::-1]]
+    own = entries(experiment, kind)
+    if change is swap and len(own) < 2:
+        pytest.skip("there is one")
+    change(own, [path for path in others if path.name not in {one.name for one in own[:1]}])
+    if kind != "rankings":  # else nothing would be read again
+        shutil.rmtree(experiment.workspace / "rankings")
+    report = run_experiment(experiment.config())
+    said = [one.message for one in report.warnings if one.code == "repaired"]
+    said += [f"{entry.path}: {why}" for entry, why in Upkeep(experiment.workspace).verify()]
+    assert numbers(report) == numbers(fresh[1])
+    assert any(f"/{kind}/" in message for message in said), json.dumps(said)
+    again = run_experiment(experiment.config())
+    assert numbers(again) == numbers(fresh[1])
+    assert [one for one in again.warnings if one.code == "repaired"] == []
