@@ -192,7 +192,7 @@ class _OpenRerank:
             "pairs": len(is_refused),
             "pairs_truncated": truncated,
             "pairs_without_text": without_text,
-            "pairs_refused": int(is_refused.sum()),
+            **({"pairs_refused": int(is_refused.sum())} if is_refused.any() else {}),
             "max_length": self._reranker.length,
             **self._scorer.billed(rows[has_text]),
         }
