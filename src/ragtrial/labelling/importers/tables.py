@@ -98,7 +98,7 @@ def _is_unanswerable(row: ContentRow) -> bool:
 
 def _tags(row: ContentRow) -> tuple[str, ...]:
     given = row.values.get("tags")
-    tags = tuple(re.split(r"[\s,;]+", given.strip())) if isinstance(given, str) else row.texts("tags")
+    tags = tuple(filter(None, re.split(r"[\s,;]+", given))) if isinstance(given, str) else row.texts("tags")
     return (*tags, UNANSWERABLE) if _is_unanswerable(row) and UNANSWERABLE not in tags else tags
 
 
