@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from embedding import chunk_texts
+from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.backends import Backend, Precision
 from ragtrial.components.embedders.base import Encode, normalized
@@ -82,4 +83,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.index import TermIndex, Weighting
@@ -170,4 +171,5 @@ def measured(
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

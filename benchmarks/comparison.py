@@ -19,6 +19,7 @@ import resource
 import time
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial.comparison.statistics.inference import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
@@ -77,4 +78,5 @@ def ranx_seconds(scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]], perm
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial.components.chunkers import cutting
 from ragtrial.components.chunkers.recursive import RecursiveChunker
@@ -87,4 +88,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -40,6 +40,8 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from quiet import refuse_if_busy  # noqa: E402
+
 from endpoint_double import EndpointDouble  # noqa: E402
 from ragtrial.components.embedders.cached import CachedEmbedder  # noqa: E402
 from ragtrial.components.embedders.openai import OpenAIEmbedder  # noqa: E402
@@ -204,4 +206,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

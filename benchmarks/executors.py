@@ -32,6 +32,7 @@ from threading import Event, Thread
 import numpy as np
 import psutil
 from embedding import chunk_texts
+from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
@@ -252,4 +253,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

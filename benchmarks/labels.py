@@ -24,6 +24,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from quiet import refuse_if_busy
+
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageMatch, PassageQuery, locate_all
 
@@ -97,4 +99,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

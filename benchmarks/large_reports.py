@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from quiet import refuse_if_busy
+
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import SCHEMA_VERSION, Report, write_report
 from ragtrial.report.schema import (
@@ -168,4 +170,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from quiet import refuse_if_busy
+
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 EMBEDDERS = [["sentence-transformer", 256], ["late-chunking", 256], ["late-chunking", 512]]
 
@@ -87,4 +89,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -55,6 +55,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from quiet import refuse_if_busy
+
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.components.retrievers.base import RetrieverContext
@@ -435,4 +437,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
@@ -155,4 +156,5 @@ def scored(
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -35,6 +35,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quiet import refuse_if_busy
+
 from ragtrial.components.embedders.model_files import find_model
 from ragtrial.report.environment import environment
 
@@ -297,4 +299,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

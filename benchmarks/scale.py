@@ -29,6 +29,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial.cache.arrays import read_array, write_rows
 from ragtrial.cache.seals import check_bytes, seal
@@ -216,4 +217,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quiet import refuse_if_busy
+
 METRICS = "precision@10,recall@100,f1@10,rr,ap,ndcg@10"
 ENGINES = ("ragtrial", "command", "pytrec_eval", "ranx", "ir_measures", "pandas", "codes", "pytrec_codes")
 HERE = Path(__file__).resolve()
@@ -359,4 +361,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

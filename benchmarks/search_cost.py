@@ -24,6 +24,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from quiet import refuse_if_busy
+
 from ragtrial.cache.seals import SEAL
 from ragtrial.report.model import load_report
 
@@ -121,4 +123,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

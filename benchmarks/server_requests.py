@@ -29,6 +29,8 @@ from urllib.parse import parse_qs, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from quiet import refuse_if_busy
+
 from ragtrial.cache.remote import REMOTE, open_remote
 from ragtrial.components.stores import Store, Vectors
 from ragtrial.components.stores.server import StoreServers
@@ -144,4 +146,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from quiet import refuse_if_busy
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.evaluation.evaluators import EVALUATORS
@@ -162,4 +163,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

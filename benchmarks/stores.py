@@ -39,6 +39,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from quiet import refuse_if_busy
+
 from ragtrial.components.stores import STORES, Index, Store, Vectors
 from ragtrial.components.stores.server import ServerStore, connected
 from ragtrial.rankings import Floats
@@ -397,4 +399,5 @@ def measure_all(chosen: argparse.Namespace, kept: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     raise SystemExit(main())

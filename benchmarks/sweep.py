@@ -44,6 +44,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from quiet import refuse_if_busy
 from run import lines_of, processor, table, timed
 
 from ragtrial import RetrievalEvaluator, load_config
@@ -258,4 +259,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

@@ -23,6 +23,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from quiet import refuse_if_busy
 from rank_bm25 import BM25Okapi
 from sentence_transformers import SentenceTransformer
 
@@ -132,4 +133,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    refuse_if_busy()
     main()

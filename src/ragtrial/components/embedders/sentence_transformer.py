@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 FASTER = (
-    "embedder.precision: bfloat16 embeds about twice as fast on this processor, and four times as fast or more with "
-    "backend: openvino; the report says how close the vectors are"
+    "embedder.precision: bfloat16 may embed faster on this processor, also with backend: openvino; time them on a few "
+    "texts first; the report says how close the vectors are"
 )
 FASTER_WITH_TORCH = (
-    "embedder.precision: bfloat16 embeds about twice as fast on this processor; the report says how close the vectors "
-    "are"
+    "embedder.precision: bfloat16 may embed faster on this processor; time it on a few texts first; the report says "
+    "how close the vectors are"
 )
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
