@@ -12,6 +12,7 @@ from pathlib import Path
 from corpora import write_files
 from foreign_labels import DOCUMENTS as FOREIGN
 from pdf_files import pdf
+from ragtrial.cache.untrusted import load_json
 from ragtrial.comparison.gates.expected_file import read_expected
 from ragtrial.components.terms.stop_words import read_stop_words
 from ragtrial.config import load_config
@@ -19,6 +20,7 @@ from ragtrial.config.settings import settings_of
 from ragtrial.dataset.documents import read_documents
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.dataset.prefixes import read_prefixes
+from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.importers.recognition import read_labels
 from ragtrial.labelling.overlay import read_overlay
@@ -78,9 +80,24 @@ def _session(path: Path) -> object:
 
 
 def _whole_report(path: Path) -> object:
-    folder = path.parent if path.name == "report.json" else path.parent.parent
+    """All that commands read of a report: rows by their number and in their order, and the texts."""
+    folder = path.parent.parent if path.parent.name == "rankings" else path.parent
     report = load_report(folder)
-    return [list(read_rows(report.ranking_file(one.name))) for one in report.settings]
+    queries = [query.id for query in report.queries]
+    rows = [list(report.rankings(one.name, queries)) for one in report.settings]
+    return [
+        rows,
+        *(list(read_rows(report.ranking_file(one.name))) for one in report.settings),
+        list(report.all_texts()),
+    ]
+
+
+def _foreign_json(path: Path) -> object:
+    """What every caller does: a ValueError is what becomes an error with a name."""
+    try:
+        return load_json(path.read_bytes())
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def _report(folder: Path) -> Sequence[str]:
@@ -90,9 +107,13 @@ def _report(folder: Path) -> Sequence[str]:
     report = run_experiment(load_config(small_experiment(folder / "experiment", config=config))).folder
     shutil.copytree(report, folder, dirs_exist_ok=True)
     values = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    del values["files"], values["checksum"]
+    del values["files"], values["sizes"], values["checksum"]
     (folder / "report.json").write_text(json.dumps(values), encoding="utf-8")
-    return ["report.json", *(path.relative_to(folder).as_posix() for path in folder.glob("rankings/*"))]
+    return [
+        "report.json",
+        "texts.jsonl.gz",
+        *(path.relative_to(folder).as_posix() for path in folder.glob("rankings/*")),
+    ]
 
 
 def _worklist(folder: Path) -> Sequence[str]:
@@ -187,5 +208,6 @@ READERS: Mapping[str, Reader] = {
         {"expected.yaml": b"settings:\n  dense: {ndcg@10: 0.5, recall@5: {value: 1, tolerance: 0.1}}\n"}, read_expected
     ),
     "prefixes": of({"prefixes.jsonl": _text({"doc": "d1", "start": 0, "end": 4, "prefix": "About"})}, read_prefixes),
+    "foreign JSON": of({"reply.json": _text({"data": [{"embedding": [0.5, -1e-3], "index": 0}]})}, _foreign_json),
     "stop words": of({"words.txt": b"the\nof\n# more\nand\n"}, read_stop_words),
 }

@@ -42,6 +42,9 @@ from ragtrial.report.schema import WarningPart
 MOST_PAIRS = 15
 """Of more pairs only those with the best setting are looked at closely."""
 
+MOST_DESCRIBED = 1_000
+"""Of more pairs only those with the best setting are compared by metrics that decide nothing."""
+
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
 
@@ -148,12 +151,19 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
     ranked = _ranked(contest, scored[0], aim, selection)
     pairs = _best_first(contest.pairs(), ranked) if aim.baseline is None else contest.pairs(aim.baseline)
     two = [] if aim.judge is None else _two_phase(scored, pairs, aim.judge, aim)
-    inferred = [one.inference for one in two] or _inferred(scored, pairs, aim)
     needed = people_needed(two[0], aim.margin) if two else None
+    described = pairs
+    if len(pairs) > MOST_DESCRIBED and aim.baseline is None and not two:
+        described = tuple(pair for pair in pairs if pair.baseline == ranked[0])
+    if described is pairs:
+        inferred = [one.inference for one in two] or _inferred(scored, pairs, aim)
+    else:
+        inferred = [*_inferred(scored[:1], pairs, aim), *_inferred(scored[1:], described, aim)]
+    families = [pairs, *[described] * (len(scored) - 1)]
     parts = [
         part
-        for scores, inference in zip(scored, inferred, strict=True)
-        for part in _parts(contest, aim, scores, pairs, inference, needed)
+        for scores, family, inference in zip(scored, families, inferred, strict=True)
+        for part in _parts(contest, aim, scores, family, inference, needed)
     ]
     procedure = _procedure_part(contest, aim, parts)
     drafts = drafted_part(contest, scored[0])

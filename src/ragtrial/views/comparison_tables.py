@@ -141,17 +141,20 @@ def descriptive_table(
 ) -> Table:
     """For each pair in ``rows`` its differences by other metrics, as many as ``width`` allows; nothing is claimed.
 
-    Behind one over another number of queries than the row's is that number.
+    Behind one over another number of queries than the row's is that number; a dash for a pair that was not compared.
     """
     known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
     shared = _have_one_baseline(rows)
     table = []
     for part in rows if metrics else ():
-        others = [known[part.setting, part.baseline, metric] for metric in metrics]
-        counts = [f" ({one.n:,})" if one.n != part.n and one.difference is not None else "" for one in others]
-        cells = [signed(one.difference) + count for one, count in zip(others, counts, strict=True)]
+        others = [known.get((part.setting, part.baseline, metric)) for metric in metrics]
+        cells = ["-" if one is None else signed(one.difference) + _other_count(one, part.n) for one in others]
         table.append([part.setting, *([] if shared else [part.baseline]), *cells])
     names = [Column("differences, descriptive", is_text=True), *([] if shared else [Column("against")])]
     columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]
     made = Table([*names, *columns], table)
     return made if width is None else made.fitted(width, "--metrics all")
+
+
+def _other_count(part: ComparisonPart, n: int) -> str:
+    return f" ({part.n:,})" if part.n != n and part.difference is not None else ""

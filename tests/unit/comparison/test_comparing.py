@@ -9,17 +9,25 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+import contests
 from hand_made import Values, contest_between, query_of
 from ragtrial.comparison.cautions import caution_of
-from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings, primary_comparisons
+from ragtrial.comparison.comparing import (
+    MOST_DESCRIBED,
+    ComparisonOptions,
+    close_comparisons,
+    compare_settings,
+    primary_comparisons,
+)
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.contest import Pair
+from ragtrial.comparison.contest import Pair, contest_of
 from ragtrial.comparison.queries.moves import query_differences
 from ragtrial.comparison.queries.slices import compare_slices
 from ragtrial.comparison.statistics.procedures import PROCEDURES
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
+from ragtrial.views.comparison_tables import descriptive_table
 
 QUICK = Procedure(flips=999)
 
@@ -317,3 +325,30 @@ def test_skewed_differences_of_which_nothing_is_claimed_are_not_told() -> None:
     assert stats.skew(gains) ** 2 * 25 > 20
     assert only(made).verdict == "inconclusive"
     assert made.warnings == []
+
+
+def test_of_very_many_pairs_the_other_metrics_are_compared_with_the_best_alone() -> None:
+    """46 settings are 1,035 pairs: all of them by the metric that decides, 45 by the other."""
+    values = {f"s{number}": [(number * 7 + query * 5) % 11 / 10 for query in range(12)] for number in range(46)}
+    report, other = contests.report_of(values), contests.report_of(values, "rr@3")
+    settings = [
+        one.model_copy(
+            update={
+                "scores": {**one.scores, **two.scores},
+                "per_query": one.per_query.model_copy(
+                    update={"evaluations": {**one.per_query.evaluations, **two.per_query.evaluations}}
+                ),
+            }
+        )
+        for one, two in zip(report.settings, other.settings, strict=True)
+    ]
+    both = report.model_copy(update={"settings": settings, "metrics": {**report.metrics, **other.metrics}})
+    made = compare_settings(contest_of([both]), ComparisonOptions(None, procedure=QUICK))
+    rows = [part for part in made.comparisons if part.metric == "ndcg@3"]
+    others = [part for part in made.comparisons if part.metric == "rr@3"]
+    best = close_comparisons(made)[0].baseline
+    assert len(rows) == MOST_DESCRIBED + 35
+    assert [part.setting for part in others] == [part.setting for part in rows if part.baseline == best]
+    assert {part.baseline for part in others} == {best}
+    table = descriptive_table(made, ["rr@3"], rows)
+    assert sum(row[-1] == "-" for row in table.rows) == len(rows) - len(others)
