@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import EMBEDDERS, Encode, checked
+from ragtrial.components.embedders.base import EMBEDDERS, Encode, checked, sided
 from ragtrial.components.embedders.declared import DeclaredEmbedder
-from ragtrial.components.user_functions import FunctionName, import_function, version_parts
+from ragtrial.components.user_functions import FunctionName, import_object, version_parts
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Floats
 
@@ -24,25 +24,42 @@ class CustomEmbedder(DeclaredEmbedder):
     """A Python function from a list of texts to one vector for each."""
 
     function: FunctionName
-    """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts."""
+    """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts. Or
+    an object, or a class of such, with the methods of LangChain (`embed_query`, `embed_documents`), of LlamaIndex, of
+    sentence-transformers, or with `encode` or `embed`."""
 
     version: str | None = None
     """Your version of the function: its cached vectors are used while it stays the same (default: the hash of its
     files)."""
 
+    @property
+    def tells_sides(self) -> bool:
+        return len(set(self._calls())) > 1
+
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"backend": "custom", "function": str(self.function), "normalize": self.normalize}
-        return parts | version_parts(self.function, self.version, digest)
+        return parts | version_parts(self.function, self.version, digest, _is_embedder)
+
+    def _calls(self) -> tuple[str, str]:
+        """The methods of the object that embed queries and documents, "" for itself. Raises ModelNotFoundError."""
+        return _methods(import_object(self.function, _is_embedder))
 
     def load(self) -> Encode:
-        function = import_function(self.function)
+        named, calls = import_object(self.function, _is_embedder), self._calls()
+        try:
+            made = named() if isinstance(named, type) else named
+        except Exception as error:
+            raise EmbedderError(f"{self.function} cannot be made: {type(error).__name__}: {error}") from error
+        tells_sides = self.tells_sides
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
+            side, plain = sided(texts) if tells_sides else (1, list(texts))
+            call = getattr(made, calls[side]) if calls[side] else made
             parts: list[Floats] = []
-            for start in range(0, len(texts), self.batch_size):
-                batch = list(texts[start : start + self.batch_size])
+            for start in range(0, len(plain), self.batch_size):
+                batch = plain[start : start + self.batch_size]
                 try:
-                    vectors = function(batch)
+                    vectors = [call(text) for text in batch] if calls[side] in _ONE_BY_ONE else call(batch)
                 except Exception as error:
                     said = " ".join(str(error).split())
                     message = f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {said}"
@@ -51,3 +68,23 @@ class CustomEmbedder(DeclaredEmbedder):
             return np.concatenate(parts)
 
         return encode
+
+
+_METHODS = (
+    ("embed_query", "embed_documents"),
+    ("get_query_embedding", "get_text_embedding_batch"),
+    ("encode_query", "encode_document"),
+    ("encode", "encode"),
+    ("embed", "embed"),
+)
+"""What objects of LangChain, of LlamaIndex, of sentence-transformers and of others embed queries and documents with."""
+
+_ONE_BY_ONE = frozenset({"embed_query", "get_query_embedding"})
+
+
+def _methods(found: object) -> tuple[str, str]:
+    return next((pair for pair in _METHODS if all(callable(getattr(found, name, None)) for name in pair)), ("", ""))
+
+
+def _is_embedder(found: object) -> bool:
+    return _methods(found) != ("", "") or (callable(found) and not isinstance(found, type))
