@@ -103,7 +103,9 @@ def _winner(choice: Choice, contest: ComparisonSet, place: int, values: Scores, 
     searched = sign * float(choice.searched[place])
     if choice.held_out:
         known = values[place][~np.isnan(values[place])]
-        expected = ScorePart(mean=float(known.mean()), ci=mean_interval(known, aim.procedure.level), n=len(known))
+        expected = ScorePart(
+            mean=float(known.mean()), ci=mean_interval(known, aim.procedure.level, contest.primary), n=len(known)
+        )
     else:
         allowed = [contest.names[one] for one in choice.ranked]
         selected = select_winner(_of(contest, allowed), seed=aim.procedure.seed)

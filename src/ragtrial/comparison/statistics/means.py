@@ -13,8 +13,8 @@ from ragtrial.evaluation.metrics import parse_metric
 _ROUNDING = 1e-12
 
 
-def mean_interval(values: Scores, level: float) -> tuple[float, float] | None:
-    """The interval that contains the true mean of what ``values``, shape (queries,), are a sample of.
+def mean_interval(values: Scores, level: float, metric: str) -> tuple[float, float] | None:
+    """The interval that contains the true mean of what ``values`` of ``metric``, shape (queries,), are a sample of.
 
     None for fewer than two values, or values that are all equal.
     """
@@ -23,7 +23,7 @@ def mean_interval(values: Scores, level: float) -> tuple[float, float] | None:
     if deviation <= _ROUNDING * float(np.abs(values).max(initial=0.0)):
         return None
     skewness = float(((values - values.mean()) ** 3).mean()) / deviation**3
-    return interval_of(float(values.mean()), deviation / math.sqrt(n - 1), skewness, n, level)
+    return within(interval_of(float(values.mean()), deviation / math.sqrt(n - 1), skewness, n, level), metric)
 
 
 def interval_of(mean: float, error: float, skewness: float, n: int, level: float) -> tuple[float, float]:
@@ -39,6 +39,12 @@ def interval_of(mean: float, error: float, skewness: float, n: int, level: float
     critical = float(stdtrit(n - 1, 1 - level / 2))
     moved = skewness * (2 * critical**2 + 1) / (6 * math.sqrt(n))
     return mean + error * (min(moved, 0.0) - critical), mean + error * (max(moved, 0.0) + critical)
+
+
+def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
+    """The part of ``interval`` that a mean of ``metric`` can lie in."""
+    highest = highest_mean(metric)
+    return max(interval[0], 0.0), interval[1] if highest is None else min(interval[1], highest)
 
 
 def highest_mean(metric: str) -> float | None:

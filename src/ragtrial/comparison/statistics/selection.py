@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.statistics.means import highest_mean, interval_of
+from ragtrial.comparison.statistics.means import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
@@ -85,8 +85,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     corrected, ends = mean - sign * optimism, sorted((mean - sign * gain.high, mean - sign * gain.low))
     made |= {"corrected": corrected, "optimism": optimism, "draws": draws}
-    highest = highest_mean(contest.primary)
-    made |= {"ci": (max(ends[0], 0.0), min(ends[1], math.inf if highest is None else highest))}
+    made |= {"ci": within((ends[0], ends[1]), contest.primary)}
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
