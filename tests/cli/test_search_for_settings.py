@@ -76,6 +76,7 @@ def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, ca
     assert "On 24 held-out questions: " in made.out
     assert made.out.count("Next: ") == 1
     assert " settings tried by tpe search, seed 0: " in made.out
+    assert f"\nwinner: {load_report('latest').folder / 'winner.yaml'}\n" in made.out
 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""Where a command runs changes what it may say, and never how it ends: closed streams, a folder that is gone."""
+"""What surrounds a command changes what it may say, never how it ends: closed streams, a folder that is gone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from ragtrial.cli.terminal import Terminal
+from ragtrial.records import ReportWarning, WarningCode
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX is needed")
 
@@ -29,3 +32,15 @@ def test_a_current_folder_that_is_gone_is_an_error_that_says_so(tmp_path: Path, 
     process = done(tmp_path, line, "mkdir gone && cd gone && rmdir ../gone &&")
     assert process.returncode == 2, process.stderr
     assert "the current folder no longer exists" in process.stderr
+
+
+@pytest.mark.parametrize(("count", "left"), [(3, ""), (4, "  ... and 1 more of the kind short (--json shows all)")])
+def test_the_first_three_warnings_of_a_kind_are_shown(
+    count: int, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
+    terminal.warn([ReportWarning(WarningCode.SHORT, f"setting {number}: \x1b[2Jshort.") for number in range(count)])
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[0] == f"{count} warnings:"
+    assert lines[1:4] == [f"  setting {number}: \ufffd[2Jshort." for number in range(3)]
+    assert lines[4:-1] == ([left] if left else [])
