@@ -53,7 +53,7 @@ def fault_of(**written: object) -> str:
         (
             {"corpus": "c", "querys": "q"},
             "c.yaml: @querys unknown key 'querys'. Did you mean 'queries'? "
-            "Allowed here: corpus, queries, match, beir, split, overlay, on_error.",
+            "Allowed here: corpus, queries, match, beir, split, overlay, drop_query_document, on_error.",
         ),
     ],
 )
