@@ -24,7 +24,9 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, InputError, RagtrialError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.dry_run import PlannedStage
 from ragtrial.progress import Silent
 from tiny_models import edit_json
 
@@ -255,3 +257,22 @@ def test_a_backend_other_than_torch_is_refused_in_the_config(
         load_config(experiment.file, ["embedder.precision=int8"])
     config = load_config(experiment.file, ["embedder.precision=bfloat16", "embedder.device=cpu"])
     assert "openvino" not in (config.embedder.faster() or "")
+
+
+def test_a_plan_counts_the_windows_that_are_to_do_and_names_the_model_that_was_changed(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    experiment = kitchen(tmp_path / "late", tiny_model)
+
+    def embeddings(*overrides: str) -> PlannedStage:
+        plan = RetrievalEvaluator(experiment.config(*overrides)).dry_run()
+        (found,) = [stage for stage in plan.stages if stage.kind == "embeddings"]
+        return found
+
+    vectors_of(experiment)
+    cached, other = embeddings(), embeddings("embedder.overlap=4")
+    assert cached.is_cached
+    assert (cached.amount.unit, cached.amount.to_do) == ("windows", 0)
+    assert other.amount.count >= len(DOCUMENTS)
+    assert 0 < other.amount.to_do < other.amount.count  # those of documents in one window are the same
+    assert other.why == "embedder.overlap changed from 8 to 4"

@@ -153,3 +153,9 @@ def test_a_function_that_cannot_be_imported_is_refused_with_what_is_missing(
     with pytest.raises(ModelNotFoundError) as caught:
         import_function(FunctionReference(name, tmp_path))
     assert str(caught.value).startswith(message.format(folder=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a-b.c:f", "a.b-c:f", "a b:f", "a:f.g", "a:", ":f", "a", "1a:f"])
+def test_a_name_that_no_module_or_function_can_have_is_refused_as_it_is_read(name: str) -> None:
+    with pytest.raises(ValueError, match=r"must be written package\.module:function"):
+        CustomChunker.model_validate({"kind": "custom", "function": name})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ragtrial.evaluation.bounds import Bounds, tie_range, ties_that_matter
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
+from ragtrial.pipeline.reporting import tie_warnings
 from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
 from strategies import DOCUMENTS, cutoffs, labels, metric_called
 
@@ -165,3 +166,9 @@ def test_ties_matter_where_two_of_equal_score_are_judged_unlike(runs: list[tuple
         found = tie_range(Metric(name, None if METRICS[name].cut == "none" else k), graded)
         assert found is not None
         assert found.low[~matter].tolist() == found.high[~matter].tolist(), name
+
+
+def test_the_warning_of_ties_names_the_setting_whose_mean_they_move_most() -> None:
+    moved = {"a": (0.5, 0.6), "b": (0.1, 0.6), "c": (0.4, 0.7), "d": None}
+    (warning,) = tie_warnings(moved, "ndcg@10", "first")
+    assert "their order moves ndcg@10 of b between 0.1000 and 0.6000, and 2 more settings" in warning.message
