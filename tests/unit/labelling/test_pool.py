@@ -108,6 +108,20 @@ def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
     assert joined.text == f"{text[:30]}\n\n[...]\n\n{text[50:60]}"
 
 
+def test_the_longest_stretch_is_shown_wherever_it_stands() -> None:
+    def item(*places: tuple[int, int]) -> item_texts.ItemText:
+        return item_texts.ItemText("d", "D", tuple(item_texts.Stretch(start, end, "x") for start, end in places))
+
+    for places, longest in (
+        (((0, 50), (60, 70)), (0, 50)),
+        (((0, 10), (60, 110)), (60, 110)),
+        (((5, 15), (20, 30)), (5, 15)),
+        (((0, 9), (20, 30), (40, 45)), (20, 30)),
+    ):
+        shown = item(*places).longest
+        assert (shown.start, shown.end) == longest
+
+
 def test_only_what_stands_among_the_first_of_any_setting_is_taken(tmp_path: Path) -> None:
     report = report_of(tmp_path, "ap@3", {"a": {"q1": "r x y", "q2": "r x y"}, "b": {"q1": "y r", "q2": "r"}})
     everything = [("q1", "x"), ("q1", "y"), ("q2", "x"), ("q2", "y")]

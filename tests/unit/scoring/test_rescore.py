@@ -139,6 +139,17 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     assert budget.hits > 20
 
 
+@pytest.mark.parametrize("has_budget", [False, True])
+def test_tokens_that_were_counted_are_scored_within_a_budget_only_if_there_is_one(
+    tmp_path: Path, minilm_folder: Path, *, has_budget: bool
+) -> None:
+    embedder = {"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(minilm_folder)}
+    parent = run_experiment(write_experiment(tmp_path, embedder=embedder).config())
+    again = rescore(parent, overrides=["evaluators.budget=60" if has_budget else "evaluators.relevance_threshold=2"])
+    assert (again.settings[0].budget is not None) == has_budget
+    assert "budget-not-known" not in {warning.code for warning in again.warnings}
+
+
 def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(
     tmp_path: Path,
 ) -> None:

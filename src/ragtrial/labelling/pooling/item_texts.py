@@ -41,6 +41,11 @@ class ItemText:
     stretches: tuple[Stretch, ...]
 
     @property
+    def longest(self) -> Stretch:
+        """The stretch of the most characters; of equal ones the first."""
+        return max(self.stretches, key=lambda stretch: stretch.end - stretch.start)
+
+    @property
     def text(self) -> str:
         return GAP.join(one.text for one in self.stretches)
 

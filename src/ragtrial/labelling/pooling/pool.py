@@ -190,7 +190,7 @@ def work_items(
         shown = texts[query, found]
         text, start, end = shown.text, None, None
         if target.form != "document" or unit == "span":
-            longest = max(shown.stretches, key=lambda one: one.end - one.start)
+            longest = shown.longest
             text, start, end = longest.text, longest.start, longest.end
         items.append(WorkItem(query=query, question=questions[hit.row], doc=shown.doc, title=shown.title,
                               start=start, end=end, text=text))  # fmt: skip
