@@ -170,11 +170,20 @@ def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign,
     assert (sorted(outside.rglob("*")), found.reached) == (before, [])
 
 
-def test_variables_in_the_config_of_a_report_are_not_read(
+def test_variables_in_the_config_of_a_report_are_read_only_for_a_named_config_that_has_them(
     foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edit_report(foreign.report, '"ndcg@3"', '"${STOLEN}"')
+    """So are those of one's own, which has the same text."""
+    edit_report(foreign.report, '   "primary_metric": "ndcg@3"', '   "primary_metric": "${STOLEN}"')
+    config = foreign.folder / "experiment.yaml"
+    rescore = ("rescore", str(foreign.report), "--set", "evaluators.span_coverage=1.0", "-o")
     monkeypatch.setenv("STOLEN", "a secret")
-    made = ragtrial(capsys, "rescore", str(foreign.report), "--set", "evaluators.span_coverage=1.0")
-    assert made.code == 2
-    assert "a secret" not in made.err + made.out
+    for more in ((), ("--config", str(config))):
+        made = ragtrial(capsys, *rescore, tmp_path / "never", *more)
+        assert made.code == 2
+        assert "a secret" not in made.err + made.out
+    monkeypatch.setenv("STOLEN", "ndcg@3")
+    config.write_text(config.read_text().replace("primary_metric: ndcg@3", 'primary_metric: "${STOLEN}"'))
+    monkeypatch.chdir(foreign.folder)
+    made = ragtrial(capsys, *rescore, tmp_path / "again", "--config", config)
+    assert made.code == 0, made.err

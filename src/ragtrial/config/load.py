@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -19,7 +20,7 @@ from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
-from ragtrial.options import dotted, expand_user, shown, validate
+from ragtrial.options import VARIABLE, dotted, expand_user, shown, validate
 from ragtrial.records import ReportWarning
 
 MOST_BYTES = 1_000_000
@@ -55,15 +56,22 @@ def written_in(path: str | Path) -> dict[str, Any]:
 
 
 def config_as_written(
-    written: Mapping[str, Any], folder: Path, overrides: Sequence[str] = (), place: str = "config"
+    written: Mapping[str, Any],
+    folder: Path,
+    overrides: Sequence[str] = (),
+    place: str = "config",
+    named: ExperimentConfig | None = None,
 ) -> ExperimentConfig:
     """The config that a report holds, with ``overrides`` on top; not yet checked as a whole.
 
-    Its variables are not read: whoever wrote the report would choose them. Paths are relative to ``folder``, where its
+    Of its variables those are read that are in ``named``, too, which the user has named; no others, since whoever wrote
+    the report would choose them. Paths are relative to ``folder``, where its
     file is taken to stand. Raises ConfigError as ``load_config`` does; ``place`` says for messages where the config
     was found.
     """
-    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder, AS_WRITTEN)
+    names = VARIABLE.findall(json.dumps(named.as_written)) if named else ()
+    environment = {name: os.environ[name] for name, _ in names if name in os.environ} or AS_WRITTEN
+    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder, environment)
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.config import ExperimentConfig
+from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import check, config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import settings_of
@@ -34,6 +34,7 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warnings
+from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
@@ -91,7 +92,7 @@ def rescore(
         return rescore_given_runs(report, labels, metrics, target)
     if config_file is None and labels is not None and Path(labels).suffix in (".yaml", ".yml"):
         config_file = labels
-    config = _config(report, overrides, metrics)
+    config = _config(report, overrides, metrics, None if config_file is None else load_config(config_file))
     chosen = choose_labels(report, labels)
     choice, faults = choose_metrics(config, ordered=any(query.ordered for query in chosen.labels.queries))
     if faults:
@@ -102,7 +103,9 @@ def rescore(
     return _write(report, rescoring.made(judged), judged, target)
 
 
-def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> ExperimentConfig:
+def _config(
+    report: Report, overrides: Sequence[str], metrics: str | None, named: ExperimentConfig | None
+) -> ExperimentConfig:
     """The config of ``report`` with other ``evaluators``; of named ``metrics`` the first decides.
 
     Raises InputError for overrides of anything else: they would need another run; MetricError; ConfigError.
@@ -125,7 +128,13 @@ def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> Ex
         for family in get_args(Family):
             own = [str(one) for one in chosen if one.definition.family == family]
             written["evaluators"][family] = {"k": [], "metrics": own}
-    return config_as_written(written, report.folder, overrides, f"the config of run {report.run_id}")
+    try:
+        return config_as_written(written, report.folder, overrides, f"the config of run {report.run_id}", named)
+    except ConfigError as error:
+        if named is not None or not VARIABLE.search(json.dumps(report.config)):
+            raise
+        message = "its variables are not read unless a config is named that has them: --config CONFIG."
+        raise ConfigError(*error.faults, Fault(f"the config of run {report.run_id}", message=message)) from error
 
 
 def _write(parent: Report, report: Report, judged: Sequence[_Judged], target: str | Path | None) -> Report:
