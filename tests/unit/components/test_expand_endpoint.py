@@ -255,3 +255,14 @@ def test_what_an_endpoint_answers_costs_no_setting_that_needs_none(tmp_path: Pat
     assert [setting.name for setting in report.settings] == ["dense"]
     assert [failure.name for failure in report.failures] == ["wide"]
     assert " answered " in report.failures[0].error
+
+
+def test_a_query_that_is_refused_is_asked_as_it_is_and_named(
+    double: EndpointDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    double.faults = [None, endpoint_double.status(400, "filtered by the content policy")]
+    report = run_experiment(experiment_of(tmp_path, double).config("retrievers.wide.endpoint.concurrency=1"))
+    assert not report.failures
+    assert "1 query is asked without other wordings, the first " in caplog.text
+    assert "answered 400: filtered by the content policy." in caplog.text
+    assert [warning.code for warning in report.warnings if warning.code == "no-reply"] == ["no-reply"]

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
+from ragtrial.components.refiners.endpoint_scores import RerankEndpoint
+from ragtrial.components.refiners.rerankers import EndpointReranker
 from ragtrial.components.retrievers.base import Texts
 from ragtrial.errors import ConfigError, EndpointError
 from ragtrial.records import Question
@@ -145,3 +148,14 @@ def test_a_reranker_is_local_or_behind_an_endpoint(option: str, double: Endpoint
     name = option.partition("=")[0]
     with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is for a local model"):
         bench_of(tmp_path, double).refiner(f"retrievers.refined.{option}")
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "texts", "searches"),
+    [(100, 1, 1), (100, 100, 1), (100, 101, 2), (100, 250, 3), (500, 250, 3), (32, 32, 1), (32, 100, 4), (1, 7, 7)],
+)
+def test_a_search_is_billed_for_each_request_and_each_hundred_texts(batch_size: int, texts: int, searches: int) -> None:
+    endpoint = RerankEndpoint(model="m", base_url="http://127.0.0.1:9", batch_size=batch_size, search_price=2.0)
+    assert endpoint.searches(np.array([texts])).tolist() == [searches]
+    cost = EndpointReranker(endpoint).expected_cost([Question("a")], Texts(texts, 10), texts)
+    assert cost == pytest.approx(searches * 2.0 / 1000)
