@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
+from ragtrial.cache.untrusted import load_json
 from ragtrial.comparison.judged_rankings import Found
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, InputError, counted, listed
@@ -171,7 +172,7 @@ def _row(line: str, file: Path, number: int) -> ModelJudgment:
         return Fault(str(file), number, message=message)
 
     try:
-        value = json.loads(line)
+        value = load_json(line)
     except ValueError:
         value = None
     if not isinstance(value, dict):

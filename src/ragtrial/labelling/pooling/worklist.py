@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ragtrial.cache.atomic import write_text
+from ragtrial.cache.untrusted import load_json
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import Fault, InputError, RunError
@@ -217,8 +218,8 @@ def check_new(file: Path, *, force: bool = False) -> None:
 
 def _is_worklist(file: Path) -> bool:
     try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        value = load_json(file.read_bytes())
+    except (OSError, ValueError):
         return False
     return isinstance(value, dict) and _MARK in value
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ragtrial.cache.presence import hold_alone
+from ragtrial.cache.untrusted import load_json
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, InputError, RunError
 
@@ -93,7 +94,7 @@ class SessionJournal:
         rows: list[Event] = []
         for number, line in enumerate(decoded(whole, self.file, InputError).split("\n")[:-1], 1):
             try:
-                row = json.loads(line)
+                row = load_json(line)
             except ValueError:
                 row = None
             if not isinstance(row, dict):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import Fault, InputError, RagtrialError, counted
 from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
 from ragtrial.labelling.session.session import Session
@@ -279,8 +280,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.read(min(int(length), _DRAINED))  # a browser reads no answer before it has sent all
             return _error(413, f"at most {MOST_BYTES:,} bytes may be sent.")
         try:
-            value = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError):
+            value = load_json(self.rfile.read(int(length)))
+        except ValueError:
             value = None
         return value if isinstance(value, dict) else _error(400, "what is sent must be a JSON object.")
 
