@@ -26,7 +26,7 @@ LINES = {
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_that_is_no_answer_and_no_judgment_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.llm.jsonl").write_text(LINES[name] + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match="line|JSON"):
+    with pytest.raises(InputError, match=r"line|JSON"):
         read_judgments(tmp_path / "a.llm.jsonl")
     worklist = write_work(tmp_path)
     (tmp_path / "worklist.answers.jsonl").write_text(LINES[name] + "\n", encoding="utf-8")
