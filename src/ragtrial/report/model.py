@@ -29,7 +29,7 @@ from ragtrial.report.schema import (
     SettingPart,
     WarningPart,
 )
-from ragtrial.report.scored import ScoredPart, scored_part
+from ragtrial.report.scored import ScoredPart, scored_by
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -233,10 +233,7 @@ class Report(Part):
 
     def scored_queries(self) -> ScoredPart:
         """How many queries the primary metric scores for any setting, and why not the others."""
-        columns = [(one.per_query.evaluations[self.primary_metric], one.per_query.skipped) for one in self.settings]
-        known = [any(values[row] is not None for values, _ in columns) for row in range(len(self.queries))]
-        failed = [all(skipped[row] for _, skipped in columns) for row in range(len(self.queries))]
-        return scored_part(self.queries, known, failed)
+        return scored_by(self.queries, self.settings, self.primary_metric)
 
     def sign(self, metric: str) -> int:
         """1 where higher values of ``metric`` are better, -1 where lower ones are."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ragtrial.errors import counted
 from ragtrial.records import UNANSWERABLE
-from ragtrial.report.schema import Part, QueryPart
+from ragtrial.report.schema import Part, QueryPart, SettingPart
 
 
 class ScoredPart(Part):
@@ -36,6 +36,14 @@ class ScoredPart(Part):
             yield f"{self.unlabelled:,} {'has' if self.unlabelled == 1 else 'have'} no label that counts"
         if self.failed:
             yield f"{self.failed:,} could not be searched"
+
+
+def scored_by(queries: Sequence[QueryPart], settings: Sequence[SettingPart], metric: str) -> ScoredPart:
+    """Counts over ``queries``, each scored if ``metric`` has a value for any of the ``settings``."""
+    columns = [(one.per_query.evaluations[metric], one.per_query.skipped) for one in settings]
+    known = [any(values[row] is not None for values, _ in columns) for row in range(len(queries))]
+    failed = [all(skipped[row] for _, skipped in columns) for row in range(len(queries))]
+    return scored_part(queries, known, failed)
 
 
 def scored_part(queries: Sequence[QueryPart], is_scored: Sequence[bool], has_failed: Sequence[bool]) -> ScoredPart:
