@@ -241,11 +241,10 @@ class Report(Part):
 
     def ranked_settings(self) -> list[SettingPart]:
         """The settings by the primary metric, best first; those without a value last; equal ones by name."""
-        sign = self.sign(self.primary_metric)
 
         def key(setting: SettingPart) -> tuple[bool, float, str]:
             mean = setting.scores[self.primary_metric].mean
-            return mean is None, -sign * (mean or 0.0), setting.name
+            return mean is None, -self.sign(self.primary_metric) * (mean or 0.0), setting.name
 
         return sorted(self.settings, key=key)
 
