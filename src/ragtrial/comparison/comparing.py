@@ -46,7 +46,7 @@ MOST_DESCRIBED = 1_000
 """Of more pairs only those with the best setting are compared by metrics that decide nothing."""
 
 MOST_SETTINGS = 50
-"""Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
+"""A run of more settings gives no conclusion unasked: all pairs would take long."""
 
 
 @dataclass(frozen=True)
