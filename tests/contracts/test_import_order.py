@@ -46,7 +46,7 @@ HEAVY = {
 }
 ADAPTED = {"integrations/haystack.py": {"haystack"}}
 """A module that makes classes for another framework needs it when it is imported; nothing else imports the module."""
-MOST_LINES = 400
+MOST_LINES = 600
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
@@ -138,7 +138,7 @@ def test_only_the_command_line_prints_and_exits() -> None:
     assert {where.split(":")[0] + where.split(":")[2] for where in wrong} <= {"__main__.py sys.exit"}, wrong
 
 
-def test_no_file_is_longer_than_four_hundred_lines() -> None:
+def test_no_file_is_longer_than_six_hundred_lines() -> None:
     lengths = {name: len((SOURCE / name).read_text(encoding="utf-8").splitlines()) for name in FILES}
     assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 

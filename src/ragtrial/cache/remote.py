@@ -51,7 +51,7 @@ def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
     """
     content = load_json(file.read_bytes())
     if not isinstance(content, dict):
-        raise TypeError(f"{file} is no JSON object")
+        raise TypeError(f"{file} is not a JSON object")
     for config in configs:
         if (remote := config.find(content, file.parent)) is not None:
             return remote

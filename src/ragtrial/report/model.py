@@ -365,7 +365,7 @@ def _with_warning(report: Report, folder: Path) -> Report:
         return report
     message = (
         f"{counted(len(missing), 'file')} of {folder} {'is' if len(missing) == 1 else 'are'} missing: "
-        f"{listed(missing, 3)}. What needs them is left out or is an error; run the experiment again."
+        f"{listed(missing, 3)}. Parts that need them are left out or are an error; run the experiment again."
     )
     warning = WarningPart(code=WarningCode.FILES_MISSING, message=message)
     return report.model_copy(update={"warnings": [*report.warnings, warning]})
