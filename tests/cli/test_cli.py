@@ -164,12 +164,9 @@ def test_many_warnings_of_one_kind_are_counted_after_the_third(config: Path, cap
     document = {"doc": "returns.md"}
     twice = [{"id": f"u{number}", "text": "x", "relevant_docs": [document, document]} for number in range(5)]
     small_experiment(tmp_path, labels={"queries": [*LABELS["queries"], *twice]})
-    warnings = ragtrial(capsys, "validate", config).err.partition("5 warnings:\n")[2]
-    assert warnings.splitlines() == [
-        *(f"  query 'u{number}' judges {document['doc']!r} twice, with one grade." for number in range(3)),
-        "  ... and 2 more of the kind same-label (--json shows all)",
-        "`ragtrial explain` explains each kind: same-label",
-    ]
+    warnings = ragtrial(capsys, "validate", config).err.partition("1 warning:\n")[2]
+    first = " ".join(f"query 'u{number}' judges {document['doc']!r} twice, with one grade." for number in range(3))
+    assert " ".join(warnings.split()) == f"{first} And 2 more. `ragtrial explain` explains each kind: same-label"
 
 
 def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:
@@ -318,21 +315,14 @@ def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
      "def embed(texts):\n    raise SystemExit(texts[0])\n"],
     ids=["exit 1", "exit without a code", "exit with a text"],
 )  # fmt: skip
-def test_a_function_that_ends_the_program_is_a_crash_and_never_one_or_zero(
+def test_a_function_that_ends_the_program_is_an_error_and_never_a_success_or_a_failed_gate(
     crash: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Where it was raised is kept in a file of the workspace, and only there; texts of documents are not in it."""
     made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=crash), "-q")
-    (log,) = (tmp_path / ".ragtrial").glob("ragtrial-crash-*.log")
     assert made.code == 3
-    assert made.err.startswith("error: ragtrial failed in a way it should not (SystemExit")
-    assert made.err.endswith(f"The details are in {log}; please report them.\n")
+    assert made.err.startswith("error: interrupted: something that was called, such as a function of the config, ended")
     assert "Traceback" not in made.out + made.err
-    written = log.read_text(encoding="utf-8")
-    assert "SystemExit, raised from" in written
-    assert "in embed" in written
-    documents = [path.read_text(encoding="utf-8").split()[0] for path in (tmp_path / "documents").iterdir()]
-    assert not any(word in written for word in documents)
+    assert not list((tmp_path / ".ragtrial").glob("ragtrial-crash-*.log"))
 
 
 @pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
@@ -391,9 +381,9 @@ def test_a_crash_when_no_file_can_be_written_is_still_told(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise SystemExit(7)\n"))
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise GeneratorExit(7)\n"))
     assert made.code == 3
-    assert "ragtrial failed in a way it should not (SystemExit: 7)." in made.err
+    assert "ragtrial failed in a way it should not (GeneratorExit: 7)." in made.err
 
 
 def test_the_exit_code_of_a_process_is_that_of_the_command(config: Path) -> None:

@@ -432,7 +432,7 @@ def test_show_says_which_file_of_a_report_is_damaged(
     spoil(Path("results") / "small" / two_runs[1])
     made = ragtrial(capsys, "show", "--query", "q1")
     assert (made.code, made.out) == (2, "")
-    assert made.err.startswith(f"error: results/small/{two_runs[1]}")
+    assert made.err.splitlines()[-1].startswith(f"error: results/small/{two_runs[1]}")
     assert made.err.endswith(told + "\n")
 
 

@@ -62,7 +62,8 @@ def test_the_page_on_the_command_line_has_every_command_and_its_options_exist() 
 
 def test_the_commands_of_the_page_on_the_cache_run(tmp_path: Path) -> None:
     small_experiment(tmp_path)
-    done = run_script("ragtrial run experiment.yaml -q\n" + "".join(blocks("cache.md", "sh")), tmp_path)
+    commands = "".join(blocks("cache.md", "sh")).replace("/mnt/shared", str(tmp_path / "shared"))
+    done = run_script(f"ragtrial run experiment.yaml -q\n{commands}", tmp_path)
     assert done.code == 0, done.err
 
 

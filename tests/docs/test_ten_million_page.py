@@ -50,9 +50,9 @@ def test_its_benchmark_runs_and_leaves_nothing(root: Path, tmp_path: Path) -> No
     benchmark = root / "benchmarks" / "scale.py"
     if not benchmark.exists():
         pytest.skip("the benchmarks are not part of this distribution")
-    command = [sys.executable, str(benchmark), "--vectors", "20000", "--queries", "30", "--folder", str(tmp_path)]
+    options = ["--busy", "--vectors", "20000", "--queries", "30", "--folder", str(tmp_path)]
     ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [sys.executable, str(benchmark), *options], capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     assert ran.returncode == 0, ran.stderr
     (share,) = re.findall(r"overlap of the index with exact search (\S+), unreachable 0", ran.stdout)

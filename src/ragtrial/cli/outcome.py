@@ -74,7 +74,7 @@ def _run(arguments: Sequence[str]) -> int:
             return int(error.code or 0) if sys.stdout is out else 0
         message = f"something that was called, such as a function of the config, ended the process (exit {error.code})"
         return _failed(_CRASHED, [Fault(message=_where(f"interrupted: {message}"))], arguments)
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported without a traceback
+    except BaseException as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
 
 

@@ -73,11 +73,11 @@ class Dataset:
     places: Mapping[tuple[str, str], Fault] = field(default_factory=dict)
 
 
-def with_own_documents(questions: Sequence[Question], options: DatasetOptions, library: Library) -> list[Question]:
+def with_own_documents(questions: Sequence[Question], options: DatasetOptions, library: Library) -> Sequence[Question]:
     """The questions, those that are documents themselves with the ids of these, as ``drop_query_document`` says."""
     drops = options.drop_query_document
     if drops is False or (drops is None and options.beir is None):
-        return list(questions)
+        return questions
     return [
         replace(one, own_document=one.id) if _is_document(one, library, by_id=drops is True) else one
         for one in questions

@@ -97,7 +97,7 @@ class Resources:
         tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:
             raise ModelNotFoundError(
-                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
+                "its embedder has no tokenizer.json, so tokens cannot be counted; "
                 "set chunker.unit: characters or chunker.tokenizer: words."
             )
         return tokenizer

@@ -319,7 +319,7 @@ class Results:
         ``as_asked`` says that the whole is asked the questions of the labels, and not other wordings of them.
         """
         for setting, part in zip(whole.parts, ranking.parts, strict=True):
-            is_same = as_asked and part.questions is ranking.questions
+            is_same = as_asked and part.questions == ranking.questions
             is_deeper = is_same and whole.depth_of_parts > setting.retriever.top_k
             is_kept = part.kept_key(self.graph.corpus.resources.workspace) is not None
             if is_kept and (is_deeper or not setting.retriever.score):

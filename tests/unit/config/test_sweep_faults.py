@@ -44,7 +44,7 @@ max_settings: 10
     ("axis", "column", "message"),
     [
         ("5", 12, f": {SHAPES} (found 5)."),
-        ("", 12, f": {SHAPES} (found empty)."),
+        ("", 12, f": {SHAPES} (found null)."),
         ("{size: [1, 2]}", 12, f": {SHAPES} (found a mapping)."),
         ("{range: [1, 2, 1], of: a}", 12, f": {SHAPES} (found a mapping)."),
         ("[]", 12, " has 0 entries; it must have at least 1."),
@@ -180,7 +180,7 @@ def test_rows_of_keys_that_move_together_are_as_long_as_they_are(rows: str, plac
 @pytest.mark.parametrize(
     ("of", "more", "column", "found"),
     [
-        ("chunker.sise", "", 12, "empty"),
+        ("chunker.sise", "", 12, "null"),
         ("embedder.model", "", 12, "'tiny'"),
         ("chunker.overlap", "", 12, "a share itself"),
         ("retrievers.dense.top_k", ", retrievers.dense.top_k: {share: 2, of: chunker.size}", 71, "a share itself"),

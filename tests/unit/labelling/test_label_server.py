@@ -185,7 +185,8 @@ def test_answers_come_into_the_labels_and_the_end_says_how_it_went(page: LabelPa
     assert ended["lines"] == [
         "1 of 6 graded, 1 left out, 4 to go: the same command goes on",
         f"{tmp_path / 'prompt_queries.json'}: 1 judgment written",
-        f"next: ragtrial rescore latest --labels {tmp_path / 'prompt_queries.json'}",
+        f"next: ragtrial rescore latest --labels {tmp_path / 'prompt_queries.json'} "
+        f"--config {tmp_path / 'experiment.yaml'}",
     ]
     with pytest.raises(OSError):  # noqa: PT011 - it listens no longer, or has gone: the system's words
         ask_until_gone(page)

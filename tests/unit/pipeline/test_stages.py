@@ -763,7 +763,7 @@ def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path,
         "its embedder has no tokenizer.json, so tokens cannot be counted; set chunker.unit: characters or "
         "chunker.tokenizer: words."
     )
-    assert str(caught.value) == f"setting 'dense': {message}"
+    assert str(caught.value).endswith(f"config.yaml:22:3: setting 'dense': {message}")
 
 
 def test_a_later_setting_that_cannot_count_tokens_is_refused_before_the_first_is_run(
