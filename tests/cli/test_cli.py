@@ -381,7 +381,9 @@ def test_a_crash_when_no_file_can_be_written_is_still_told(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise GeneratorExit(7)\n"))
+    made = ragtrial(
+        capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise GeneratorExit(7)\n")
+    )
     assert made.code == 3
     assert "ragtrial failed in a way it should not (GeneratorExit: 7)." in made.err
 

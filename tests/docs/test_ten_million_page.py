@@ -52,7 +52,11 @@ def test_its_benchmark_runs_and_leaves_nothing(root: Path, tmp_path: Path) -> No
         pytest.skip("the benchmarks are not part of this distribution")
     options = ["--busy", "--vectors", "20000", "--queries", "30", "--folder", str(tmp_path)]
     ran = subprocess.run(
-        [sys.executable, str(benchmark), *options], capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [sys.executable, str(benchmark), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert ran.returncode == 0, ran.stderr
     (share,) = re.findall(r"overlap of the index with exact search (\S+), unreachable 0", ran.stdout)

@@ -44,7 +44,9 @@ MAKERS: dict[str, Make] = {
 }  # fmt: skip
 TABLES = [name for name in MAKERS if name not in ("tuples", "objects")]
 
-ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4) | st.integers(-(2**63), 2**64 - 1).map(str)
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4) | st.integers(-(2**63), 2**64 - 1).map(
+    str
+)
 scores = st.floats(allow_nan=False)
 
 
