@@ -73,6 +73,6 @@ def test_rankings_with_a_weight_that_is_no_number_are_refused_by_name(tmp_path: 
     assert [own.explanations for own in FoundHits(contest_of([report])).settings] == [None, None]
     path = report.ranking_file("other")
     write_rows(path, [{"query": "q", "docs": ["b"], "grades": [None], "matches": [[["bread", "much"]]]}])
-    unsealed = report.model_copy(update={"files": {}})
+    unsealed = report.model_copy(update={"files": {}, "sizes": {}})
     with pytest.raises(ReportError, match=f"^{re.escape(str(path))}: is damaged"):
         FoundHits(contest_of([unsealed]))

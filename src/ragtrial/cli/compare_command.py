@@ -113,7 +113,8 @@ def command(
         terminal.show(view.blocks(view.of(made), terminal.width, everything=full))
     terminal.warn(made.warnings if alone else made.all_warnings)
     gating.tell(terminal, checks, findings)
-    terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
+    whole = made.model_dump(mode="json", exclude={"comparisons"})
+    terminal.say_json({**whole, "comparisons": made.comparisons, **gating.as_json(findings)})
     return findings.exit_code
 
 
