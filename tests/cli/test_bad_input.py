@@ -67,9 +67,8 @@ def test_labels_and_documents_that_are_not_there_are_told_at_once_with_names_lik
     small_experiment(tmp_path, config=config)
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        f"experiment.yaml:2:29: {tmp_path / 'prompt_querys.json'}: there is no such file. "
-        f"Did you mean 'prompt_queries.json'? {FIRST_LABELS}",
-        f"experiment.yaml:2:11: {tmp_path / 'document'}: there is no such folder or file; `dataset.corpus` names it. "
+        f"{tmp_path / 'prompt_querys.json'}: there is no such file. Did you mean 'prompt_queries.json'? {FIRST_LABELS}",
+        f"{tmp_path / 'document'}: there is no such folder or file; `dataset.corpus` names it. "
         "Did you mean 'documents'?",
     )
 
