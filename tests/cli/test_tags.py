@@ -68,7 +68,7 @@ def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) 
     made = ragtrial(capsys, "show", "--results", folder, "--tag", "bread")
     assert made.code == 0
     head, _, columns, first, *_ = made.out.splitlines()
-    assert head == f"kitchen: 6 documents, 2 queries with the tag bread, run {report.run_id}"
+    assert head == f"kitchen: 2 settings on 6 documents, 2 questions with the tag bread, run {report.run_id}"
     assert (columns.split()[-1], first.split()[-1]) == ("n", "2")
     assert "coffee" not in made.out
     parsed = ragtrial(capsys, "show", "--results", folder, "--tag", "bread", "--json").json

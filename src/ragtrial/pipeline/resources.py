@@ -91,8 +91,9 @@ class Resources:
         if counted_by != "embedder":
             path = Path(counted_by)
             if path not in self._tokenizers:
-                self._tokenizers[path] = Tokenizer(path)
-                self._tokenizers[path].check()
+                tokenizer = Tokenizer(path)
+                tokenizer.check()
+                self._tokenizers[path] = tokenizer
             return self._tokenizers[path]
         tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:

@@ -238,7 +238,7 @@ def test_a_file_that_is_not_there_is_refused(experiment: Experiment) -> None:
     file = experiment.folder / "absent.jsonl"
     with pytest.raises(PrefixesError) as caught:
         run_experiment(experiment.config(f"context.prefixes={file}"))
-    assert str(caught.value) == f"{file}: there is no such file; `context.prefixes` names it."
+    assert str(caught.value) == f"--set #1: {file}: there is no such file; `context.prefixes` names it."
 
 
 def test_one_file_may_serve_settings_of_several_chunkings(tmp_path: Path) -> None:

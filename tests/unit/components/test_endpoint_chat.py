@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +11,7 @@ import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, saying
-from ragtrial.cache.journal import append_row
+from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatReply, ChatRequest, KeptReplies, replies
 from ragtrial.errors import EndpointError
 
@@ -115,8 +114,8 @@ def test_half_an_emoji_is_replaced_where_it_comes_in_and_where_it_is_kept(tmp_pa
     with EndpointDouble(default=saying(lambda _: sent)) as double:
         options = options_of(double)
         assert dict(replies(options, [request], KeptReplies(file)))[request].text == kept
-    assert json.loads(file.read_bytes().split(b" ", 1)[1])["reply"]["text"] == kept
-    row = json.loads(file.read_bytes().split(b" ", 1)[1])
+    (row,) = read_rows(file)
+    assert row["reply"]["text"] == kept
     append_row(old, {**row, "reply": {**row["reply"], "text": sent}})
     reply = KeptReplies(old).get(options, request)
     assert reply is not None

@@ -157,7 +157,7 @@ def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_p
         (lambda items: [*items[:-1], items[0]],
          "items.jsonl:400: has the id 'i0' of an earlier row; each must be unique."),
         (lambda items: [{"text": "no id"}, *items[1:]],
-         "items.jsonl:1: has 'id' empty; it must be a text or a whole number."),
+         "items.jsonl:1: has 'id' null; it must be a text or a whole number."),
         (lambda items: [{"id": "a", "text": 3}, *items[1:]], "items.jsonl:1: has 'text' 3; it must be a text."),
     ],
 )  # fmt: skip

@@ -113,7 +113,7 @@ def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_embedded(exper
         later = f"retrievers.later={{kind: dense, chunker: {{kind: sentence, tokenizer: {path}}}}}"
         with pytest.raises(ModelNotFoundError) as caught:
             run_experiment(experiment.config(later))
-        assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
+        assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
     assert experiment.embedded() == []
 
 
@@ -124,7 +124,7 @@ def test_a_damaged_tokenizer_file_is_told_before_anything_is_embedded(experiment
         run_experiment(
             experiment.config(f"retrievers.later={{kind: dense, chunker: {{kind: fixed, tokenizer: {path}}}}}")
         )
-    assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
+    assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
     assert experiment.embedded() == []
 
 
