@@ -150,13 +150,13 @@ def asked_questions(folder: Path) -> Counter[str]:
 
 
 def answered_questions(folder: Path) -> set[str]:
-    """The questions whose answers are kept whole: a checksum stands before each."""
+    """The questions whose answers are kept whole: a checksum and the name of the file stand before each."""
     found = set()
     for path in (folder / "workspace" / "answers").glob("*.jsonl"):
         for line in path.read_bytes().split(b"\n"):
-            checksum, _, content = line.partition(b" ")
-            if content and checksum == b"%08x" % zlib.crc32(content):
-                found.add(json.loads(content)["query"])
+            checksum, _, named = line.partition(b" ")
+            if named and checksum == b"%08x" % zlib.crc32(named):
+                found.add(json.loads(named.partition(b" ")[2])["query"])
     return found
 
 

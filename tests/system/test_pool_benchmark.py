@@ -40,7 +40,9 @@ def benchmark(root: Path) -> ModuleType:
     assert spec
     assert spec.loader
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(path.parent)
+        spec.loader.exec_module(module)
     return module
 
 

@@ -50,7 +50,8 @@ def test_a_report_without_any_value_is_one_line_too(report: Report) -> None:
 
 def test_a_comparison_and_its_parts_are_one_line_each(report: Report) -> None:
     comparison = compare(report, baseline="bm25")
-    assert repr(comparison) == ("Comparison(2 settings, 2 queries, ndcg@3. Best: dense (ndcg@3 1.000).)")
+    shown = "No ranking yet: 2 scored questions; a ranking needs 10."
+    assert repr(comparison) == f"Comparison(2 settings, 2 questions, ndcg@3. {shown})"
     first = comparison.comparisons[0]
     assert repr(first) == f"ComparisonPart('dense' against 'bm25', ndcg@3: {first.difference:+.4f}, {first.verdict})"
 
