@@ -19,6 +19,7 @@ LONGEST_INTEGER = 100
 LONGEST_LINE = 2**26
 """Bytes: a document of the largest size that is read, with all of it escaped."""
 
+_USUAL_SIZE, _USUAL_RATIO = 2**26, 100
 _BLOCK = 2**20
 _GZIP = 31
 _BETWEEN_BRACKETS = re.compile(r'(?:[^\[\]{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)++', re.DOTALL)
@@ -60,6 +61,11 @@ def is_deep(text: str) -> bool:
         return False
     brackets = _BETWEEN_BRACKETS.sub("", text)
     return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0) > DEEPEST_JSON
+
+
+def usual_bytes(packed: int) -> int:
+    """The most bytes that a file of ``packed`` bytes holds where nothing states how many there are."""
+    return _USUAL_SIZE + _USUAL_RATIO * packed
 
 
 def inflated(file: IO[bytes], most: int) -> Iterator[bytes]:

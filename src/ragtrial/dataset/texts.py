@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
 import io
 import re
@@ -14,6 +13,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import IO
 
+from ragtrial.cache.untrusted import inflated, usual_bytes
 from ragtrial.errors import Fault, InputError, did_you_mean
 
 _MOST_LOOKED_AT = 10_000
@@ -165,13 +165,15 @@ def is_western(content: bytes) -> bool:
 def read_bytes(path: Path, error: type[InputError]) -> bytes:
     """The bytes of a file, unpacked if it ends in ``.gz``; ``error`` if it cannot be read."""
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with path.open("rb") as file:
+            return b"".join(inflated(file, usual_bytes(path.stat().st_size)))
     except FileNotFoundError:
         raise error(Fault(str(path), message=f"there is no such file.{near_names(path)}")) from None
     except IsADirectoryError:
         raise error(Fault(str(path), message="is a folder; a file is needed here.")) from None
-    except (OSError, EOFError, zlib.error) as failure:
+    except (OSError, EOFError, ValueError, zlib.error) as failure:
         reason = getattr(failure, "strerror", None) or failure
         raise error(Fault(str(path), message=f"cannot be read: {reason}.")) from failure
 

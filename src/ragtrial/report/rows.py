@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from pydantic_core import from_json, to_json
 
-from ragtrial.cache.untrusted import inflated, lines_of, load_json
+from ragtrial.cache.untrusted import inflated, lines_of, load_json, usual_bytes
 from ragtrial.errors import Fault, ReportError
 
 Row = dict[str, Any]
@@ -29,8 +29,6 @@ _HEADER = struct.Struct("<4sIHH2sHI")
 _MAGIC = b"\x1f\x8b\x08\x04"  # deflate, with an extra field
 _NO_SYSTEM = 0xFF00
 _SUBFIELD = b"RT"
-_USUAL_SIZE, _USUAL_RATIO = 2**26, 100
-"""So many bytes, and so many times those of the file, are read where report.json does not state how many there are."""
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> int:
@@ -96,7 +94,7 @@ def _length(file: BinaryIO, start: int) -> int:
 
 def _most(path: Path, size: int | None) -> int:
     """How many bytes a file may hold when it is unpacked."""
-    return _USUAL_SIZE + _USUAL_RATIO * path.stat().st_size if size is None else size
+    return usual_bytes(path.stat().st_size) if size is None else size
 
 
 def _row(line: bytes) -> Row:
