@@ -72,6 +72,7 @@ def test_what_cannot_be_compared_across_is_refused(capsys: Capture, reports: lis
         ((*reports, "--queries"), "--across cannot be combined with --queries; remove one of them."),
         ((*reports, "--fail-if", "ndcg@10 < 1"), "--across cannot be combined with gates; remove one of them."),
         ((reports[0],), "--across compares data sets; name two or more reports."),
+        ((reports[0], reports[0]), "are runs of the same documents and labels; --across compares data sets."),
     ):
         made = ragtrial(capsys, "compare", *arguments, "--across")
         assert made.code == 2

@@ -123,6 +123,7 @@ def _common(
     """The settings that all reports have, the baseline among them, and those that some lack."""
     if len(entries) < 2:
         raise ComparisonError("--across compares data sets; name two or more reports.")
+    _check_data_sets(entries)
     every = list(dict.fromkeys(name for entry in entries for name in entry.names))
     common = [name for name in every if all(name in entry.names for entry in entries)]
     wanted = common if settings is None else list(settings)
@@ -142,6 +143,20 @@ def _common(
             "on each data set."
         )
     return names, baseline, [name for name in every if name not in common]
+
+
+def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
+    """Raises ComparisonError if two reports are of the same documents and labels."""
+    known: dict[tuple[str, str], str] = {}
+    for entry in entries:
+        data_set = entry.report.dataset
+        key = (data_set.documents_fingerprint, data_set.labels_fingerprint)
+        if all(key) and key in known:
+            raise ComparisonError(
+                f"{known[key]} and {entry.name} are runs of the same documents and labels; --across compares data "
+                "sets. Compare them without it."
+            )
+        known[key] = entry.name
 
 
 def _contest(

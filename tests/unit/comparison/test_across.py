@@ -21,13 +21,9 @@ def over(tmp_path: Path, means: list[float], spreads: list[float]) -> AcrossPart
     """``new`` against ``old`` on data sets whose differences have these means, and these distances from them."""
     for number, (mean, spread) in enumerate(zip(means, spreads, strict=True)):
         old = np.full(QUERIES, 0.5)
-        write_folder(
-            report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()}),
-            tmp_path / f"set{number}",
-            {},
-            [],
-            "",
-        )
+        report = report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()})
+        own = report.dataset.model_copy(update={"documents_fingerprint": str(number)})
+        write_folder(report.model_copy(update={"dataset": own}), tmp_path / f"set{number}", {}, [], "")
     folders = [tmp_path / f"set{number}" for number in range(len(means))]
     (part,) = compare_across(folders, baseline="old", margin=0.02).settings
     return part
