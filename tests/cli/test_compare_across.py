@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,14 @@ def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, re
     assert shown.out.count("Next: ") == 1
 
 
-def test_what_cannot_be_compared_across_is_refused(capsys: Capture, reports: list[str]) -> None:
+def test_what_cannot_be_compared_across_is_refused(folder: Path, capsys: Capture, reports: list[str]) -> None:
+    again = str(shutil.copytree(reports[0], folder / "again"))
     for arguments, message in (
         ((*reports, "--baseline", "dense"), "no setting 'dense' in one. All have: bm25, long."),
         ((*reports, "--queries"), "--across cannot be combined with --queries; remove one of them."),
         ((*reports, "--fail-if", "ndcg@10 < 1"), "--across cannot be combined with gates; remove one of them."),
         ((reports[0],), "--across compares data sets; name two or more reports."),
-        ((reports[0], reports[0]), "are runs of the same documents and labels; --across compares data sets."),
+        ((reports[0], again), "are runs of the same documents and labels; --across compares data sets."),
     ):
         made = ragtrial(capsys, "compare", *arguments, "--across")
         assert made.code == 2
