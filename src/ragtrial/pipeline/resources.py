@@ -91,9 +91,9 @@ class Resources:
         if counted_by != "embedder":
             path = Path(counted_by)
             if path not in self._tokenizers:
-                tokenizer = Tokenizer(path)
-                tokenizer.check()
-                self._tokenizers[path] = tokenizer
+                own_tokenizer = Tokenizer(path)
+                own_tokenizer.check()
+                self._tokenizers[path] = own_tokenizer
             return self._tokenizers[path]
         tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:
