@@ -147,7 +147,7 @@ def _common(
 
 def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
     """Raises ComparisonError if two reports are of the same documents and labels."""
-    known: dict[tuple[str, str], str] = {}
+    known: dict[tuple[str | None, str], str] = {}
     for entry in entries:
         data_set = entry.report.dataset
         key = (data_set.documents_fingerprint, data_set.labels_fingerprint)
