@@ -120,11 +120,11 @@ class Report(Part):
     def file(self, name: str) -> Path:
         """Where a file of the folder is, such as ``texts.jsonl.gz``, compared with its checksum if it is there.
 
-        Raises ReportError if it has other bytes than were written, or if ``name`` leads out of the folder.
+        Raises ReportError if it has other bytes than were written, or if ``name``, or a link, leads out of the folder.
         """
-        if not _is_inside(name):
-            raise ReportError(f"run {self.run_id} names {name!r}, which is outside of its folder; it is not read.")
         path = self.folder / name
+        if not _is_inside(name) or not path.resolve().is_relative_to(self.folder.resolve()):
+            raise ReportError(f"run {self.run_id} names {name!r}, which is outside of its folder; it is not read.")
         if name in self.files and name not in self._sound and path.is_file():
             if file_checksum(path) != self.files[name]:
                 raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))

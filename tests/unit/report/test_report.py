@@ -455,6 +455,14 @@ def test_a_name_that_leads_out_of_the_folder_is_not_read(report: Report, name: s
         report.ranking_file(name)
 
 
+def test_a_link_that_leads_out_of_the_folder_is_not_read(written: Written, tmp_path: Path) -> None:
+    folder = shutil.copytree(written.folder, tmp_path / "copy")
+    (folder / "texts.jsonl.gz").unlink()
+    (folder / "texts.jsonl.gz").symlink_to(written.folder / "texts.jsonl.gz")
+    with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
+        load_report(folder).texts(["any"])
+
+
 def test_all_damaged_files_are_named_at_once(written: Written, tmp_path: Path) -> None:
     folder = shutil.copytree(written.folder, tmp_path / "copy")
     load_report(folder).verify()
