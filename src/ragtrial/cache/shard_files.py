@@ -113,9 +113,8 @@ class ShardFiles:
         costs = np.full((len(keys), 2), np.nan)
         for one, positions, rows in self._shards_of(keys):
             with self._dropping(one):
-                if (one.folder / "costs.npy").exists():  # else it is of before costs were kept
-                    check_bytes(one.folder, only="costs.npy")
-                    costs[positions] = read_array(one.folder / "costs.npy")[rows]
+                check_bytes(one.folder, only="costs.npy")
+                costs[positions] = read_array(one.folder / "costs.npy")[rows]
         return costs
 
     def probe(self) -> tuple[str, Floats] | None:
