@@ -123,7 +123,7 @@ def test_a_stage_that_belongs_elsewhere_is_named_and_changes_no_number(
     others = [*entries(foreign, kind)[::-1], *entries(fresh[0], kind)[::-1]]
     own = entries(experiment, kind)
     if change is swap and len(own) < 2:
-        pytest.skip("there is one")
+        pytest.skip("there is only one stage of this kind: nothing to swap")
     change(own, [path for path in others if path.name not in {one.name for one in own[:1]}])
     if kind != "rankings":  # else nothing would be read again
         shutil.rmtree(experiment.workspace / "rankings")
