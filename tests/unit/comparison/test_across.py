@@ -17,11 +17,11 @@ QUERIES = 24
 PATTERN = np.tile([1.0, -1.0], QUERIES // 2)
 
 
-def over(tmp_path: Path, means: list[float], spreads: list[float]) -> AcrossPart:
+def over(tmp_path: Path, means: list[float], spreads: list[float], metric: str = "ndcg@3") -> AcrossPart:
     """``new`` against ``old`` on data sets whose differences have these means, and these distances from them."""
     for number, (mean, spread) in enumerate(zip(means, spreads, strict=True)):
         old = np.full(QUERIES, 0.5)
-        report = report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()})
+        report = report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()}, metric)
         own = report.dataset.model_copy(update={"documents_fingerprint": str(number)})
         write_folder(report.model_copy(update={"dataset": own}), tmp_path / f"set{number}", {}, [], "")
     folders = [tmp_path / f"set{number}" for number in range(len(means))]
@@ -62,3 +62,13 @@ def test_the_verdict_over_data_sets_follows_the_interval(
 def test_each_data_set_is_better_worse_or_undecided(tmp_path: Path) -> None:
     part = over(tmp_path, [0.1, -0.1, -0.011, 0.0], [0.05, 0.05, 0.005, 0.2])
     assert (part.better_on, part.worse_on, part.undecided_on) == (["set0"], ["set1", "set2"], ["set3"])
+
+
+def test_where_lower_values_are_better_verdicts_turn_and_numbers_stay(tmp_path: Path) -> None:
+    means, spreads = [-0.1, -0.11, -0.09, -0.1], [0.05] * 4
+    fewer = over(tmp_path, means, spreads, "unjudged@3")
+    assert (fewer.verdict, fewer.better_on) == ("better", ["set0", "set1", "set2", "set3"])
+    higher = over(tmp_path / "higher", means, spreads)
+    assert (fewer.difference, fewer.ci, fewer.mean) == (higher.difference, higher.ci, higher.mean)
+    assert fewer.ci is not None
+    assert fewer.ci[0] < -0.1 < fewer.ci[1] < 0

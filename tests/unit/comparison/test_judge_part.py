@@ -21,6 +21,7 @@ from ragtrial.comparison.statistics.power import detectable_difference, level_of
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.comparison.statistics.two_phase import infer_two_phase
 from ragtrial.records import DRAWN_AT_RANDOM, NOT_REVIEWED
+from ragtrial.views.sections.judge_view import judge_tables
 from scored_runs import scored_report
 
 PROCEDURE = Procedure(flips=100)
@@ -175,3 +176,13 @@ def test_other_parameters_are_another_judge(tmp_path: Path) -> None:
     rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
     with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
         read_judgments(judged(tmp_path, rows))
+
+
+def test_columns_of_words_are_aligned_to_the_left(tmp_path: Path) -> None:
+    _, judge = part_of(sides(tmp_path, judged(tmp_path)))
+    for _, table in judge_tables(judge):
+        cells = list(zip(*table.rows, strict=True))
+        words = [any(map(str.isalpha, "".join(column))) for column in cells]
+        first, *others = (column.is_text for column in table.columns)
+        assert first
+        assert others == words[1:]

@@ -271,6 +271,8 @@ def test_a_chunk_of_a_title_alone_has_no_grade_in_the_report_nor_where_it_is_sho
 def test_labels_of_documents_without_text_are_never_found(config: Path, capsys: Capture) -> None:
     (config.parent / "documents" / "empty.txt").write_text(" \n")
     given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]
+    quoted = ragtrial(capsys, "run", str(config), "--json")
+    assert "no-passage" not in quoted.err + Path(quoted.json["report"]).read_text()
     labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": given}]}
     (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
     outcome = ragtrial(capsys, "run", str(config), "--json")
