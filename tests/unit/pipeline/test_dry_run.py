@@ -116,7 +116,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "chunker.size changed from 90 to 120"),
         (nothing, ("context.headings=true",), {"context", "embeddings", "index", "rankings", "latency", "audit"},
          "not made before"),
-        (nothing, ("embedder.normalize=false",), {"embeddings", "index", "rankings", "latency", "audit"},
+        (nothing, ("embedder.normalize=false", "embedder.batch_size=7"), {"embeddings", "index", "rankings", "latency", "audit"},
          "embedder.normalize changed from true to false"),
         (nothing, ('embedder.query_prefix="q: "',), {"rankings", "latency", "audit"},
          'embedder.query_prefix changed from "" to "q: "'),

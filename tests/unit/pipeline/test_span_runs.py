@@ -98,10 +98,17 @@ def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
     assert (first[0].doc, first[0].start, first[0].end, first[0].grade) == ("hours.txt", 24, 48, 2)
 
 
-def test_of_each_label_it_is_told_where_it_was_found_and_how_much_of_it_each_rank_adds(report: dict[str, Any]) -> None:
-    words = setting(report, "words")
-    passages = words["per_query"]["passages"]
-    assert passages[0][0] == {"found": 1, "covered": [{"rank": 1, "share": 1.0}]}
+@pytest.mark.parametrize("overlap", [0, 12])
+def test_each_label_has_the_rank_that_finds_it_and_the_ranks_that_cover_more_of_it(
+    config: Path, capsys: Capture, overlap: int
+) -> None:
+    """With an overlap of 12, every second chunk adds nothing to those before and after it."""
+    words = "retrievers.words"
+    overrides = ("--set", f"{words}.chunker.overlap={overlap}", "--set", f"{words}.top_k=12")
+    outcome = ragtrial(capsys, "run", str(config), "--json", *overrides)
+    report = json.loads(Path(outcome.json["report"]).read_text())
+    passages = setting(report, "words")["per_query"]["passages"]
+    assert overlap or passages[0][0] == {"found": 1, "covered": [{"rank": 1, "share": 1.0}]}
     for query, hits, of_query in zip(report["queries"], found(report, "words"), passages, strict=True):
         for label, passage in zip(query["relevant_docs"], of_query, strict=True):
             length = len(DOCUMENTS[label["doc"]])
