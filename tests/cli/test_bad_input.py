@@ -119,8 +119,8 @@ def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
-        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: is not a text file: it has NUL bytes (as UTF-16 without a "
-        "byte-order mark has). Write it as UTF-8 text, or remove it.",
+        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: is not a text file: it has NUL bytes. "
+        "Write it as UTF-8 text, or remove it.",
         f"{tmp_path / 'documents'}: `dataset.on_error: skip` leaves out what cannot be read, and names it.",
     )
 

@@ -233,6 +233,22 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
     assert without.err == "error: a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.\n"
 
 
+def test_a_search_of_a_beir_folder_lists_documents_also_where_passages_are_scored(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Qrels judge documents, so several chunks of one are one thing to grade."""
+    write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
+    text = "Parcels take two days to arrive. " * 20
+    write_rows(tmp_path / "data" / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": text} for n in (1, 2)])
+    (tmp_path / "data" / "qrels").mkdir()
+    (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
+    config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data").replace(
+        "{kind: document}", "{kind: fixed, size: 60, overlap: 0, unit: characters}")  # fmt: skip
+    small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
+    found = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--json").json
+    assert sorted(hit["doc"] for hit in found["hits"]) == ["d1", "d2"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

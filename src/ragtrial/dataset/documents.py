@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
+from ragtrial.cache.untrusted import inflated, lines_of, usual_bytes
 from ragtrial.dataset.headings import titled
 from ragtrial.dataset.json_places import id_of, json_row
 from ragtrial.dataset.markup import NestedError, declared_charset, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
-from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, near_names, normalised, read_bytes
+from ragtrial.dataset.texts import decoded, is_unicode, marked_encoding, near_names, normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, counted
 from ragtrial.records import Document, ReportWarning, WarningCode
 
@@ -242,8 +243,8 @@ def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
 def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, object]]]:
     """The objects of a JSONL file (or .jsonl.gz) with their line numbers; bad lines are added to ``faults``."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(as_utf8(cast("IO[bytes]", file), path, CorpusError), 1):
+        with path.open("rb") as file:
+            for number, line in enumerate(_lines(file, path), 1):
                 if not line.strip():
                     continue
                 try:
@@ -254,7 +255,18 @@ def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, 
                     faults.append(Fault(str(path), number, column, message))
                 else:
                     yield number, row
-    except CorpusError as error:  # UTF-16 that is none
+    except CorpusError as error:  # invalid UTF-16
         faults += error.faults
-    except (OSError, EOFError, zlib.error) as error:
-        faults.append(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        faults.insert(0, Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """The lines of a file, unpacked. Raises ValueError beyond the budget of a line, or of packed data."""
+    packed = path.suffix == ".gz"
+    blocks = inflated(file, usual_bytes(path.stat().st_size)) if packed else iter(lambda: file.read(2**20), b"")
+    first = next(blocks, b"")
+    if marked_encoding(first).startswith("utf-8"):
+        yield from lines_of(chain([first], blocks))
+    else:
+        yield from decoded(b"".join([first, *blocks]), path, CorpusError).encode().split(b"\n")

@@ -101,10 +101,7 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
     if encoding == "utf-8" and declared:
         encoding = _declared_encoding(content, declared, file, error)
     if encoding.startswith("utf-8") and b"\0" in content:
-        message = (
-            "is not a text file: it has NUL bytes (as UTF-16 without a byte-order mark has). Write it as UTF-8 text, "
-            "or remove it."
-        )
+        message = f"is not a text file: it has NUL bytes. {_way_without_nul(content)}"
         raise error(Fault(str(file), _line_of(content, content.index(b"\0")), 0, message))
     try:
         return content.decode(encoding)
@@ -119,6 +116,16 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
 
 def _line_of(content: bytes, place: int) -> int:
     return content.count(b"\n", 0, place) + 1
+
+
+def _way_without_nul(content: bytes) -> str:
+    """The command for a text that is UTF-16 or UTF-32 without a byte-order mark, as its own characters show."""
+    for encoding in ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE"):
+        with suppress(UnicodeDecodeError):
+            text = content.decode(encoding)
+            if set(text) & {"\n", " "} and all(character.isprintable() or character.isspace() for character in text):
+                return f"It seems to be {encoding}: iconv -f {encoding} -t UTF-8."
+    return "Write it as UTF-8 text, or remove it."
 
 
 def _way_to_utf8(content: bytes) -> str:

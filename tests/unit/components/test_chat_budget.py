@@ -117,3 +117,13 @@ def test_equal_requests_of_several_groups_are_reserved_once(tmp_path: Path) -> N
         model = chat(double, tmp_path, price=1.0)
         assert answered(model, asked("ab", "ba", "a"), Budget(calls=2)) == [2, 2, 1]
         assert len(double.asked) == 2
+
+
+def test_kept_replies_are_given_although_others_cost_more_than_the_budget(tmp_path: Path) -> None:
+    def dear(_: object, answer: dict[str, object]) -> object:
+        return {**answer, "usage": {"prompt_tokens": 2_000, "completion_tokens": 100}}
+
+    with EndpointDouble(default=dear) as double:
+        model, kept = chat(double, tmp_path, price=1.0), asked("z")
+        assert answered(model, kept, NO_LIMIT) == [1]
+        assert answered(model, [*many(1), *kept, *asked("y")], Budget(money=1.5 * MOST)) == [1, 1]

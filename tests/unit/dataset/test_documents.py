@@ -11,7 +11,9 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
+from ragtrial.cache import untrusted
 from ragtrial.dataset.documents import (
+    HIDDEN,
     MOST_CHARACTERS,
     corpus_files,
     corpus_fingerprint,
@@ -411,7 +413,40 @@ def test_a_row_without_an_id_is_an_error(tmp_path: Path, name: object) -> None:
     assert "_id must be a text" in fault_of(write_rows(tmp_path / "corpus.jsonl", [{"_id": name, "text": "x"}]))
 
 
-def test_documents_whose_names_are_hidden_are_counted_and_hidden_folders_are_not_entered(tmp_path: Path) -> None:
-    names = ("a.md", ".rules.md", "sub/.draft.TXT", ".gitignore", ".git/readme.md", "sub/.cache/b.html")
-    counts = unsupported_files(write_files(tmp_path, dict.fromkeys(names, "x")))
-    assert counts == {"document with a name that begins with a dot": 2}
+HIDDEN_NAMES = {  # what keeps such files: agents, static sites, editors, macOS, office suites, people
+    "an agent's rules": (".rules.md", 1),
+    "of another kind": (".rules.MARKDOWN", 1),
+    "a draft below": ("sub/.draft.TXT", 1),
+    "a page": (".index.html", 1),
+    "macOS's other half": ("sub/deep/._manual.pdf", 1),
+    "a lock of LibreOffice": (".~lock.manual.txt", 1),
+    "Cyrillic": (".черновик.md", 1),
+    "Japanese": ("メモ/.下書き.txt", 1),
+    "two dots": ("..notes.md", 1),
+    "no document": (".gitignore", 0),
+    "in a hidden folder": (".git/readme.md", 0),
+    "in a hidden folder below": ("sub/.cache/b.html", 0),
+    "hidden in a hidden folder": (".obsidian/.note.md", 0),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN_NAMES)
+def test_documents_with_hidden_names_are_counted_and_hidden_folders_are_not_entered(tmp_path: Path, case: str) -> None:
+    name, count = HIDDEN_NAMES[case]
+    corpus = write_files(tmp_path, {"a.md": "x", name: "x"})
+    assert unsupported_files(corpus)[HIDDEN] == count
+    assert [document.id for document in read_documents(corpus)] == ["a.md"]
+
+
+def test_a_line_of_a_packed_corpus_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted, "LONGEST_LINE", 2**20)
+    corpus = tmp_path / "corpus.jsonl.gz"
+    corpus.write_bytes(gzip.compress(b'{"_id": "a", "text": "' + bytes(2**22).replace(b"\0", b"x") + b'"}'))
+    assert fault_of(corpus) == f"{corpus}: cannot be read: it has a line of more than 1,048,576 bytes."
+
+
+def test_a_packed_corpus_that_holds_far_more_than_is_usual_is_not_unpacked(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl.gz"
+    row = b'{"_id": "a", "text": ""}' + bytes(1_000).replace(b"\0", b" ") + b"\n"
+    corpus.write_bytes(gzip.compress(row * 120_000))
+    assert "which is more than is stated or usual" in fault_of(corpus)

@@ -356,6 +356,33 @@ def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it
     assert [one.after["start"] for one in done] == [cut[0] for number, cut in enumerate(cuts) if number not in judged]
 
 
+def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_path: Path) -> None:
+    text = "# Returns\n\nReturn any item within thirty days.\n"
+    quotes = [{"doc": "returns.md", "quote": words, "relevance": grade}
+              for words, grade in (("any item", 1), ("within", 3), ("thirty days", 2))]  # fmt: skip
+    worklist = write_work(tmp_path, [item(text, "returns.md")], form="quote")
+    labels = {"queries": [{"id": "q1", "text": "thirty days to return an item", "relevant_docs": quotes}]}
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+    for grade in (1, 2, 3):
+        with Session(worklist, who="ada") as session:
+            session.grade(grade)
+            assert (session.agreement().n, session.agreement().alike) == (1, int(grade == 3))
+            session.undo()
+
+
+def test_labels_are_written_in_the_order_of_the_worklist(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.skip()
+    session.grade(1)  # shipping.txt
+    session.ask_again()
+    session.skip()
+    session.grade(3)  # warranty.md
+    session.save()
+    assert [one["doc"] for one in labels_of(tmp_path)["queries"][0]["relevant_docs"]] == [
+        "returns.md", "warranty.md", "shipping.txt",
+    ]  # fmt: skip
+
+
 def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     items = [

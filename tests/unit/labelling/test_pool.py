@@ -405,6 +405,21 @@ def test_a_scored_run_takes_texts_from_a_config(tmp_path: Path, monkeypatch: pyt
     assert "lacks documents of run" in refusal(capsys, "report", "--config", config)
 
 
+def test_texts_of_runs_and_given_rankings_together_are_those_of_the_documents(kitchen: Path, capsys: Capture) -> None:
+    folder = kitchen / "experiment-report"
+    rows = [f"{query['id']} Q0 storage.txt 1 1.0 given" for query in QUERIES]
+    (kitchen / "given.run").write_text("\n".join(rows) + "\n")
+    made = ragtrial(capsys, "score", folder / "prompt_queries.json", "given.run", "-o", "scored",
+                    "--metrics", "ndcg@3")  # fmt: skip
+    assert made.code == 0, made.err
+    options = ("report", "scored", "--config", folder / "config.yaml", "--repeat", "0")
+    made = ragtrial(capsys, "pool", *options)
+    assert made.code == 0, made.err
+    shown = {item.doc: item.text for item in read_worklist("worklist.json").items}
+    assert "storage.txt" in shown
+    assert all(text == DOCUMENTS[doc] for doc, text in shown.items())
+
+
 def test_under_unit_span_items_are_passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                             capsys: Capture) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,7 @@ from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.chunk_stage import estimated_chunks
+from ragtrial.pipeline.chunk_stage import embedder_names, estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.records import WarningCode
@@ -340,6 +340,13 @@ def test_a_change_is_told_as_it_stands_in_the_config() -> None:
         "store.hnsw.ef_search changed from nothing to 9"
     )
     assert describe_change("documents", {}, {}) == "documents changed"
+
+
+def test_an_embedder_is_named_by_its_options_one_by_one(finished: Experiment) -> None:
+    setting = settings_of(finished.config())[0][0]
+    names = embedder_names(setting)
+    assert names["embedder.kind"] == setting.embedder.kind
+    assert all(not isinstance(value, dict) for value in names.values())
 
 
 @pytest.mark.parametrize(
