@@ -116,8 +116,8 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "chunker.size changed from 90 to 120"),
         (nothing, ("context.headings=true",), {"context", "embeddings", "index", "rankings", "latency", "audit"},
          "not made before"),
-        (nothing, ("embedder.normalize=false", "embedder.batch_size=7"), {"embeddings", "index", "rankings", "latency", "audit"},
-         "embedder.normalize changed from true to false"),
+        (nothing, ("embedder.normalize=false", "embedder.batch_size=7"),
+         {"embeddings", "index", "rankings", "latency", "audit"}, "embedder.normalize changed from true to false"),
         (nothing, ('embedder.query_prefix="q: "',), {"rankings", "latency", "audit"},
          'embedder.query_prefix changed from "" to "q: "'),
         (nothing, ("retrievers.dense.store.hnsw.ef_search=99",), {"index", "rankings", "latency", "audit"},
@@ -146,6 +146,7 @@ def test_what_is_to_do_is_what_the_run_makes(
     plan = plan_of(experiment, *overrides)
     assert {node.kind for node in plan.to_do} == to_do
     assert not why or any(node.why.startswith(why) for node in plan.to_do), whys(plan)
+    assert not [node.why for node in plan.stages if "batch_size" in node.why]
     before = stages(experiment)
     missing = {stage for node in plan.stages for stage in node.missing}
     damaged = {stage for stage in missing if stage in before}
