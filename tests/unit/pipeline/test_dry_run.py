@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import DOCUMENTS, Experiment, python, write_experiment
-from ragtrial.components.embedders import sentence_transformer
+from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
 from ragtrial.evaluator import RetrievalEvaluator
@@ -445,20 +444,3 @@ def test_bytes_per_vector_are_a_column_where_they_differ() -> None:
     table = cost_table([costs(1_536), costs(48), costs(None)])
     place = table.titles.index("B/vector")
     assert [row[place] for row in table.rows] == ["1,536", "48", "-"]
-
-
-@pytest.mark.parametrize("is_fast", [True, False])
-def test_a_plan_recommends_a_faster_precision_where_embedding_takes_long(
-    is_fast: bool, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the processor can do is what the kernel says of it."""
-    monkeypatch.setattr(sentence_transformer, "has_fast_bfloat16", lambda: is_fast)
-    many = {f"{number}.txt": f"Document number {number}." for number in range(2_000)}
-    options = {"kind": "sentence-transformer", "model": str(tiny_model)}
-    experiment = write_experiment(tmp_path, documents={**DOCUMENTS, **many}, embedder=options)
-    assert [line for line in total_lines(plan_of(experiment)) if "bfloat16" in line] == (
-        [f"tiny: {sentence_transformer.FASTER}."] if is_fast else []
-    )
-    assert plan_of(experiment, "embedder.precision=bfloat16").advice == ()
-    few = write_experiment(tmp_path / "few", embedder=options)
-    assert plan_of(few).advice == ()

@@ -163,12 +163,3 @@ def _quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this is a Linux machine without an NVIDIA GPU, whose CPU has bfloat16 instructions."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    return not Path("/dev/nvidiactl").exists() and ("avx512_bf16" in flags or "amx_bf16" in flags)

@@ -106,9 +106,6 @@ class Embedder(Options):
         """The embedder whose vectors these approximate, as in a smaller number format; None if there is none."""
         return None
 
-    def faster(self) -> str | None:
-        """What would embed much faster on this machine, None if nothing is known."""
-
     @property
     def calls_at_once(self) -> int:
         """How many batches the model works on at once."""

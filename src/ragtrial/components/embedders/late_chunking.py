@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS
-from ragtrial.components.embedders.sentence_transformer import FASTER_WITH_TORCH, SentenceTransformerEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 
 @EMBEDDERS.register("late-chunking")
@@ -43,9 +43,6 @@ class LateChunkingEmbedder(SentenceTransformerEmbedder):
         if self.max_length is not None and self.overlap * 2 >= self.max_length:
             raise ValueError(f"overlap is {self.overlap}; it must be less than half of max_length, {self.max_length}.")
         return self
-
-    def faster(self) -> str | None:
-        return FASTER_WITH_TORCH if super().faster() else None
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {**super().fingerprint_parts(digest), "overlap": self.overlap, "pooling": "late chunking"}

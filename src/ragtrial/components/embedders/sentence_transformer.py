@@ -16,7 +16,6 @@ from ragtrial.components.embedders.backends import (
     Precision,
     check_packages,
     convert,
-    has_fast_bfloat16,
     packages_of,
     refusal,
 )
@@ -30,15 +29,6 @@ from ragtrial.options import ModelName
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-
-FASTER = (
-    "embedder.precision: bfloat16 may embed faster on this processor, also with backend: openvino; time them on a few "
-    "texts first; the report says how close the vectors are"
-)
-FASTER_WITH_TORCH = (
-    "embedder.precision: bfloat16 may embed faster on this processor; time it on a few texts first; the report says "
-    "how close the vectors are"
-)
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
 
@@ -116,10 +106,6 @@ class SentenceTransformerEmbedder(Embedder):
         if (self.backend, self.precision) == ("torch", "float32"):
             return None
         return self.whole.model_copy(update={"backend": "torch", "precision": "float32"})
-
-    def faster(self) -> str | None:
-        is_plain = self.reference is None and self.device in (None, "cpu")
-        return FASTER if is_plain and has_fast_bfloat16() else None
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {
