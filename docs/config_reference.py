@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.contextual_text import ContextOptions
+from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS
+from ragtrial.components.stores import STORES
 from ragtrial.config.reference import ConfigKey, ConfigSection, config_sections
 
 PAGE = Path(__file__).with_name("config.md")
@@ -70,6 +76,15 @@ Most of these run on the sample data. The last three need public data; rows say 
 | `stores-beir.yaml` | the same vectors in four stores, on a BEIR data set ([page](stores.md)) |
 """
 PLACES = {"": "Keys", "retrievers.NAME": "retrievers", "sweep.matrix.KEY": "Values of sweep.matrix"}
+VERSIONS = """## Versions in the cache key
+
+A new version of a library below makes these parts anew, since it may make them otherwise. All others leave the cache
+as it is: what they make differs at most in the rounding of numbers. The version of a package that brings a part as a
+plug-in counts, too; of PDF documents that of pypdfium2.
+
+| part of the config | packages |
+|---|---|
+"""
 SHARED = 2
 """Keys that so many kinds have alike are listed once, before them."""
 
@@ -108,11 +123,19 @@ def part(path: str, sections: Sequence[ConfigSection]) -> list[str]:
     return lines
 
 
+def versions() -> str:
+    """The table of packages whose versions are part of cache keys, from the fields of the members."""
+    families = (CHUNKERS, EMBEDDERS, STORES, RETRIEVERS, REFINERS)
+    members = [(f"{family.noun}: {name}", member) for family in families for name, member in family.members()]
+    rows = [(name, member.hashed_packages) for name, member in [("context", ContextOptions), *members]]
+    return VERSIONS + "\n".join(f"| `{name}` | {', '.join(packages)} |" for name, packages in rows if packages)
+
+
 def page() -> str:
     sections = config_sections()
     places = {one.path: None for one in sections}
     lines = [line for path in places for line in part(path, [one for one in sections if one.path == path])]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    return "\n".join([HEAD, *lines, versions()]).rstrip() + "\n"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -19,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from ragtrial.errors import Fault, InputError, did_you_mean, listed
-from ragtrial.registry import AnyOf
+from ragtrial.registry import AnyOf, installed_version
 
 _LIMITS = {
     "greater_than_equal": ("ge", "at least"),
@@ -79,6 +80,20 @@ class Options(Described):
 
     packages: ClassVar[Mapping[str, str]] = {}
     """The packages that it works with, as pip names them, each with the extra of ragtrial that brings it (or empty)."""
+
+    hashed_packages: ClassVar[tuple[str, ...]] = ()
+    """Those of ``packages``, perhaps as patterns like ``tree-sitter-*``, of which a new version may make the outcome
+    otherwise, by more than the rounding of numbers: their versions are part of the cache key."""
+
+    distribution: ClassVar[str | None] = None
+    """The package that brings these options as a plug-in; its version is part of the cache key, too."""
+
+    def versions(self) -> dict[str, str | None]:
+        """The versions that are part of the cache key, by package; see ``hashed_packages``."""
+        hashed = [name for name in self.packages if any(fnmatch(name, pattern) for pattern in self.hashed_packages)]
+        return {
+            name: installed_version(name) for name in [*hashed, *([self.distribution] if self.distribution else [])]
+        }
 
     def identity(self) -> dict[str, Any]:
         """What changes the outcome, as JSON values: the part of the options that is hashed."""

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ragtrial.errors import did_you_mean, listed
+from ragtrial.errors import InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 
 class Registry(Generic[T]):
-    """The members of one family by name, in the order of registration.
+    """The members of one family by name.
 
-    ``noun`` is what one member is called in messages ("chunker"). Two members with one name are refused. Modules of
-    ``package`` have a member each, of the name of the module, with - or _: one is imported when its member is asked
-    for. Whoever asks for all members imports all modules, and gets the members in the order of these.
+    ``noun`` is what one member is called in messages ("chunker"). Each module of ``package`` has a member that is named
+    as the module, with - or _: the module is imported when its member is asked for, and all of them when all members
+    are. Other distributions add members by entry points of the group ``ragtrial.<family>``, the last name of
+    ``package``: the name of the entry point is that of the member, its value the member or the module that registers
+    it. Two members with one name are refused.
     """
 
     def __init__(self, noun: str, package: str | None = None) -> None:
         self.noun = noun
         self._members: dict[str, T] = {}
         self._package = package
+        self._is_complete = package is None
 
     def register(self, name: str) -> Callable[[T], T]:
         """A decorator that adds what it decorates under ``name``."""
@@ -52,12 +62,18 @@ class Registry(Generic[T]):
         yield from self._all().items()
 
     def find(self, name: object) -> T | None:
-        """The member called ``name``; None if there is none. Imports its module, and others only if it has none."""
+        """The member called ``name``; None if there is none. Imports its module, and others only if it has none.
+
+        Raises InputError for a plug-in that cannot be loaded.
+        """
         if not isinstance(name, str):
             return None
-        module = name.replace("-", "_")
-        if self._package and name not in self._members and module in self._modules:
-            importlib.import_module(f"{self._package}.{module}")
+        if name not in self._members and self._package:
+            module = name.replace("-", "_")
+            if module in self._modules:
+                importlib.import_module(f"{self._package}.{module}")
+            elif name in self._plug_ins:
+                self._load(self._plug_ins[name])
         return self._members.get(name) or self._all().get(name)
 
     def __contains__(self, name: object) -> bool:
@@ -65,10 +81,10 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         """The member called ``name``; KeyError with the valid names and the nearest one otherwise."""
-        found = self.find(name)
-        if found is None:
+        member = self.find(name)
+        if member is None:
             raise KeyError(self.unknown(name))
-        return found
+        return member
 
     def unknown(self, name: str) -> str:
         """The sentence that says ``name`` is not a member, with the nearest one and all valid ones."""
@@ -80,12 +96,38 @@ class Registry(Generic[T]):
         package = importlib.import_module(self._package or "")
         return frozenset(module.name for module in pkgutil.iter_modules(package.__path__))
 
+    @cached_property
+    def _plug_ins(self) -> Mapping[str, EntryPoint]:
+        family = (self._package or "").rpartition(".")[2]
+        return {entry.name: entry for entry in entry_points(group=f"ragtrial.{family}")}
+
+    def _load(self, entry: EntryPoint) -> None:
+        """Add the member of an entry point. Raises InputError if that is not possible."""
+        distribution = entry.dist.name if entry.dist else ""
+        try:
+            value = entry.load()
+            if entry.name not in self._members:
+                self.register(entry.name)(value)
+            if isinstance(member := self._members[entry.name], type):
+                setattr(member, "distribution", distribution)  # noqa: B010 - T may be any type
+        except Exception as error:
+            raise InputError(
+                f"the {self.noun} {entry.name!r} of the package {distribution} ({entry.value}) cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
     def _all(self) -> Mapping[str, T]:
-        if self._package:
-            import_members(sys.modules[self._package])
-            self._package = None
+        """All members, ragtrial's own first, in the order of their modules; plug-ins that fail are reported."""
+        if not self._is_complete:
+            import_members(sys.modules[self._package or ""])
             in_order = sorted(self._members.items(), key=lambda pair: getattr(pair[1], "__module__", ""))
             self._members = dict(in_order)
+            self._is_complete = True
+            for name in sorted(self._plug_ins.keys() - self._members.keys()):
+                try:
+                    self._load(self._plug_ins[name])
+                except InputError as error:
+                    logger.warning("%s", error)
         return self._members
 
 
@@ -135,3 +177,16 @@ def import_members(package: ModuleType) -> None:
     """Import every module of ``package``, so that its members register themselves."""
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+@cache
+def installed_version(name: str) -> str | None:
+    """The version of a package, as pip names it; None if it is not installed.
+
+    One line of its metadata is looked at: to parse all of it takes several times as long.
+    """
+    with suppress(PackageNotFoundError):
+        package = distribution(name)
+        version = _VERSION.search(package.read_text("METADATA") or "")
+        return version[1] if version else package.version
+    return None

@@ -1,9 +1,10 @@
-"""A file in the folder of its family is all that a new store, chunker, retriever, refiner or executor takes."""
+"""An installed package adds a store, a chunker, a retriever, a refiner and an executor by its entry points alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,23 +163,15 @@ class _Worker:
 '''
 
 FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER, "executors": EXECUTOR}
-FAMILIES = ("chunkers", "embedders", "executors", "stores", "retrievers", "refiners")
 MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same", "executors": "desk"}
 
 PROGRAM = """
-import contextlib, importlib.util, io, json, sys
-
-for family in sys.argv[2].split():
-    spec = importlib.util.find_spec(f"ragtrial.components.{family}")
-    spec.submodule_search_locations.append(f"{sys.argv[1]}/{family}")  # as if its file was in the folder
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = package
-    spec.loader.exec_module(package)
+import contextlib, io, json, sys
 
 from ragtrial.cli.outcome import run
 
 said = {}
-for arguments in json.loads(sys.argv[3]):
+for arguments in json.loads(sys.argv[1]):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as errors:
         code = run(arguments)
@@ -201,28 +194,50 @@ latency: false
 """
 
 
+def install(folder: Path, version: str) -> None:
+    """A package with a module for each member, as pip leaves it."""
+    (folder / "furniture").mkdir(exist_ok=True)
+    for family, text in FILES.items():
+        (folder / "furniture" / f"{family}.py").write_text(text, encoding="utf-8")
+    about = folder / "furniture-1.0.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: furniture\nVersion: {version}\n")
+    points = [f"[ragtrial.{family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()]
+    (about / "entry_points.txt").write_text("\n".join([*points, "broken = furniture.missing:Broken", ""]))
+
+
+def outcomes(site: Path, folder: Path, *commands: Sequence[str]) -> dict[str, Any]:
+    """What each command prints, by its first two words, in one process that finds the package in ``site``."""
+    done = python(PROGRAM, json.dumps(commands), folder=folder, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    outcomes: dict[str, Any] = json.loads(done.stdout)
+    return outcomes
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """What each command says, by its first two words, in a process in which each family has one more file."""
-    plugins, folder = tmp_path_factory.mktemp("plugins"), tmp_path_factory.mktemp("experiment")
-    for family in FAMILIES:
-        (plugins / family).mkdir()
-        if family in FILES:
-            (plugins / family / f"{MEMBERS[family]}.py").write_text(FILES[family], encoding="utf-8")
+    """What each command says, by its first two words, where the package is installed."""
+    site, folder = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("experiment")
+    install(site, "1.0")
     config = small_experiment(folder, config=CONFIG)
     wrong = config.with_name("wrong.yaml")
     wrong.write_text(CONFIG.replace("boards: 5", "boards: many").replace("times: 2", "tims: 2"), encoding="utf-8")
+    broken = config.with_name("broken.yaml")
+    broken.write_text(CONFIG.replace("{kind: desk}", "{kind: broken, workers: 2}"), encoding="utf-8")
     commands = [
         *(["list", family, "--json"] for family in FILES),
         ["schema", "config"],
         ["validate", str(wrong)],
+        ["validate", "--json", str(broken)],
         ["plan", str(config), "--json"],
         ["run", str(config), "--json"],
         ["compare", "latest:dense", "latest:again", "--query", "q1", "--json"],
     ]
-    done = python(PROGRAM, plugins, " ".join(FAMILIES), json.dumps(commands), folder=folder)
-    assert done.returncode == 0, done.stderr
-    return {"folder": folder, **{name.removesuffix(f" {config}"): one for name, one in json.loads(done.stdout).items()}}
+    found = outcomes(site, folder, *commands)
+    install(site, "1.1")
+    newer = outcomes(site, folder, ["plan", str(config), "--json"])
+    names = {name.removesuffix(f" {config}"): outcome for name, outcome in found.items()}
+    return {"folder": folder, "newer plan": next(iter(newer.values())), **names}
 
 
 @pytest.mark.parametrize("family", FILES)
@@ -239,10 +254,26 @@ def test_the_schema_of_configs_has_it_with_its_options(said: Mapping[str, Any]) 
 
 
 def test_its_options_are_checked(said: Mapping[str, Any]) -> None:
-    wrong = next(one for name, one in said.items() if name.startswith("validate"))
+    wrong = next(one for name, one in said.items() if name.startswith("validate /"))
     assert wrong["code"] == 2
     assert "store.boards is 'many'; it must be a whole number" in wrong["err"]
     assert "unknown key 'tims' in retrievers.again. Did you mean 'times'?" in wrong["err"]
+
+
+def test_one_that_cannot_be_loaded_is_named_where_it_is_asked_for(said: Mapping[str, Any]) -> None:
+    assert said["validate --json"]["code"] == 2
+    assert (
+        "the executor 'broken' of the package furniture (furniture.missing:Broken) cannot be loaded"
+        in (said["validate --json"]["err"])
+    )
+    assert "desk" in said["list executors"]["out"]
+
+
+def test_a_new_version_of_the_package_makes_its_parts_anew(said: Mapping[str, Any]) -> None:
+    plan = json.loads(said["newer plan"]["out"])
+    to_do = {stage["stage"]: stage["why"] for stage in plan["stages"] if stage["status"] == "to do"}
+    assert to_do.keys() >= {"chunks", "index", "rankings"}
+    assert "version of furniture" in to_do["chunks"]
 
 
 def test_it_is_planned(said: Mapping[str, Any]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ class ContextOptions(Options):
     A chunker's `size` counts the title and a model's special tokens; all else comes on top of it.
     """
 
+    hashed_packages: ClassVar[tuple[str, ...]] = ("markdown-it-py",)
+
     title: bool = True
     """The document's title, before the chunk. If false, a chunk's size does not count it either."""
 
@@ -45,6 +47,10 @@ class ContextOptions(Options):
 
     prefixes: PathText | None = None
     """A JSONL file with a text for each chunk, made from what `ragtrial chunks` writes (default: none)."""
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on what is indexed
+        return {"markdown-it-py": ""} if self.headings else {}
 
     @property
     def is_bare(self) -> bool:

@@ -16,7 +16,7 @@ from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.errors import RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options
+from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options, versions_of
 from ragtrial.records import ReportWarning, WarningCode
 
 
@@ -41,7 +41,8 @@ class ContextStage(Stage[IndexedTexts]):
 
     def inputs(self) -> Inputs:
         content = {} if self._prefixes_digest is None else {"context prefixes": self._prefixes_digest}
-        return dotted_options("context", self._context.identity()) | content
+        options = dotted_options("context", self._context.identity())
+        return options | versions_of(self._context) | content
 
     @cached_property
     def _prefixes_digest(self) -> str | None:

@@ -21,7 +21,7 @@ from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, VectorStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
+from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options, versions_of
 
 
 @dataclass(eq=False)
@@ -54,7 +54,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     @cached_property
     def _options(self) -> Inputs:
-        return dotted_options("store", self.store.identity())
+        return dotted_options("store", self.store.identity()) | versions_of(self.store)
 
     @cached_property
     def _searched_with(self) -> Inputs:

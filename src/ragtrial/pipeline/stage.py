@@ -199,7 +199,13 @@ def dotted_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def options_and_code(prefix: str, options: Options, identity: Mapping[str, Any], code: str) -> dict[str, Any]:
-    """``identity`` by dotted names as far as it is ``options``; the rest as one hash under ``code``."""
+    """``identity`` by dotted names as far as it is ``options``; the rest as one hash under ``code``; and versions."""
     fields = type(options).model_fields
     found = dotted_options(prefix, {name: value for name, value in identity.items() if name in fields})
-    return found | {code: fingerprint({name: value for name, value in identity.items() if name not in fields})}
+    found[code] = fingerprint({name: value for name, value in identity.items() if name not in fields})
+    return found | versions_of(options)
+
+
+def versions_of(options: Options) -> dict[str, Any]:
+    """The versions of packages that are part of a key; see ``Options.hashed_packages``."""
+    return {f"version of {name}": version for name, version in options.versions().items()}

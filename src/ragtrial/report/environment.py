@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Iterable
-from contextlib import suppress
-from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
+from ragtrial.registry import installed_version
+
 _ALWAYS = ("ragtrial", "numpy")
-_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 
 def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
@@ -24,16 +21,3 @@ def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": {name: found for name, found in versions.items() if found is not None},
     }
-
-
-@cache
-def installed_version(name: str) -> str | None:
-    """The version of a package, as pip names it; None if it is not installed.
-
-    One line of its metadata is looked at: to parse all of it takes several times as long.
-    """
-    with suppress(PackageNotFoundError):
-        made = distribution(name)
-        found = _VERSION.search(made.read_text("METADATA") or "")
-        return found[1] if found else made.version
-    return None

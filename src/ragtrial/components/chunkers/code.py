@@ -16,7 +16,6 @@ from ragtrial.components.chunkers.outline import Outline
 from ragtrial.components.chunkers.piece_merging import Measure, chunks_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
-from ragtrial.report.environment import installed_version
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -61,6 +60,8 @@ class CodeChunker(SizedChunker):
     language: Language
     """The language of all documents."""
 
+    hashed_packages: ClassVar[tuple[str, ...]] = ("tree-sitter", "tree-sitter-*")
+
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the language
         return {"tree-sitter": "code", _grammar(self.language)[0]: "code"}
@@ -70,8 +71,7 @@ class CodeChunker(SizedChunker):
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         self.check()
-        packages = {name: installed_version(name) for name in self.packages}
-        return {**super().fingerprint_parts(digest), "packages": packages}
+        return super().fingerprint_parts(digest)
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         source = text.encode()

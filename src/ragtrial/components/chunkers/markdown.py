@@ -29,6 +29,7 @@ class MarkdownChunker(SizedChunker):
     """
 
     packages: ClassVar[Mapping[str, str]] = {"markdown-it-py": ""}
+    hashed_packages: ClassVar[tuple[str, ...]] = ("markdown-it-py",)
     revision = 2
 
     kind: Literal["markdown"] = "markdown"

@@ -137,7 +137,7 @@ class CachedEmbedder:
         self, embedder: Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
     ) -> None:
         self.embedder = embedder
-        self.parts = embedder.fingerprint_parts(digest)
+        self.parts = embedder.fingerprint_parts(digest) | embedder.versions()
         self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
         sides = SIDES if embedder.tells_sides else ("", "")

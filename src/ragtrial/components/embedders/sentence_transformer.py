@@ -40,6 +40,7 @@ class SentenceTransformerEmbedder(Embedder):
     named_by = ("model",)
 
     unhashed: ClassVar[frozenset[str]] = Embedder.unhashed | {"device"}
+    hashed_packages: ClassVar[tuple[str, ...]] = ("nncf",)  # it chooses the weights of one byte
 
     kind: Literal["sentence-transformer"] = "sentence-transformer"
     """A model of the sentence-transformers library."""

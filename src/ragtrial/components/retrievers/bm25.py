@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
-from importlib.metadata import version
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -82,6 +81,7 @@ class Bm25Retriever(ChunkRetriever):
     matches_by: ClassVar[Literal["words", "vectors"] | None] = "words"
     inputs_are: ClassVar[str] = "stop words or libraries"
     packages: ClassVar[Mapping[str, str]] = {"bm25s": "", "pystemmer": ""}
+    hashed_packages: ClassVar[tuple[str, ...]] = ("bm25s", "pystemmer")
 
     kind: Literal["bm25"] = "bm25"
     """The chunks that share most words with the question (BM25, by bm25s)."""
@@ -125,7 +125,7 @@ class Bm25Retriever(ChunkRetriever):
         return {**super().identity(), "k1": float(self.k1), "b": float(self.b), "delta": float(self.weighting.delta)}
 
     def inputs(self, digest: Digest) -> Any:
-        return {"weighing": _weighing_version(), "reading": _reading_version(), "stop_words": sorted(self.left_out())}
+        return {"version": [index.VERSION, analysis.VERSION, analysis.UNICODE], "stop_words": sorted(self.left_out())}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ConfigError for stop words that cannot be read, CorpusError for documents without any text."""
@@ -177,20 +177,9 @@ class Bm25Retriever(ChunkRetriever):
             "stemmer": self.stemmer,
             "stop_words": sorted(self.left_out()),
             "title_weight": self.title_weight,
-            "version": _reading_version(),
+            "version": [analysis.VERSION, analysis.UNICODE],
+            "packages": self.versions(),
         }
-
-
-_installed = cache(version)
-"""The version of a package; reading it takes longer than all else in a fingerprint."""
-
-
-def _reading_version() -> list[Any]:
-    return [analysis.VERSION, _installed("PyStemmer"), analysis.UNICODE]
-
-
-def _weighing_version() -> list[Any]:
-    return [index.VERSION, _installed("bm25s")]
 
 
 class _OpenBm25:
@@ -227,7 +216,7 @@ class _OpenBm25:
         parts = {
             "terms": self.retriever.terms_parts(context.texts().name),
             "weighting": [weighting.method, float(weighting.k1), float(weighting.b), float(weighting.delta)],
-            "version": _weighing_version(),
+            "version": index.VERSION,
         }
         return context.keep(
             "bm25",

@@ -23,7 +23,7 @@ from ragtrial.components.stores.base import Index, Store, Vectors
 from ragtrial.components.urls import parts_of
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.rankings import Floats
-from ragtrial.report.environment import installed_version
+from ragtrial.registry import installed_version
 
 _PREFIX = "ragtrial_"
 _SAMPLED = 100
