@@ -307,9 +307,8 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
     allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
     near = did_you_mean(key, allowed)
-    others = [tag for one in _models_in(_field_at(model, loc[:-2])[0]) if key in _fields(one) and (tag := _tag_of(one))]
-    if others and _tag_of(_models_in(_field_at(model, loc[:-1])[0])[0]):
-        near = f" That is an option of kind: {listed(others)}."
+    if _tag_of(_models_in(_field_at(model, loc[:-1])[0])[0]):
+        near = _other_kinds(model, loc, key) or near
     meant = next((name for name in _SYNONYMS.get(key, ()) if name in allowed), None)
     below = _sections_with(model, loc, key, meant)
     if meant is not None:
@@ -319,6 +318,16 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:
         near = f" If it is a retriever, write retrievers.{key}.{next(iter(value))}."
     return f"unknown key {key!r}{inside}.{near} Allowed here: {listed(allowed, 40)}."
+
+
+def _other_kinds(model: type[BaseModel], loc: FieldPath, key: str) -> str:
+    """A sentence on the kinds that have ``key``, or else what it means; empty if there is none."""
+    kinds = [(tag, _fields(one)) for one in _models_in(_field_at(model, loc[:-2])[0]) if (tag := _tag_of(one))]
+    for name in (key, *_SYNONYMS.get(key, ())):
+        if having := [tag for tag, fields in kinds if name in fields]:
+            meant = "That" if name == key else f"Did you mean {name!r}? That"
+            return f" {meant} is an option of kind: {listed(having)}."
+    return ""
 
 
 def _sections_with(model: type[BaseModel], loc: FieldPath, key: str, meant: str | None) -> list[str]:

@@ -121,6 +121,22 @@ KEYS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("chunk_size", "Did you mean 'size'? That is an option of kind: cluster, code, fixed, markdown, recursive, "),
+        ("size", "That is an option of kind: cluster, code, fixed, markdown, recursive, "),
+        ("chunk_overlap", "Did you mean 'overlap'? That is an option of kind: code, fixed, markdown, recursive, "),
+    ],
+)
+def test_a_key_that_the_kind_lacks_is_answered_with_the_kinds_that_have_it(
+    key: str, hint: str, tmp_path: Path, capsys: Capture
+) -> None:
+    ended = ragtrial(capsys, "validate", small_experiment(tmp_path, config=MANY), "--set", f"chunker.{key}=3")
+    assert ended.code == 2
+    assert hint in ended.err
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_of_another_tool_or_section_is_answered_with_the_key_that_was_meant(
     key: str, tmp_path: Path, capsys: Capture

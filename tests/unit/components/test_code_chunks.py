@@ -178,4 +178,3 @@ def test_a_language_that_is_not_known_is_refused(written: dict[str, object], fau
 def test_the_versions_of_the_grammar_are_part_of_the_fingerprint() -> None:
     versions = CodeChunker(language="tsx").versions()
     assert set(versions) == {"tree-sitter", "tree-sitter-typescript"}
-    assert parts["language"] == "tsx"

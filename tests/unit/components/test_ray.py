@@ -41,7 +41,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The head node of a cluster with two cores, which ends with the module."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = ["--head", "--block", f"--port={port}", "--num-cpus=2", f"--object-store-memory={128 * 2**20}"]
+    options = [
+        "--head",
+        "--block",
+        f"--port={port}",
+        "--num-cpus=2",
+        "--num-gpus=1",
+        f"--object-store-memory={128 * 2**20}",
+    ]
     log = tmp_path_factory.mktemp("head") / "log"
     with (
         tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,  # paths of sockets are short
@@ -72,6 +79,19 @@ def test_one_and_two_actors_give_the_bytes_of_other_executors(tmp_path: Path, ad
     every = [SerialExecutor(), ProcessExecutor(workers=2), *rays]
     expected, *others = (embedded(embedder, tmp_path / str(place), one).tobytes() for place, one in enumerate(every))
     assert [made == expected for made in others] == [True] * 3
+    import ray
+
+    assert not ray.is_initialized(), "the last pool closes the connection"
+
+
+def test_an_actor_that_sees_fewer_gpus_than_it_was_assigned_stops_the_run(tmp_path: Path, address: str) -> None:
+    """Ray assigns a GPU that this machine does not have."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(EmbedderError, match=r"a worker was assigned 1 GPU \(number 0\), and torch finds 0"):
+        embedded(with_function(tmp_path, "pass"), tmp_path / "vectors", RayExecutor(workers=1, gpus=1, address=address))
 
 
 def test_garbage_that_is_collected_while_ray_is_joined_blocks_nothing(tmp_path: Path, address: str) -> None:

@@ -229,6 +229,7 @@ def test_while_latency_is_measured_nothing_is_read_from_or_added_to_what_is_kept
     assert poisoned.rankings.scores.tolist() == [[1_000, 1_000]]
     fresh = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2]]), is_fresh=True)
     known_scores = dict(zip(rows_of(first)[0], first.rankings.scores[0].tolist(), strict=True))
+    assert fresh.facts["pairs_truncated"] is None, "no tokenizer is loaded to count"
     fresh_scores = dict(zip(rows_of(fresh)[0], fresh.rankings.scores[0].tolist(), strict=True))
     assert {code: fresh_scores[code] for code in known_scores} == pytest.approx(known_scores, rel=1e-4)
     with VectorCache(kept) as cache:

@@ -86,6 +86,20 @@ def test_an_endpoint_that_does_not_say_its_tokens_has_the_cost_of_its_searches_a
         assert bench.refiner().cost(found.facts) == pytest.approx(2 * 5.0 / 1e3)
 
 
+@pytest.mark.parametrize(("units", "searches"), [(1, 2), (3, 6), (0, 0), (None, 2), ("two", 2)])
+def test_searches_are_those_of_the_bill_and_else_an_estimate(
+    units: object, searches: int, double: EndpointDouble, tmp_path: Path
+) -> None:
+    """The form is Cohere's; a reply for each of two questions."""
+    meta = {} if units is None else {"meta": {"billed_units": {"search_units": units}}}
+    double.default = lambda _, answer: {"results": answer["results"], **meta}
+    bench = bench_of(tmp_path, double)
+    for _ in ("asked", "cached"):
+        facts = refined(bench, [[0, 1, 3], [1, 0]]).facts
+        assert (facts["searches"], facts["searches_are_estimated"]) == (searches, not isinstance(units, int))
+        assert bench.refiner().cost(facts) == pytest.approx(searches * 5.0 / 1e3)
+
+
 def test_no_more_than_the_texts_that_there_are_is_expected_to_be_paid_for(
     double: EndpointDouble, tmp_path: Path
 ) -> None:

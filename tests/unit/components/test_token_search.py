@@ -80,6 +80,13 @@ def sparse_of(row: npt.NDArray[np.float32]) -> TokenVectors:
     return TokenVectors(ids, row[ids][:, np.newaxis])
 
 
+@pytest.mark.parametrize("is_mean", [False, True])
+def test_maxsim_without_a_token_on_either_side_is_0(is_mean: bool) -> None:
+    one, none = tokens([1, 0]), TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))
+    for query, text in ((none, one), (one, none), (none, none)):
+        assert maxsim(query, text.vectors, is_mean=is_mean) == 0.0
+
+
 def test_maxsim_worked_by_hand(tmp_path: Path) -> None:
     """Each token of the question takes the nearest token of the text; texts without a token are not found."""
     nothing = TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))

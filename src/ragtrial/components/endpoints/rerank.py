@@ -18,10 +18,11 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class RerankReply:
-    """A score for each text, float32 (texts,), in their order; and how many tokens are billed, if it says so."""
+    """A score for each text, float32 (texts,), in their order, and what is billed for all (None: not known)."""
 
     scores: Floats
     tokens: int | None
+    searches: int | None
 
 
 def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str = "documents") -> RerankReply:
@@ -41,4 +42,5 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
     if not all(is_number(score) and abs(score) <= _LARGEST for score in scores):
         raise EndpointError(f"{who} answered with a score that is not a finite number.")
     tokens = billed(answer, "usage", ("total_tokens",))
-    return RerankReply(np.array(scores, dtype=np.float32), tokens)
+    searches = billed(answer, "meta", "billed_units", ("search_units",))
+    return RerankReply(np.array(scores, dtype=np.float32), tokens, searches)

@@ -1,4 +1,4 @@
-"""Rerankers behind endpoints: each score is paid for once, and kept with the tokens that were billed for it."""
+"""Rerankers behind endpoints: each score is paid for once, and kept with what was billed for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RerankEndpoint(EndpointOptions):
     """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
     def searches(self, texts: Counts) -> Counts:
-        """The searches that are billed for questions with so many ``texts`` each: one at least for each request."""
+        """About how many searches are billed for questions with so many ``texts`` each: at least one a request."""
         return np.asarray(-(-texts // min(self.batch_size, TEXTS_PER_SEARCH)), dtype=np.int64)
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
@@ -62,14 +62,15 @@ class RerankEndpoint(EndpointOptions):
 class EndpointScores:
     """The endpoint's scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
 
-    ``tokens`` are those billed for all pairs that were asked for, cached ones included; NaN where the endpoint does not
-    say.
+    ``tokens`` and ``searches`` were billed for all pairs that were asked for, cached ones included; NaN where the
+    endpoint does not say.
     """
 
     endpoint: RerankEndpoint
     path: Path | None
     what: str
     tokens: float = 0.0
+    searches: float = 0.0
     refusal: str | None = None
     """Why pairs were refused, None if none was."""
 
@@ -82,12 +83,12 @@ class EndpointScores:
         NaN where the endpoint refuses the pair. Each answer is kept before the next request is sent. Raises
         EndpointError and WorkspaceError.
         """
-        made = np.empty((len(pairs), 2), dtype=np.float32)
+        made = np.empty((len(pairs), 3), dtype=np.float32)
         wanted, keys = np.arange(len(pairs)), pairs.keys()
         with nullcontext() if self.path is None else VectorCache(self.path, self.what) as kept:
             if kept is not None:
                 is_missing = kept.missing(keys)
-                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1, 2)
+                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1, 3)
                 wanted = np.flatnonzero(is_missing)
                 advance(len(pairs) - len(wanted))
             if len(wanted):
@@ -103,9 +104,9 @@ class EndpointScores:
                     for part, reply in refusals.by_halves(whole.tolist(), ask):
                         batch = np.array(part)
                         if reply is None:
-                            made[batch] = np.nan, 0.0
+                            made[batch] = np.nan, 0.0, 0.0
                             continue
-                        made[batch] = np.column_stack([reply.scores, _shares(reply, lengths[batch])])
+                        made[batch] = np.column_stack([reply.scores, *_shares(reply, lengths[batch])])
                         if kept is not None:
                             kept.keep_probe(json.dumps(pairs.at(batch)[0]), made[batch[0]])
                             kept.write(keys[batch], made[batch])
@@ -115,13 +116,22 @@ class EndpointScores:
                 refusals.check()
                 self.refusal = str(refusals.first) if refusals.first else self.refusal
         self.tokens += float(made[:, 1].sum())
+        self.searches += float(made[:, 2].sum())
         return made[:, 0]
 
     def billed(self, question: Counts) -> dict[str, Fact]:
-        """The tokens of all pairs as billed (None: not known), and the searches, given the question of each pair."""
-        searches = self.endpoint.searches(np.unique_counts(question).counts)
-        tokens = None if np.isnan(self.tokens) else round(self.tokens)
-        return {"tokens": tokens, "searches": int(searches.sum()), "refusal": self.refusal}
+        """What all pairs cost, given the question of each: tokens as billed, None if that is not known; and searches.
+
+        Searches that the endpoint does not bill by number are an estimate, and marked as one.
+        """
+        is_estimate = bool(np.isnan(self.searches))
+        estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
+        return {
+            "tokens": None if np.isnan(self.tokens) else round(self.tokens),
+            "searches": estimate if is_estimate else round(self.searches),
+            "searches_are_estimated": is_estimate,
+            "refusal": self.refusal,
+        }
 
     def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
         """The positions of ``wanted`` pairs, those of one question together, as many as one request takes."""
@@ -147,8 +157,8 @@ class EndpointScores:
         return client
 
 
-def _shares(reply: RerankReply, lengths: Counts) -> Floats:
-    """The billed tokens, spread over the texts by length; NaN where the endpoint does not say."""
-    if reply.tokens is None:
-        return np.full(len(lengths), np.nan, dtype=np.float32)
-    return np.asarray(reply.tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)
+def _shares(reply: RerankReply, lengths: Counts) -> tuple[Floats, Floats]:
+    """The billed tokens, spread over the texts by length, and the billed searches; NaN where the endpoint is silent."""
+    tokens, searches = (np.nan if billed is None else float(billed) for billed in (reply.tokens, reply.searches))
+    by_length = np.asarray(tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)
+    return by_length, np.full(len(lengths), searches / len(lengths), dtype=np.float32)

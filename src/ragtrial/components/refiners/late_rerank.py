@@ -79,7 +79,7 @@ class _OpenLateRerank:
             hits = codes[row][codes[row] != PADDING]
             kept = [one for block in self._kept.blocks(keys[np.searchsorted(found, hits)]) for one in block]
             is_mean = self.options.mean_over_tokens()
-            exact = [maxsim(query, one.vectors, is_mean=is_mean) if len(one) and len(query) else 0.0 for one in kept]
+            exact = [maxsim(query, one.vectors, is_mean=is_mean) for one in kept]
             scores = np.array(exact, dtype=np.float32)
             order = np.lexsort((units.end[hits], units.start[hits], place[units.document[hits]], -scores))
             made.codes[row, : len(order)], made.scores[row, : len(order)] = hits[order], scores[order]

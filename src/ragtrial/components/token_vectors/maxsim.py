@@ -119,10 +119,13 @@ class TokenIndex:
 
 
 def maxsim(query: TokenVectors, vectors: Floats, *, is_mean: bool) -> float:
-    """The sum over the query's tokens of the largest inner product with any of ``vectors``, at least one; in float64.
+    """The sum over the query's tokens of the largest inner product with any of ``vectors``; in float64.
 
+    It is 0 if the query or the text has no token.
     Source: Khattab & Zaharia 2020, ColBERT, section 3.3. ``is_mean`` divides it by the number of the query's tokens.
     """
+    if not len(query) or not len(vectors):
+        return 0.0
     best = similarities(query, vectors).max(axis=1)
     return float(best.mean() if is_mean else best.sum())
 
