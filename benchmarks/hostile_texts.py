@@ -25,9 +25,9 @@ from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.tokenizers import Words
 from ragtrial.dataset.documents import read_documents
-from ragtrial.dataset.headings import Headings
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageQuery, locate_all
+from ragtrial.dataset.locating import PassageQuery, locate_all
+from ragtrial.dataset.markdown import Headings
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from quiet import refuse_if_busy
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageMatch, PassageQuery, locate_all
+from ragtrial.dataset.locating import PassageMatch, PassageQuery, locate_all
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 

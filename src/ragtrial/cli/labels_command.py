@@ -56,7 +56,7 @@ def list_labels(terminal: Terminal, config: str) -> int:
     """List the queries of CONFIG's labels: id, judgments, those that are relevant, tags, text."""
     from ragtrial.config import load_config
     from ragtrial.dataset.datasets import load_dataset
-    from ragtrial.dataset.passages import short
+    from ragtrial.dataset.texts import short
     from ragtrial.views.table import Table
 
     loaded = load_config(config)
@@ -343,8 +343,8 @@ def _without_answers(converted: Converted) -> int:
 
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
-    from ragtrial.dataset.passages import short
-    from ragtrial.dataset.question_shares import unlabelled_sentence
+    from ragtrial.dataset.resolution import unlabelled_sentence
+    from ragtrial.dataset.texts import short
     from ragtrial.labelling.importers.converting import describe_places
     from ragtrial.labelling.importers.placement import HOWS
     from ragtrial.views.table import Table

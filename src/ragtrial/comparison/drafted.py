@@ -9,7 +9,7 @@ import numpy as np
 from ragtrial.comparison.contest import ComparisonSet, PairedScores
 from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.components.retrievers import RETRIEVERS
-from ragtrial.dataset.question_shares import drafted_sentence
+from ragtrial.dataset.resolution import drafted_sentence
 from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import DRAFTED, NOT_REVIEWED, ReportWarning, WarningCode

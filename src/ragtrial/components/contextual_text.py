@@ -19,7 +19,7 @@ from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.fingerprints import files_digest, fingerprint
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.headings import Headings
+from ragtrial.dataset.markdown import Headings
 from ragtrial.options import Options, PathText
 from ragtrial.rankings import Counts
 from ragtrial.records import Span

@@ -13,8 +13,8 @@ from typing import IO, Literal
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.untrusted import inflated, lines_of, usual_bytes
-from ragtrial.dataset.headings import titled
 from ragtrial.dataset.json_places import id_of, json_row
+from ragtrial.dataset.markdown import titled
 from ragtrial.dataset.markup import NestedError, declared_charset, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, marked_encoding, near_names, normalised, read_bytes

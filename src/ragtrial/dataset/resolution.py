@@ -1,4 +1,4 @@
-"""Labels against documents: every judgment becomes a document of the library and, if it has a passage, spans of it."""
+"""Resolve labels: every judgment becomes a document of the library and, if it has a passage, spans of it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import (
-    MATCH_KINDS,
-    Locate,
-    MatchKind,
-    PassageQuery,
-    how_alike,
-    locate_all,
-    nearest,
-    short,
+from ragtrial.dataset.locating import MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
+from ragtrial.dataset.texts import normalised, short, text_hash
+from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
+from ragtrial.records import (
+    DRAFTED,
+    NOT_REVIEWED,
+    UNANSWERABLE,
+    Judgment,
+    PromptQueries,
+    ReportWarning,
+    Span,
+    WarningCode,
 )
-from ragtrial.dataset.question_shares import drafted_share, unlabelled_share
-from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
-from ragtrial.records import UNANSWERABLE, Judgment, PromptQueries, ReportWarning, Span, WarningCode
 
 Match = Literal["id", "content"]
 _MOST_FAULTS = 20
-_MOST_NEAREST = 5  # nobody reads a hundred
+_MOST_NEAREST = 5
 _MOST_PLACES = 3
 _MOST_QUOTED = 3
-"""Sentences of one kind of warning; of others there is a count."""
+"""Sentences of one kind of warning; the others are counted."""
 _LONGEST_ID = 160
 
 
@@ -37,10 +36,10 @@ _LONGEST_ID = 160
 class Resolution:
     """How the passage of one label was found.
 
-    ``docs`` are the documents that hold it: one, or under ``match: content`` at least one. ``quote`` is the passage as
-    the label has it, None where it has offsets alone. ``how`` is as of ``PassageMatch``, or ``offsets``: taken at
-    its word. ``places`` counts the places that are the answer. ``moved``: the quote is no longer at the label's
-    offsets. ``changed``: the text is not the one that the label was made for.
+    ``docs`` are the documents that hold it: one, or at least one under ``match: content``. ``quote`` is the passage in
+    the label, None for offsets alone. ``how`` is a kind of ``PassageMatch``, or ``offsets``: not compared. ``places``
+    counts the places that are the answer. ``moved`` says that the quote is no longer at the label's offsets,
+    ``changed`` that the document was edited after the label was made.
     """
 
     query: str
@@ -53,15 +52,15 @@ class Resolution:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to tell: the passage stands where it should, verbatim, once."""
+        """Whether the passage is verbatim in the expected place, once."""
         return self.how in ("exact", "offsets") and self.places == 1 and not self.moved and not self.changed
 
 
 @dataclass(frozen=True)
 class ResolvedLabels:
-    """Labels whose every ``doc`` is a document id and whose quotes are located, and what was noticed.
+    """Labels with a document id in every ``doc`` and located quotes, and the warnings about them.
 
-    ``resolutions`` has every label with a passage, in the order of the labels, before equal ones are merged.
+    ``resolutions`` has every label with a passage, in the order of the labels, before equal labels are merged.
     """
 
     labels: PromptQueries
@@ -80,13 +79,13 @@ def resolve(
 ) -> ResolvedLabels:
     """Look every judgment of ``labels`` up in ``library``.
 
-    Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document; a span that
-    it has already is the one place that it means, where the quote still stands there. Under ``match: content`` it is a
-    passage, and becomes one judgment for each document that holds it; ``located`` finds these, or remembers them.
-    ``places`` has the judgments (query, document) that do not stand in ``file``, each with its place.
+    Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document; if the quote
+    is at the judgment's own span, only that place counts. Under ``match: content`` ``doc`` is a passage, and becomes
+    one judgment for each document that holds it; ``located`` finds them. ``places`` has the judgments (query,
+    document) that come from another file than ``file``, each with its place.
 
-    Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
-    that has changed, and conflicting grade.
+    Raises LabelsError with every unknown document, lost passage or quote, span outside its document or of an edited
+    text, and conflicting grade.
     """
     resolver: _Resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
     resolver.places = places or {}
@@ -95,7 +94,7 @@ def resolve(
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
         merged = resolver.merged(query.id, judgments)
         queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
-        if UNANSWERABLE in query.tags and any(one.relevance >= threshold for one in query.relevant_docs):
+        if UNANSWERABLE in query.tags and any(judgment.relevance >= threshold for judgment in query.relevant_docs):
             message = (
                 f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one or the other."
             )
@@ -107,7 +106,7 @@ def resolve(
 
 
 class _Resolver(ABC):
-    """Labels that are looked up one by one, and what was noticed, in their order; ``docs`` are what they name."""
+    """Looks labels up one by one, and keeps faults and warnings in their order."""
 
     def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
         self._library = library
@@ -119,7 +118,7 @@ class _Resolver(ABC):
         self.resolutions: list[Resolution] = []
         judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
         self._docs = {judgment.doc for judgment in judgments}
-        sought = list(dict.fromkeys(one for judgment in judgments if (one := self._sought(judgment)) is not None))
+        sought = list(dict.fromkeys(query for judgment in judgments if (query := self._sought(judgment)) is not None))
         self._located = dict(zip(sought, located(sought, library), strict=True))
 
     @abstractmethod
@@ -128,10 +127,10 @@ class _Resolver(ABC):
 
     @abstractmethod
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        """The judgment with its places, for each document that it is of."""
+        """The judgment with its places, for each document that it judges."""
 
     def warn(self, code: WarningCode, message: str) -> None:
-        """Count a sentence of this kind, and keep it if it is among the first that differ."""
+        """Count a sentence of this kind, and keep the first different sentences."""
         self._counts[code] += 1
         messages = self._noticed.setdefault(code, [])
         if len(messages) < _MOST_QUOTED and message not in messages:
@@ -139,7 +138,7 @@ class _Resolver(ABC):
 
     @property
     def warnings(self) -> Iterator[ReportWarning]:
-        """One of each kind: its first sentences, and how many more there are."""
+        """One warning of each kind: its first sentences, and the count of the others."""
         for code, messages in self._noticed.items():
             left = self._counts[code] - len(messages)
             yield ReportWarning(code, " ".join([*messages, *([f"And {left:,} more."] if left else [])]))
@@ -147,28 +146,30 @@ class _Resolver(ABC):
     def _refuse(
         self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")
     ) -> Sequence[Judgment]:
-        """Note a fault of what is ``judged``; of a passage that is lost, what is nearest to it will be shown."""
+        """Note a fault of the ``judged`` pair; for a ``lost`` passage the nearest text will be shown."""
         place = self.places.get(judged, Fault(self._file))
         self._faults.append((replace(place, message=message), lost))
         return []
 
     def raise_faults(self) -> None:
-        """Raise LabelsError if there are faults, with what is nearest to the first lost passages."""
-        told, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
-        lost = [one for _, one in told[:_MOST_NEAREST] if one is not None]
+        """Raise LabelsError if there are faults, with the text nearest to the first lost passages."""
+        first, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
+        lost = [query for _, query in first[:_MOST_NEAREST] if query is not None]
         near = dict(zip(lost, map(self._elsewhere, lost, nearest(lost, self._library)), strict=True))
-        faults = [replace(fault, message=fault.message + near.get(one, "")) if one else fault for fault, one in told]
+        faults = [
+            replace(fault, message=fault.message + (near.get(query, "") if query else "")) for fault, query in first
+        ]
         if rest > 0:
             faults.append(Fault(self._file, message=f"and {rest} more faults like these."))
         if faults:
             raise LabelsError(*faults)
 
     def _elsewhere(self, lost: PassageQuery, near: str) -> str:
-        """What is nearest to a passage, or the other document that has the passage itself."""
-        (found,) = locate_all([PassageQuery(lost.text)], self._library) if lost.among is not None else [None]
-        if found is None or not found.places:
+        """The sentence about the nearest text, or about another document that has the passage itself."""
+        (match,) = locate_all([PassageQuery(lost.text)], self._library) if lost.among is not None else [None]
+        if match is None or not match.places:
             return near
-        documents = dict.fromkeys(repr(self._library.ids[place.document]) for place in found.places)
+        documents = dict.fromkeys(repr(self._library.ids[place.document]) for place in match.places)
         return f" It is in {listed(documents, 3)}."
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
@@ -177,12 +178,14 @@ class _Resolver(ABC):
         for judgment in judgments:
             doc = judgment.doc
             of_document = kept.setdefault(doc, {})
-            # A label without a passage speaks of the whole document, and so of every passage of it.
-            rivals = [one for spans, one in of_document.items() if not judgment.spans or spans in (judgment.spans, ())]
-            grades = sorted({one.relevance for one in [*rivals, judgment]})
+            # A label without a passage judges the whole document, and so every passage of it.
+            rivals = [
+                rival for spans, rival in of_document.items() if not judgment.spans or spans in (judgment.spans, ())
+            ]
+            grades = sorted({rival.relevance for rival in [*rivals, judgment]})
             if len(grades) > 1:
-                found = f"query {query!r} gives {doc!r} the grades {' and '.join(map(str, grades))}"
-                self._refuse(f"{found}; one document (or one passage of it) has one grade.")
+                given = f"query {query!r} gives {doc!r} the grades {' and '.join(map(str, grades))}"
+                self._refuse(f"{given}; one document (or one passage of it) has one grade.")
             elif judgment.spans in of_document:
                 self.warn(WarningCode.SAME_LABEL, f"query {query!r} judges {doc!r} twice, with one grade.")
             of_document.setdefault(judgment.spans, judgment)
@@ -190,14 +193,14 @@ class _Resolver(ABC):
 
 
 class _ById(_Resolver):
-    """Judgments that name documents, each quote in its own."""
+    """Judgments that name documents; each quote is searched in the document of its judgment."""
 
     def __init__(self, labels: PromptQueries, library: Library, file: str, _located: Locate) -> None:
         super().__init__(labels, library, file, locate_all)
         self._knows_any = any(library.position(doc) is not None for doc in self._docs)
 
     def raise_faults(self) -> None:
-        if len(self._docs) > 1 and not self._knows_any:  # one sentence instead of a thousand: the files do not match
+        if len(self._docs) > 1 and not self._knows_any:  # the files do not match: one sentence instead of a thousand
             passages = sum(len(doc.split()) > 8 for doc in self._docs)
             hint = (
                 "The labels hold passages: did you mean `match: content`?"
@@ -278,7 +281,7 @@ class _ById(_Resolver):
 
 
 class _ByContent(_Resolver):
-    """Judgments that name passages, each in all documents."""
+    """Judgments that name passages; each is searched in all documents."""
 
     def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
         super().__init__(labels, library, file, located)
@@ -301,25 +304,25 @@ class _ByContent(_Resolver):
         located = self._located[sought]
         if located.how == "lost":
             return self._refuse(f"{named} is not in any of the {len(self._library):,} documents.", sought)
-        found: dict[str, list[Span]] = {}
+        spans_in: dict[str, list[Span]] = {}
         for place in located.places:
-            found.setdefault(self._library.ids[place.document], []).append(place.span)
+            spans_in.setdefault(self._library.ids[place.document], []).append(place.span)
         if len(located.places) > 1:
             message = (
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} is in {len(located.places)} places of "
-                f"{len(found)} documents; each counts as the answer."
+                f"{len(spans_in)} documents; each counts as the answer."
             )
             self.warn(WarningCode.PASSAGE_TWICE, message)
-        self.resolutions.append(Resolution(query, tuple(found), judgment.doc, located.how, len(located.places)))
+        self.resolutions.append(Resolution(query, tuple(spans_in), judgment.doc, located.how, len(located.places)))
         quote = judgment.quote or judgment.doc
-        return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in found.items()]
+        return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in spans_in.items()]
 
 
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:
-    """How the pieces of a text are the quote, the least like it; None if one is not, or lies outside."""
+    """The worst kind in which the pieces of a text are the quote; None if one is not, or is outside of the text."""
     hows = [how_alike(quote, text[span.start : span.end]) if span.end <= len(text) else None for span in spans]
-    found = [how for how in hows if how is not None]
-    return max(found, key=MATCH_KINDS.index) if len(found) == len(hows) else None
+    alike = [how for how in hows if how is not None]
+    return max(alike, key=MATCH_KINDS.index) if len(alike) == len(hows) else None
 
 
 def _shown(spans: Sequence[Span]) -> str:
@@ -330,3 +333,38 @@ def _shown(spans: Sequence[Span]) -> str:
 
 def _examples(names: Iterable[str]) -> str:
     return ", ".join(repr(short(name, 40)) for name in sorted(names)[:2])
+
+
+def drafted_sentence(queries: int, drafted: int, reviewed: int) -> str:
+    """The share of drafted questions, and their known effect."""
+    verb = "was" if drafted == 1 else "were"
+    return (
+        f"{drafted:,} of {counted(queries, 'question')} {verb} drafted by a model; people reviewed {reviewed:,} of "
+        f"these ({reviewed / drafted:.0%}). Questions made from passages share their words, which favours lexical "
+        "retrievers."
+    )
+
+
+def drafted_share(labels: PromptQueries) -> ReportWarning | None:
+    """A warning about drafted questions; None if there are none."""
+    tags = [query.tags for query in labels.queries if DRAFTED in query.tags]
+    if not tags:
+        return None
+    reviewed = sum(NOT_REVIEWED not in of_query for of_query in tags)
+    return ReportWarning(WarningCode.DRAFTED_QUESTIONS, drafted_sentence(len(labels.queries), len(tags), reviewed))
+
+
+def unlabelled_sentence(queries: int, unlabelled: int) -> str:
+    """The share of questions without an answer, its effect, and the way to change it."""
+    have = "has" if unlabelled == 1 else "have"
+    of_all = f"{unlabelled:,} of {counted(queries, 'question')} {have} no answer yet"
+    return f"{of_all} (searched, not scored): add answers, or the tag `unanswerable`."
+
+
+def unlabelled_share(labels: PromptQueries, threshold: int = 1) -> ReportWarning | None:
+    """A note on the questions that have neither a relevant document nor the tag unanswerable; None without any."""
+    count = sum(
+        UNANSWERABLE not in query.tags and all(judgment.relevance < threshold for judgment in query.relevant_docs)
+        for query in labels.queries
+    )
+    return ReportWarning(WarningCode.NO_RELEVANT, unlabelled_sentence(len(labels.queries), count)) if count else None

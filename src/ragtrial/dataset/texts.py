@@ -195,3 +195,9 @@ def near_names(path: Path) -> str:
 def read_text(path: Path, error: type[InputError]) -> str:
     """The text of a file, not normalised: UTF-8, or as its byte-order mark says."""
     return decoded(read_bytes(path, error), path, error)
+
+
+def short(text: str, most: int = 160) -> str:
+    """``text`` on one line, cut after ``most`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."

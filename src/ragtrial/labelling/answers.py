@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
-from ragtrial.dataset.passages import is_in
+from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError

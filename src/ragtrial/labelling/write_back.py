@@ -13,8 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.presence import only_writer
 from ragtrial.dataset.labels import labels_file, prompt_queries
-from ragtrial.dataset.passages import short
-from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes
+from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes, short
 from ragtrial.errors import Fault, LabelsError, RunError
 from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, TaggedQuery, note, place_of, query_of
 from ragtrial.labelling.label_edits import EMPTY, edited

@@ -13,7 +13,7 @@ from contests import changed_queries, report_of
 from ragtrial.comparison.comparing import compare
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.drafted import DraftedPart, drafted_part
-from ragtrial.dataset.question_shares import drafted_share
+from ragtrial.dataset.resolution import drafted_share
 from ragtrial.records import DRAFTED, NOT_REVIEWED, PromptQueries, Query
 from ragtrial.report.model import Report
 

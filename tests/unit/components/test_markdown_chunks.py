@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragtrial.components.chunkers import LengthFunction
 from ragtrial.components.chunkers.markdown import MarkdownChunker
-from ragtrial.dataset.headings import block_tokens, line_starts
+from ragtrial.dataset.markdown import block_tokens, line_starts
 from text_strategies import sentences
 
 MANUAL = """\

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.dataset.headings import Headings, block_tokens, line_starts
+from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
 from text_strategies import document_texts
 
 MANUAL = """---

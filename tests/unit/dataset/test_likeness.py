@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from corpora import library_of
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.likeness import likeness
-from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all, nearest
+from ragtrial.dataset.locating import PassageMatch, PassageQuery, Place, likeness, locate_all, nearest
 from ragtrial.records import Span
 from text_strategies import document_texts, sentences
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all, short
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.locating import PassageMatch, PassageQuery, Place, locate_all
+from ragtrial.dataset.texts import normalised, short
 from ragtrial.records import Span
 from text_strategies import document_texts
 

@@ -95,7 +95,7 @@ def test_bad_rows_are_left_out_the_second_of_one_id_among_them(tmp_path: Path) -
 def test_an_archive_that_breaks_off_stops_in_any_case(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl.gz"
     corpus.write_bytes(gzip.compress(b'{"_id": "a", "text": "x"}\n', mtime=0)[:-4])
-    told = f"{corpus}: cannot be read: Compressed file ended before the end-of-stream marker was reached."
+    told = f"{corpus}: cannot be read: it ends in the middle of its gzip data."
     assert fault_of(corpus) == told
     assert fault_of(corpus, []) == told
 

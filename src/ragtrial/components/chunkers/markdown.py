@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.outline import Outline
 from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of
-from ragtrial.dataset.headings import Headings, block_tokens, line_starts
+from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
 from ragtrial.records import Span
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ragtrial.components.collections.base import CollectionOptions, Item
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageQuery, how_alike, locate_all, short
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.locating import PassageQuery, how_alike, locate_all
+from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import RunError, did_you_mean, listed
 
 _SURVEYED = 200_000

@@ -20,7 +20,7 @@ from ragtrial.components.external_retrievers.hits import (
 )
 from ragtrial.components.user_functions import FunctionReference, import_object, version_parts
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import short
+from ragtrial.dataset.texts import short
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 
 _METHODS = ("retrieve", "invoke", "run")

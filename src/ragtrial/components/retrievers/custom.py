@@ -25,8 +25,8 @@ from ragtrial.components.retrievers.base import (
     RetrieverContext,
 )
 from ragtrial.components.user_functions import FunctionName
-from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.texts import short
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode

@@ -20,8 +20,8 @@ from ragtrial.components.collections.vector_agreement import (
     other_dimension,
 )
 from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext
-from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.texts import short
 from ragtrial.errors import InputError
 from ragtrial.progress import stage
 from ragtrial.rankings import deeper, from_rows

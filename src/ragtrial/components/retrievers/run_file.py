@@ -20,8 +20,8 @@ from ragtrial.components.retrievers.base import (
     RetrieverContext,
 )
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.texts import short
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows

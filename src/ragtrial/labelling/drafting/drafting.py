@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
 from ragtrial.components.endpoints.chat import ChatReply, ChatRequest
 from ragtrial.components.endpoints.chat_text import folded, unquoted
-from ragtrial.dataset.passages import PassageQuery, locate_all
+from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.labelling.answers import new_id
 from ragtrial.labelling.drafting.passages import PassageSearch, SourcePassage

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageQuery, locate_all, nearest, short
-from ragtrial.dataset.texts import normalised, text_hash
+from ragtrial.dataset.locating import PassageQuery, locate_all, nearest
+from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.content import MOST_FAULTS
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion

@@ -10,9 +10,8 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import short
 from ragtrial.dataset.resolution import resolve
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.changes import Change, Done, Grade
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text

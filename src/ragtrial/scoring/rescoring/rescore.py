@@ -16,8 +16,7 @@ from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library, NamedDocuments
-from ragtrial.dataset.question_shares import unlabelled_share
-from ragtrial.dataset.resolution import resolve
+from ragtrial.dataset.resolution import resolve, unlabelled_share
 from ragtrial.errors import (
     ConfigError,
     Fault,

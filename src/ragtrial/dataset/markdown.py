@@ -1,4 +1,4 @@
-"""The structure of a Markdown text: its front matter, its title, and which headings are in force at a character."""
+"""The structure of a Markdown text: front matter, title, the headings in force at a character, and signs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ _YAML_FRONT = re.compile(
 )
 _TOML_FRONT = re.compile(r"\+\+\+[ \t]*\n((?:.*\n)*?)\+\+\+[ \t]*(?:\n|\Z)")
 _MARK = re.compile(r"[\\`*_\[\]<>!&]")
+_SIGNS = re.compile(
+    r"!?\[(?=[^\[\]\n]*\][\[(])"  # the beginning of a link or a picture
+    r"|\](?:\([^()\n]*\)|\[[^\[\]\n]*\])"  # its end, with the target
+    r"|[*_`~]"
+    r"|^[ \t]*(?:#{1,6}|>|[-+*]|\d{1,9}[.)])[ \t]+"  # of a heading, a quotation, an item of a list
+    r"|\\(?=[!-/:-@\[-`{-~])",  # before an escaped sign
+    re.MULTILINE,
+)
+"""What a rendered page does not show. It is removed inside words, too, such as the underscores of a name."""
 _SHOWN_AS = {"softbreak": " ", "hardbreak": " ", "html_inline": ""}
 
 
@@ -37,18 +46,17 @@ class Heading:
 class Headings:
     """The headings of a Markdown text, ATX (``# One``) and setext (underlined), as CommonMark defines them.
 
-    Code, HTML and front matter have none; nor has what is inside a quote or a list, whose headings structure
-    that alone. ``all`` is in the order of the text. A text that is no Markdown mostly has none. ``tokens`` are those
-    of ``block_tokens``, where they are there already.
+    Headings in code, HTML, front matter, quotes and lists do not count. ``all`` is in the order of the text. ``tokens``
+    is the result of ``block_tokens``, if it is known.
     """
 
     def __init__(self, text: str, tokens: list[Token] | None = None) -> None:
-        found = block_tokens(text) if tokens is None else tokens
-        self.all: tuple[Heading, ...] = tuple(_headings(found, line_starts(text)))
+        blocks = block_tokens(text) if tokens is None else tokens
+        self.all: tuple[Heading, ...] = tuple(_headings(blocks, line_starts(text)))
         self._starts = [heading.start for heading in self.all]
         self._in_force: list[tuple[Heading, ...]] = [()]
         for heading in self.all:
-            above = tuple(one for one in self._in_force[-1] if one.level < heading.level)
+            above = tuple(outer for outer in self._in_force[-1] if outer.level < heading.level)
             self._in_force.append((*above, heading))
 
     def at(self, position: int) -> tuple[Heading, ...]:
@@ -61,18 +69,19 @@ class Headings:
 
 
 def titled(text: str) -> tuple[str, str]:
-    """The title of a Markdown text, and the text without its front matter, which is not shown.
+    """The title of a Markdown text, and the text without its front matter.
 
-    The title is that of the front matter (YAML between ``---``, TOML between ``+++``), else the first heading of the
-    top level; empty without one. What looks like front matter and is no mapping stays in the text.
+    The title comes from the front matter (YAML between ``---``, TOML between ``+++``), else from the first heading of
+    the top level; it may be empty. Front matter that is not a mapping stays in the text.
     """
     front, title = _front_matter(text)
     body = text[front:].lstrip("\n") if front else text
-    return title or next((one.text for one in Headings(body).all if one.level == 1 and one.text), ""), body
+    top = (heading.text for heading in Headings(body).all if heading.level == 1)
+    return title or next(filter(None, top), ""), body
 
 
 def _front_matter(text: str) -> tuple[int, str]:
-    """Where the front matter of a text ends, 0 without one, and the title in it."""
+    """The end of the front matter of a text, 0 without one, and the title in it."""
     for pattern, title_of in ((_YAML_FRONT, _yaml_title), (_TOML_FRONT, _toml_title)):
         front = pattern.match(text)
         title = title_of(front[1]) if front else None
@@ -82,7 +91,7 @@ def _front_matter(text: str) -> tuple[int, str]:
 
 
 def _yaml_title(source: str) -> str | None:
-    """The title in a mapping of YAML, empty if it has none; None for what is no mapping."""
+    """The title in a mapping of YAML, empty if it has none; None if the YAML is not a mapping."""
     import yaml
 
     try:
@@ -99,7 +108,7 @@ def _yaml_title(source: str) -> str | None:
 
 
 def _toml_title(source: str) -> str | None:
-    """The title in TOML, empty if it has none; None for what is no TOML."""
+    """The title in TOML, empty if it has none; None if the text is not TOML."""
     try:
         title = tomllib.loads(source).get("title")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -110,7 +119,7 @@ def _toml_title(source: str) -> str | None:
 def block_tokens(text: str) -> list[Token]:
     """The block structure of ``text`` as markdown-it gives it; ``token.map`` has lines as ``line_starts`` counts."""
     front = _YAML_FRONT.match(text) or _TOML_FRONT.match(text)
-    if front:  # which Markdown would read as a rule and a heading: blanked, its lines still count
+    if front:  # Markdown would read a rule and a heading: blanked, its lines still count
         lines = "\n" * front.group().count("\n")
         text = lines + text[front.end() :]
     return _parser().parse(text)
@@ -125,7 +134,7 @@ def line_starts(text: str) -> list[int]:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark").enable("table").disable("inline")  # what is inside blocks is read where needed
+    return MarkdownIt("commonmark").enable("table").disable("inline")  # inline content is parsed where needed
 
 
 @cache
@@ -150,3 +159,18 @@ def _words(content: str) -> str:
     (inline,) = _inline_parser().parseInline(content)
     shown = [_SHOWN_AS.get(child.type, child.content) for child in inline.children or ()]
     return " ".join("".join(shown).split())
+
+
+def without_signs(text: str) -> str:
+    """``text`` without the signs of Markdown that a rendered page does not show: emphasis, code, links, lists."""
+    return _SIGNS.sub("", text)
+
+
+def kept_places(text: str) -> list[int]:
+    """The places in ``text`` of the characters of ``without_signs(text)``."""
+    places, start = list[int](), 0
+    for sign in _SIGNS.finditer(text):
+        places.extend(range(start, sign.start()))
+        start = sign.end()
+    places.extend(range(start, len(text)))
+    return places
