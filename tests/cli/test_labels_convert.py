@@ -268,67 +268,72 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
     [
         (
             {"queries": [3, {"text": " ", "relevant_docs": {}}, {"text": 1, "relevant_docs": [{}, "x"]},
-                         {"relevant_docs": [{"doc": True, "relevance": "2"}, {"doc": "", "quote": ""}]}]},
+                         {"relevant_docs": [{"doc": True, "relevance": "2"}]}]},
             [
-                ":1:14: queries[0] is 3; it must be an object: a question.",
-                ":1:26: queries[1].text is empty.",
+                ":1:14: queries[0] is 3; it must be a mapping of keys to values.",
                 ":1:48: queries[1].relevant_docs is a mapping; it must be a list.",
-                ":1:62: queries[2].text is 1; it must be a text.",
-                ":1:83: queries[2].relevant_docs[0] must have doc; it has nothing.",
-                ":1:87: queries[2].relevant_docs[1] is 'x'; it must be an object: a known good answer.",
-                ":1:94: queries[3] must have text; it has relevant_docs.",
-                ":1:121: queries[3].relevant_docs[0].doc is true; it must be a text or a whole number.",
+                ":1:62: queries[2].text is 1; it must be a text (put it in quotes).",
+                ":1:83: queries[2].relevant_docs[0].doc is missing; it is required.",
+                ":1:87: queries[2].relevant_docs[1] is 'x'; it must be a mapping of keys to values.",
+                ":1:94: queries[3].text is missing; it is required.",
+                ":1:121: queries[3].relevant_docs[0].doc is true; it must be a text (put it in quotes) or a "
+                "whole number.",
                 ":1:140: queries[3].relevant_docs[0].relevance is '2'; it must be a whole number.",
-                ":1:154: queries[3].relevant_docs[1].doc is empty.",
-                ":1:167: queries[3].relevant_docs[1].quote is empty.",
+            ],
+        ),
+        (
+            {"queries": [{"text": " ", "relevant_docs": [{"doc": "", "quote": ""}]}]},
+            [
+                ":1:23: queries[0].text is empty.",
+                ":1:54: queries[0].relevant_docs[0].doc is empty.",
+                ":1:67: queries[0].relevant_docs[0].quote is empty.",
             ],
         ),
         (
             lines([{"quote": RED, "tags": [1]}, {"question": "?"}, {"question": ["?"], "doc": "f", "start": 1.5}]),
             [
-                ":1: tags[0] is 1; it must be a text.",
-                ":1: the row must have one of question, query, user_input, prompt; it has quote, tags.",
+                ":1: question is missing; it is required.",
+                ":1: tags[0] is 1; it must be a text (put it in quotes).",
                 f":2: the row must have one of {PASSAGES}; it has question.",
-                ":3: question is a list; it must be a text.",
+                ":3: question is a list; it must be a text (put it in quotes).",
                 ":3: start is 1.5; it must be a whole number.",
             ],
         ),
         (
             "question,quote,relevance\n,x,1\n\"a\nb\",,\n?,x,high\n",
             [
-                ":2: the row must have one of question, query, user_input, prompt; it has question, quote, relevance.",
+                ":2: question is missing; it is required.",
                 ":5: relevance is 'high'; it must be a whole number.",
             ],
         ),
         (
             "question,references\n?,[1]\n?,{}\n?,[\n",
             [
-                ":2: references[0] is 1; it must be an object: a reference.",
+                ":2: references is 1; it must be a mapping of keys to values.",
                 ":3: references is a mapping; it must be a list.",
-                ":4: references is '['; it must be a list in JSON.",
+                ":4: references is '['; it must be a list.",
             ],
         ),
         (
             {"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a", "question": "?",
                                                                 "answers": [{"text": "x"}]}]}]}, {}]},
             [
-                ":1:93: data[0].paragraphs[0].qas[0].answers[0] must have answer_start: the first character of the "
-                "answer in the context.",
-                ":1:114: data[1] must have paragraphs; it has nothing.",
+                ":1:93: data[0].paragraphs[0].qas[0].answers[0].answer_start is missing; it is required.",
+                ":1:114: data[1].paragraphs is missing; it is required.",
             ],
         ),
         (
             {"examples": [{"query": "?", "reference_contexts": ["", 1]}]},
             [
-                ":1:53: examples[0].reference_contexts[0] must be a text that is not empty.",
-                ":1:57: examples[0].reference_contexts[1] must be a text that is not empty.",
+                ":1:53: examples[0].reference_contexts[0]: it is empty.",
+                ":1:57: examples[0].reference_contexts[1] is 1; it must be a text (put it in quotes).",
             ],
         ),
         (
             [{"question": "?", "ground_truth_documents": [{"id": "x", "content": None}, 1]}],
             [
-                ":1:47: [0].ground_truth_documents[0] must have content; it has id, content.",
-                ":1:77: [0].ground_truth_documents[1] is 1; it must be a text, or a document with `content`.",
+                ":1:70: ground_truth_documents[0].content is missing; it is required.",
+                ":1:77: ground_truth_documents[1] is 1; it must be a mapping of keys to values.",
             ],
         ),
         (
@@ -338,6 +343,10 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
         (
             lines([{"id": "a", "question": "?", "quote": RED}, {"id": "a", "question": "!", "quote": RED}]),
             [":2: the row has the id 'a', which line 1 has already."],
+        ),
+        (
+            [{"question": "red?", "ground_truth_documents": [{"content": RED, "score": 0.75}]}],
+            [":1:101: ground_truth_documents[0].score is 0.75; it must be a whole number."],
         ),
     ],
 )  # fmt: skip

@@ -28,11 +28,11 @@ def own(**answer: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("place", "fault"),
     [
-        ({"start": 5}, "start comes without end; without a quote both are needed."),
-        ({"end": 5}, "end comes without start; without a quote both are needed."),
-        ({"start": 9, "end": 5}, "end is 5 and start is 9; a passage ends behind its start."),
-        ({"start": 5, "end": 5}, "end is 5 and start is 5; a passage ends behind its start."),
-        ({"start": -5, "end": 5}, "end is 5 and start is -5; a passage ends behind its start."),
+        ({"start": 5}, "start comes without end; give both or neither."),
+        ({"end": 5}, "end comes without start; give both or neither."),
+        ({"start": 9, "end": 5}, "end is 5; it must be above start, 9."),
+        ({"start": 5, "end": 5}, "end is 5; it must be above start, 5."),
+        ({"start": -5, "end": 5}, "start is -5; it must be at least 0."),
     ],
 )
 def test_half_a_place_is_not_taken_for_the_whole_document(

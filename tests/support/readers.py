@@ -22,7 +22,7 @@ from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.dataset.prefixes import read_prefixes
 from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.importers.recognition import read_labels
+from ragtrial.labelling.importers.base import read_labels
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session

@@ -15,7 +15,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import CorpusError, Fault, InputError
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.importers.recognition import Empty
+    from ragtrial.labelling.importers.base import Empty
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
@@ -123,14 +123,14 @@ def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> s
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path, empty: Empty) -> dict[str, Any]:
     """Write the labels of ``labels``; those that are not found are listed, with what helps."""
     from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
-    from ragtrial.labelling.importers.recognition import read_labels
+    from ragtrial.labelling.importers.base import read_labels
 
     read = read_labels(Path(labels).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
-        found = write_converted(terminal, read, library, str(output), skip_lost=True)
+        found, converted = write_converted(terminal, read, library, str(output), skip_lost=True)
         again = f"ragtrial labels convert {labels} --corpus {corpus} -o {output} --force --fuzzy 0.9 --skip-lost"
-        say_lost(terminal, read, library, f"To accept passages that are at least 90% alike: {again}")
+        say_lost(terminal, converted, read, library, f"To accept passages that are at least 90% alike: {again}")
         size = int(library.sizes.sum())
     terminal.say()
     return {**found, "bytes": size}

@@ -19,8 +19,8 @@ from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
     from ragtrial.labelling.changes import Change
+    from ragtrial.labelling.importers.base import Empty, ReadLabels
     from ragtrial.labelling.importers.converting import Converted
-    from ragtrial.labelling.importers.recognition import Empty, ReadLabels
     from ragtrial.labelling.label_sets import Prefer
     from ragtrial.labelling.write_back import LabelsText
 
@@ -200,7 +200,7 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.labelling.importers.recognition import read_labels
+    from ragtrial.labelling.importers.base import read_labels
     from ragtrial.options import expand_user
 
     if (corpus is None) == (config is None):
@@ -211,7 +211,7 @@ def convert_labels(
     _check_output(terminal, output, force=force)
     read = read_labels(expand_user(file), form, empty)
     with documents_of(terminal, corpus, config) as library:
-        found = write_converted(terminal, read, library, output, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
+        found, _ = write_converted(terminal, read, library, output, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
     terminal.say_json({"exit_code": 0, **found})
     return 0
 
@@ -225,7 +225,7 @@ def write_converted(
     skip_lost: bool,
     strict: bool = False,
     fuzzy: float | None = None,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Converted]:
     """Write labels of another form as passages of the documents, and say what became of each; all of it as JSON, too.
 
     Raises LabelsError for labels that are nowhere, unless ``skip_lost``.
@@ -236,7 +236,7 @@ def write_converted(
     _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
     _write(terminal, output, as_json(converted))
     _say(terminal, converted, read, library, output)
-    return {
+    answer = {
         "format": read.form,
         "output": output,
         "queries": len(converted.rows["queries"]),
@@ -246,13 +246,13 @@ def write_converted(
         "labels": [report_row(one, read, library) for one in converted.placed],
         "warnings": [asdict(note) for note in library.notes],
     }
+    return answer, converted
 
 
-def say_lost(terminal: Terminal, read: ReadLabels, library: Library, help_: str) -> None:
+def say_lost(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, help_: str) -> None:
     """Say on stderr which labels were not found, with the text nearest to each, and ``help_``; nothing if none was."""
-    from ragtrial.labelling.importers.converting import convert, lost_faults
+    from ragtrial.labelling.importers.converting import lost_faults
 
-    converted = convert(read, library)
     if not converted.lost:
         return
     faults = lost_faults(converted, read, library)

@@ -169,13 +169,13 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
             yield (*where, "id"), f"{dotted((*where, 'id'))} is empty."
         if not is_unicode(name):
             yield (*where, "id"), f"query id {name!r} has half of a surrogate pair."
-        for path, message in _row_faults(row):
+        for path, message in row_faults(row):
             spot = (*where, *path)
             yield spot, f"{dotted(spot)} {message} (query {name!r})."
 
 
-def _row_faults(row: QueryRow) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong inside of a query: the path from there, and the rest of a sentence."""
+def row_faults(row: QueryRow) -> Iterator[tuple[FieldPath, str]]:
+    """The faults inside of a query: the path from there, and the rest of a sentence."""
     texts: dict[FieldPath, str | None] = {("text",): row.text}
     for place, label in enumerate(row.relevant_docs):
         texts |= {("relevant_docs", place, "doc"): str(label.doc), ("relevant_docs", place, "quote"): label.quote}

@@ -17,9 +17,8 @@ from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import LabelsError
-from ragtrial.labelling.importers.base import IMPORTERS
+from ragtrial.labelling.importers.base import IMPORTERS, read_labels
 from ragtrial.labelling.importers.converting import as_json, convert, lost_faults, report_row
-from ragtrial.labelling.importers.recognition import read_labels
 
 DOCUMENT = {"content": WHITE, "meta": {"file_path": "reset.md"}}
 ANSWER = {"text": "red", "answer_start": 39}

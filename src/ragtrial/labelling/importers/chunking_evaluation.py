@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, ContentRow
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
+from ragtrial.labelling.importers.content import Content, Foreign, InCell, Name, Number, Text
 
 
-def can_read(content: Content) -> bool:
-    return "references" in content.keys
+class _Reference(Foreign):
+    content: Text
+    start_index: Number | None = None
+
+
+class _Row(Foreign):
+    id: Name = Field("", validation_alias=AliasChoices("query_id", "id"))
+    question: Text
+    references: Annotated[list[_Reference], InCell]
+    corpus_id: Name = ""
 
 
 def read(content: Content) -> ForeignLabels:
     """The questions; the corpus of each is also its tag, so that scores can be distinguished by corpus."""
     questions = []
-    for position, value in enumerate(content.rows):
-        row = ContentRow(content, (position,), value, "an object: a question")
-        corpus = row.name("corpus_id")
-        references = row.rows("references", what="an object: a reference")
+    for where, row in content.read_rows(_Row):
         answers = tuple(
-            ImportedAnswer(one.where, one.text("content"), corpus, start=one.whole("start_index")) for one in references
+            ImportedAnswer(
+                (*where, "references", number), reference.content, row.corpus_id, start=reference.start_index
+            )
+            for number, reference in enumerate(row.references)
         )
-        tags = (corpus,) if corpus else ()
-        questions.append(ImportedQuestion(row.where, row.name("query_id", "id"), row.text("question"), answers, tags))
-    if not isinstance(content.value, list):
-        content.fault((), "must be a list of questions, or CSV.")
+        tags = (row.corpus_id,) if row.corpus_id else ()
+        questions.append(ImportedQuestion(where, row.id, row.question, answers, tags))
     return ForeignLabels(tuple(questions))
 
 
-register(Importer("chunking-evaluation", "rows with `references`", can_read, read))
+register(Importer("chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys, read))

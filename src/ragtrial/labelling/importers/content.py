@@ -1,4 +1,4 @@
-"""The file that another tool wrote, as values with places: JSON, JSON lines or CSV."""
+"""The file that another tool wrote, as values with places: JSON, JSON lines or CSV; and the models to read them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtrial.dataset.documents import json_rows
-from ragtrial.dataset.json_places import Place, json_value, places
+from ragtrial.dataset.json_places import Place, id_of, json_value, places
 from ragtrial.dataset.qrels_text import whole_number
 from ragtrial.dataset.texts import decoded, is_western, marked_encoding, read_bytes
 from ragtrial.errors import Fault, LabelsError, listed
-from ragtrial.labelling.importers import foreign
-from ragtrial.options import dotted, shown
+from ragtrial.options import FieldPath, dotted, shown, validate
 from ragtrial.records import MOST_GRADE
+
+M = TypeVar("M", bound=BaseModel)
 
 MOST_FAULTS = 20
 _LOOKED_AT = 20  # rows
@@ -31,11 +35,57 @@ _NO_DELIMITER = "\x1f"
 _LONGEST_CELL = 2**31 - 1
 
 
+def cell_value(cell: object) -> object:
+    """The list or object that a cell of CSV contains, as JSON or as Python prints it; else the cell itself."""
+    if isinstance(cell, str) and cell[:1] in ("[", "{"):
+        for read in (json.loads, ast.literal_eval):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return read(cell)
+    return cell
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty.")
+    return text
+
+
+def _name(value: object) -> object:
+    """An id, which may be a number."""
+    return value if (name := id_of(value)) is None else name
+
+
+def _whole(value: object) -> object:
+    """A whole number, written as 1.0 or as the digits of a cell, as an integer."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    number = whole_number(value) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+Name = Annotated[str, BeforeValidator(_name)]
+Number = Annotated[int, BeforeValidator(_whole)]
+Grade = Annotated[Number, Field(ge=-MOST_GRADE, le=MOST_GRADE)]
+InCell = BeforeValidator(cell_value)
+
+
+class Foreign(BaseModel):
+    """An object in the file of another tool: unknown keys are ignored, and null counts as a missing key."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        return {key: item for key, item in value.items() if item is not None} if isinstance(value, Mapping) else value
+
+
 @dataclass
 class Content:
-    """What a file holds: one JSON value, or rows with the ``lines`` on which they begin.
+    """The content of a file: one JSON value, or rows with the ``lines`` on which they begin.
 
-    What readers find wrong is noted with its place, and raised at once by ``check``.
+    Faults are collected with their places, and raised together by ``check``.
     """
 
     file: str
@@ -43,8 +93,8 @@ class Content:
     text: str = ""
     lines: Sequence[int] = ()
     is_csv: bool = False
-    _faults: list[tuple[foreign.Path, str]] = field(default_factory=list)
-    _places: dict[foreign.Path, Place] = field(default_factory=dict)
+    _faults: list[Fault] = field(default_factory=list)
+    _places: dict[FieldPath, Place] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[object]:
@@ -56,17 +106,39 @@ class Content:
         """The keys of the first rows, by which rows are recognised."""
         return {str(key) for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
 
-    def fault(self, where: foreign.Path, message: str) -> None:
-        """Note that something is wrong there. ``message`` goes on from the name of the value."""
-        self._faults.append((where, f"{self.called(where)} {message}"))
+    @property
+    def is_valid(self) -> bool:
+        """Whether no fault was noted."""
+        return not self._faults
 
-    def called(self, where: foreign.Path) -> str:
-        """``queries[3].text``; in rows that stand on lines of their own what the row calls it."""
+    def read(self, model: type[M], value: object, where: FieldPath = ()) -> M | None:
+        """The value as a ``model``; None, and all its faults noted, if it is not one."""
+        try:
+            return validate(model, value, LabelsError, lambda path, message: self.fault_at((*where, *path), message))
+        except LabelsError as error:
+            self._faults += error.faults
+            return None
+
+    def read_rows(self, model: type[M]) -> Iterator[tuple[FieldPath, M]]:
+        """The rows that are valid, each with its place."""
+        if not isinstance(self.value, list):
+            self.fault((), "must be a list of rows, JSON lines or CSV.")
+        for position, value in enumerate(self.rows):
+            row = self.read(model, value, (position,))
+            if row is not None:
+                yield (position,), row
+
+    def fault(self, where: FieldPath, message: str) -> None:
+        """Note a fault of the value there. ``message`` follows the name of the value."""
+        self._faults.append(self.fault_at(where, f"{self.called(where)} {message}"))
+
+    def called(self, where: FieldPath) -> str:
+        """The name of a value: ``queries[3].text``; for rows with lines of their own without the number of the row."""
         if self.lines and where:
             return dotted(where[1:]) or "the row"
         return dotted(where) or "the file"
 
-    def fault_at(self, where: foreign.Path, message: str) -> Fault:
+    def fault_at(self, where: FieldPath, message: str) -> Fault:
         """``message`` with the line and the column of the value."""
         if self.lines:
             position = where[0] if where else 0
@@ -78,15 +150,12 @@ class Content:
         return Fault(self.file, *self._places[where], message)
 
     def check(self) -> None:
-        """Raise LabelsError with everything that was noted, if anything was."""
+        """Raise LabelsError with all faults, if there are any."""
         if self._faults:
-            rest = len(self._faults) - MOST_FAULTS
-            more = [Fault(self.file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
-            found = sorted(self.fault_at(*fault) for fault in self._faults)
-            raise LabelsError(*found[:MOST_FAULTS], *more)
+            raise LabelsError(*first_faults(sorted(self._faults), self.file))
 
     def seen(self) -> str:
-        """What the file is, for a message that nothing fits it."""
+        """The shape of the file, for a message that no format fits."""
         if self.is_csv:
             return f"CSV with the columns {listed(_keys(self.rows))}"
         if self.lines:
@@ -100,6 +169,13 @@ class Content:
         return f"the JSON value {shown(self.value)}"
 
 
+def first_faults(faults: Sequence[Fault], file: str) -> list[Fault]:
+    """The first faults, and the count of the others."""
+    rest = len(faults) - MOST_FAULTS
+    more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
+    return [*faults[:MOST_FAULTS], *more]
+
+
 def _keys(rows: Sequence[object]) -> list[str]:
     first = rows[0] if rows else {}
     return [str(key) for key in first] if isinstance(first, Mapping) else []
@@ -109,121 +185,10 @@ def _with_keys(value: Mapping[str, object]) -> str:
     return f"the keys {listed(value)}" if value else "no keys"
 
 
-class ContentRow:
-    """An object of a file, read value by value; what is wrong is noted in the file's ``Content``."""
-
-    def __init__(self, content: Content, where: foreign.Path, value: object, what: str) -> None:
-        self.content = content
-        self.where = where
-        self.is_object = isinstance(value, Mapping)
-        self.values: Mapping[str, object] = value if isinstance(value, Mapping) else {}
-        if not self.is_object:
-            content.fault(where, f"is {shown(value)}; it must be {what}.")
-
-    def first(self, names: Sequence[str]) -> str | None:
-        """Which of ``names`` has a value here."""
-        return next((name for name in names if self.values.get(name) is not None), None)
-
-    def is_blank(self, names: Sequence[str]) -> bool:
-        """Whether one of ``names`` is here, and none of them holds more than white space."""
-        found = [self.values[name] for name in names if name in self.values]
-        return bool(found) and all(value is None or (isinstance(value, str) and not value.strip()) for value in found)
-
-    def text(self, *names: str, needed: bool = True) -> str:
-        """The text under the first of ``names`` that is there; empty, and a fault if it is needed, without any."""
-        name = self.first(names)
-        if name is None:
-            if needed and self.is_object:
-                self._missing(names)
-            return ""
-        value = self.values[name]
-        if not isinstance(value, str):
-            self.content.fault((*self.where, name), f"is {shown(value)}; it must be a text.")
-            return ""
-        if needed and not value.strip():
-            self.content.fault((*self.where, name), "is empty.")
-        return value
-
-    def name(self, *names: str, needed: bool = False) -> str:
-        """An id, which may be a number; empty without one."""
-        name = self.first(names)
-        if name is None:
-            if needed and self.is_object:
-                self._missing(names)
-            return ""
-        value = self.values[name]
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            self.content.fault((*self.where, name), f"is {shown(value)}; it must be a text or a whole number.")
-            return ""
-        return str(value)
-
-    def whole(self, name: str) -> int | None:
-        """A whole number, or None where there is none; in CSV its digits."""
-        value = self.values.get(name)
-        number = whole_number(value) if isinstance(value, str) and self.content.is_csv else value
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if value is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            self.content.fault((*self.where, name), f"is {shown(value)}; it must be a whole number.")
-            return None
-        return number if isinstance(number, int) else None
-
-    def items(self, *names: str, needed: bool = True) -> list[tuple[foreign.Path, object]]:
-        """The values of a list, each with its place; in CSV the list is written as JSON."""
-        name = self.first(names)
-        if name is None:
-            if needed and self.is_object:
-                self._missing(names)
-            return []
-        value = self.values[name]
-        if self.content.is_csv and isinstance(value, str):
-            written, value = value, cell_value(value)
-            if value is None:
-                self.content.fault((*self.where, name), f"is {shown(written)}; it must be a list in JSON.")
-                return []
-        if not isinstance(value, list):
-            self.content.fault((*self.where, name), f"is {shown(value)}; it must be a list.")
-            return []
-        return [((*self.where, name, position), one) for position, one in enumerate(value)]
-
-    def rows(self, *names: str, what: str = "an object", needed: bool = True) -> list[ContentRow]:
-        """The objects of a list."""
-        return [ContentRow(self.content, where, one, what) for where, one in self.items(*names, needed=needed)]
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of a list that need not be there."""
-        found = []
-        for where, one in self.items(name, needed=False):
-            if isinstance(one, str):
-                found.append(one)
-            else:
-                self.content.fault(where, f"is {shown(one)}; it must be a text.")
-        return tuple(found)
-
-    def grade(self) -> int:
-        """The relevance that is given, else 1."""
-        grade = self.whole("relevance")
-        if grade is not None and abs(grade) > MOST_GRADE:
-            self.content.fault((*self.where, "relevance"), f"is {grade}; it must be at most {MOST_GRADE:,}.")
-        return 1 if grade is None else grade
-
-    def _missing(self, names: Sequence[str]) -> None:
-        wanted = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
-        self.content.fault(self.where, f"must have {wanted}; it has {listed(self.values) or 'nothing'}.")
-
-
-def cell_value(cell: str) -> object:
-    """The value that a cell of CSV spells, as JSON or as Python prints it; None if it spells none."""
-    for read in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return read(cell)
-    return None
-
-
 def read_content(path: Path) -> Content:
-    """The values of a JSON, JSON lines or CSV file, by its content; ``.gz`` is unpacked.
+    """The values of a JSON, JSON lines or CSV file; ``.gz`` is unpacked.
 
-    Raises LabelsError if there is no such file, if it is empty or not UTF-8, and with the place of what is not JSON.
+    Raises LabelsError for a file that is missing, empty, not UTF-8 or not JSON.
     """
     if path.suffix.lower() in _SPREADSHEETS:
         message = (
@@ -233,7 +198,7 @@ def read_content(path: Path) -> Content:
         raise LabelsError(Fault(str(path), message=message))
     content = read_bytes(path, LabelsError)
     is_json = content.lstrip()[:1] in (b"{", b"[")
-    # Excel writes CSV in the encoding of Windows; what is not that is an error, as in any file.
+    # Excel writes CSV in the encoding of Windows.
     read_as = "cp1252" if not is_json and not _is_utf8(content) and is_western(content) else ""
     text = content.decode(read_as) if read_as else decoded(content, path, LabelsError)
     if not text.strip():
@@ -253,7 +218,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _is_lines(text: str) -> bool:
-    """Whether the first line that is not empty is a whole JSON object and not the last line."""
+    """Whether the first line is a JSON object, and others follow."""
     line, _, rest = text.lstrip().partition("\n")
     if not line.startswith("{") or not rest.strip():
         return False
@@ -267,14 +232,12 @@ def _json_lines(path: Path) -> Content:
     faults: list[Fault] = []
     numbered = list(json_rows(path, faults))
     if faults:
-        rest = len(faults) - MOST_FAULTS
-        more = [Fault(str(path), message=f"and {rest:,} more faults like these.")] if rest > 0 else []
-        raise LabelsError(*faults[:MOST_FAULTS], *more)
+        raise LabelsError(*first_faults(faults, str(path)))
     return Content(str(path), [row for _, row in numbered], lines=[number for number, _ in numbered])
 
 
 def _opening(text: str) -> tuple[int, str]:
-    """Where the header of CSV begins, and the sign between its columns; no sign that texts have if there is one alone.
+    """The beginning of the header of CSV, and the sign between its columns; for one column a sign that no text has.
 
     Excel may write ``sep=;`` in a line before it.
     """
@@ -308,7 +271,7 @@ def _csv(path: Path, text: str) -> Content:
             at, line = line + 1, reader.line_num + first_line
             beyond = "".join(row.pop(None, ())).strip()  # cells without a column
             if not beyond and not any(cell and cell.strip() for cell in row.values()):
-                continue  # what spreadsheets leave of a row that was cleared
+                continue  # a row that was cleared in a spreadsheet
             if beyond:
                 columns = f"the header has columns ({len(names)})"
                 message = f'has more cells than {columns}. Quote texts that contain {sign}: "...".'

@@ -1,4 +1,4 @@
-"""Labels of another tool as prompt_queries.json: the rows of each label, and what became of each."""
+"""Convert the labels of another tool to prompt_queries.json, and report the result for each label."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import PassageQuery, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.labelling.importers.content import MOST_FAULTS
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, ReadLabels
+from ragtrial.labelling.importers.content import first_faults
 from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, PlacedLabel, place
-from ragtrial.labelling.importers.recognition import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids, or a text with all texts, is slow
 _MOST_PLACES = 5
@@ -26,9 +25,9 @@ _PARTS = re.compile(r"\n|[|;]")
 
 @dataclass(frozen=True)
 class Converted:
-    """The labels as prompt_queries.json has them, and each answer with its places.
+    """The content of prompt_queries.json, and each answer with its places.
 
-    ``repeated`` counts labels that were left out since an equal one of their question stands before them.
+    ``repeated`` counts labels that were left out because they repeat an earlier label of their question.
     """
 
     rows: Mapping[str, Any]
@@ -37,45 +36,41 @@ class Converted:
 
     @property
     def counts(self) -> dict[How, int]:
-        """How many labels were resolved in each way; ways of which there is none are left out."""
-        counted = Counter(one.how for one in self.placed)
-        return {how: counted[how] for how in HOWS if counted[how]}
+        """The number of labels that were resolved in each way that occurs."""
+        counts = Counter(label.how for label in self.placed)
+        return {how: counts[how] for how in HOWS if counts[how]}
 
     @property
     def lost(self) -> list[PlacedLabel]:
-        return [one for one in self.placed if one.how == "lost"]
+        return [label for label in self.placed if label.how == "lost"]
 
     @property
     def inexact(self) -> list[PlacedLabel]:
-        """What somebody may want to look at."""
-        return [one for one in self.placed if one.how not in ("exact", "document") or one.notes]
+        """The labels to look at."""
+        return [label for label in self.placed if label.how not in ("exact", "document") or label.notes]
 
 
 def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -> Converted:
-    """Each answer of ``read`` looked up in ``library``; those that are lost are in no row.
+    """Locate each answer of ``read`` in ``library``; a lost answer is in no row.
 
-    Raises LabelsError where answers of one question are one document or passage with different grades.
+    Raises LabelsError if answers to one question give different grades to one document or passage.
     """
     labels = _with_parts(read, library) if read.content.is_csv else read.labels
     placed = place(labels, library, fuzzy=fuzzy)
     by_query: dict[str, list[PlacedLabel]] = {}
-    for one in placed:
-        by_query.setdefault(one.query, []).append(one)
+    for label in placed:
+        by_query.setdefault(label.query, []).append(label)
     writer = _Writer(library)
     queries = [writer.query(question, by_query.get(question.id, ())) for question in labels.questions]
     if writer.conflicts:
-        rest = len(writer.conflicts) - MOST_FAULTS
-        more = [Fault(read.content.file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
-        found = writer.conflicts[:MOST_FAULTS]
-        raise LabelsError(*(read.content.fault_at(one.answer.where, message) for one, message in found), *more)
+        faults = [read.content.fault_at(label.answer.where, message) for label, message in writer.conflicts]
+        raise LabelsError(*first_faults(faults, read.content.file))
     prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
     return Converted({**prompt, "queries": queries}, placed, writer.repeated)
 
 
 def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
-    """The labels, a cell that is nowhere in the documents as several answers if all of its lines are (or its parts
-    between ``|`` or ``;``).
-    """
+    """The labels, with several answers for a cell that is lost while its lines or parts (``|``, ``;``) are found."""
     parts = {
         answer: pieces
         for question in read.labels.questions
@@ -90,8 +85,8 @@ def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
         if whole == "lost" and "lost" not in of_pieces:
             several[answer] = [replace(answer, passage=piece, start=None) for piece in pieces]
     questions = (
-        replace(one, answers=tuple(part for answer in one.answers for part in several.get(answer, [answer])))
-        for one in read.labels.questions
+        replace(question, answers=tuple(part for answer in question.answers for part in several.get(answer, [answer])))
+        for question in read.labels.questions
     )
     return replace(read.labels, questions=tuple(questions))
 
@@ -110,44 +105,35 @@ class _Writer:
 
     def query(self, question: ImportedQuestion, placed: Sequence[PlacedLabel]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        for one in placed:
-            for row in self._rows(one):
-                if not self._is_known(one, row, rows):
+        for label in placed:
+            for row in self._rows(label):
+                if not self._is_known(label, row, rows):
                     rows.append(row)
-        made: dict[str, Any] = {"id": question.id, "text": normalised(question.text), "relevant_docs": rows}
-        if question.tags:
-            made["tags"] = [normalised(tag) for tag in question.tags]
-        if question.ordered:
-            made["ordered"] = True
-        if question.phrasings:
-            made["phrasings"] = [normalised(phrasing) for phrasing in question.phrasings]
-        if question.where_metadata is not None:
-            made["where"] = question.where_metadata
-        if question.where_document is not None:
-            made["where_document"] = question.where_document
-        return made
+        optional = {"tags": [normalised(tag) for tag in question.tags], **(question.more or {})}
+        given = {key: value for key, value in optional.items() if value}
+        return {"id": question.id, "text": normalised(question.text), "relevant_docs": rows, **given}
 
     def _rows(self, placed: PlacedLabel) -> Iterator[dict[str, Any]]:
-        """A row for each document; it says where, unless several places of the document are the answer."""
+        """A row for each document, with its characters unless several places of the document are the answer."""
         grade = placed.answer.relevance
         if placed.document is not None:
             yield {"doc": self.library.ids[placed.document], "relevance": grade}
         done: set[int] = set()
-        for one in placed.places:
-            if one.document in done:
+        for spot in placed.places:
+            if spot.document in done:
                 continue
-            done.add(one.document)
-            row: dict[str, Any] = {"doc": self.library.ids[one.document], "relevance": grade}
+            done.add(spot.document)
+            row: dict[str, Any] = {"doc": self.library.ids[spot.document], "relevance": grade}
             if placed.is_one:
-                quote = self.library.text(one.document)[one.span.start : one.span.end]
-                row |= {"quote": quote, "start": one.span.start, "end": one.span.end}
-                row["text_hash"] = self._hash(one.document)
+                quote = self.library.text(spot.document)[spot.span.start : spot.span.end]
+                row |= {"quote": quote, "start": spot.span.start, "end": spot.span.end}
+                row["text_hash"] = self._hash(spot.document)
             else:
                 row["quote"] = placed.sought
             yield row
 
     def _is_known(self, placed: PlacedLabel, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether an equal row stands there already; another grade for the same is a conflict."""
+        """Whether an equal row exists; another grade for the same place is a conflict."""
         for known in rows:
             if known["doc"] != row["doc"]:
                 continue
@@ -169,20 +155,17 @@ class _Writer:
 
 
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
-    """Each lost label with its place in the file; the first with the text that is nearest to them."""
+    """Each lost label with its place in the file; the first with their nearest texts."""
     faults, lost = [], converted.lost
-    texts = [
-        one.answer.context or one.answer.passage or (one.answer.doc if one.answer.may_be_passage else "")
-        for one in lost[:_MOST_GUESSED]
-    ]
-    places = nearest([PassageQuery(normalised(text)) for text in texts], library)
-    places += [""] * (len(lost) - len(places))
-    for number, (one, found) in enumerate(zip(lost, places, strict=True)):
-        text = one.answer.passage or one.answer.doc
-        near = "" if CONTEXT_ALONE in one.notes else found
-        if not one.answer.passage and not one.notes and number < _MOST_GUESSED:
-            near = did_you_mean(text, library.ids) or near
-        faults.append(read.content.fault_at(one.answer.where, _lost(one, len(library)) + near))
+    answers = [label.answer for label in lost[:_MOST_GUESSED]]
+    texts = [answer.context or answer.passage or answer.doc * answer.may_be_passage for answer in answers]
+    near_texts = nearest([PassageQuery(normalised(text)) for text in texts], library)
+    for number, label in enumerate(lost):
+        is_guessed = number < _MOST_GUESSED
+        near = near_texts[number] if is_guessed and CONTEXT_ALONE not in label.notes else ""
+        if not label.answer.passage and not label.notes and is_guessed:
+            near = did_you_mean(label.answer.doc, library.ids) or near
+        faults.append(read.content.fault_at(label.answer.where, _lost(label, len(library)) + near))
     return faults
 
 
@@ -201,8 +184,8 @@ def _lost(placed: PlacedLabel, documents: int) -> str:
 
 
 def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[str, Any]:
-    """What became of a label, as JSON values."""
-    # In one JSON value the path says it all, and looking for the lines of all values takes long.
+    """The result for a label, as JSON values."""
+    # In one JSON value the path is enough, and finding the lines of all values takes long.
     line = read.content.fault_at(placed.answer.where, "").line if read.content.lines else None
     return {
         "query": placed.query,
@@ -212,7 +195,8 @@ def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[
         "match": placed.match,
         "score": placed.score,
         "places": [
-            {"doc": library.ids[one.document], "start": one.span.start, "end": one.span.end} for one in placed.places
+            {"doc": library.ids[spot.document], "start": spot.span.start, "end": spot.span.end}
+            for spot in placed.places
         ]
         if placed.document is None
         else [{"doc": library.ids[placed.document]}],
@@ -223,6 +207,6 @@ def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[
 
 def describe_places(placed: PlacedLabel, library: Library) -> str:
     """The places in a few words: ``hub/reset.md 120-160``."""
-    told = [f"{library.ids[one.document]} {one.span.start}-{one.span.end}" for one in placed.places[:_MOST_PLACES]]
-    rest = len(placed.places) - _MOST_PLACES
-    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "")
+    places = [f"{library.ids[spot.document]} {spot.span.start}-{spot.span.end}" for spot in placed.places]
+    rest = len(places) - _MOST_PLACES
+    return ", ".join(places[:_MOST_PLACES]) + (f" and {rest} more" if rest > 0 else "")

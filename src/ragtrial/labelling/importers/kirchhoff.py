@@ -1,14 +1,29 @@
-"""Labels as prompt_queries.json has them, and as David Kirchhoff's framework wrote them: passages instead of ids."""
+"""Labels in the format of prompt_queries.json, which David Kirchhoff's framework wrote with passages instead of ids."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, ContentRow
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
-from ragtrial.options import shown
+from ragtrial.dataset.labels import LabelRow, QueryRow, row_faults
+from ragtrial.dataset.texts import normalised
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
+from ragtrial.labelling.importers.content import Content, Foreign, Name
+from ragtrial.options import FieldPath
+
+
+class _Label(LabelRow, Foreign):
+    pass
+
+
+class _Query(QueryRow, Foreign):
+    id: Name = ""
+    relevant_docs: list[_Label]  # type: ignore[assignment]
+
+
+class _File(Foreign):
+    prompt: str | None = None
+    queries: list[_Query]
 
 
 def can_read(content: Content) -> bool:
@@ -17,52 +32,37 @@ def can_read(content: Content) -> bool:
 
 def read(content: Content) -> ForeignLabels:
     """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
-    file = ContentRow(content, (), content.value, "an object with `queries`")
-    questions = tuple(_question(row) for row in file.rows("queries", what="an object: a question"))
-    return ForeignLabels(questions, file.text("prompt", needed=False) or None)
+    file = content.read(_File, content.value)
+    if file is None:
+        return ForeignLabels(())
+    for number, query in enumerate(file.queries):
+        for path, message in row_faults(query):
+            where: FieldPath = ("queries", number, *path)
+            content.fault(where, f"{message}.")
+    return ForeignLabels(tuple(_question(("queries", number), query) for number, query in enumerate(file.queries)),
+                         file.prompt)  # fmt: skip
 
 
-def _question(row: ContentRow) -> ImportedQuestion:
-    answers = tuple(_answer(label) for label in row.rows("relevant_docs", what="an object: a known good answer"))
-    ordered = row.values.get("ordered", False)
-    if not isinstance(ordered, bool):
-        row.content.fault((*row.where, "ordered"), "must be true or false.")
-    phrasings = row.texts("phrasings")
-    for place, phrasing in enumerate(phrasings):
-        if not phrasing.strip():
-            row.content.fault((*row.where, "phrasings", place), "is empty.")
-    return ImportedQuestion(
-        row.where, row.name("id"), row.text("text"), answers, row.texts("tags"), ordered is True, phrasings,
-        _filter(row, "where"), _filter(row, "where_document"),
-    )  # fmt: skip
+def _question(where: FieldPath, query: _Query) -> ImportedQuestion:
+    answers = tuple(
+        _answer((*where, "relevant_docs", number), label) for number, label in enumerate(query.relevant_docs)
+    )
+    more: dict[str, Any] = {
+        "ordered": query.ordered,
+        "phrasings": list(map(normalised, query.phrasings)),
+        "where": query.where,
+        "where_document": query.where_document,
+    }
+    return ImportedQuestion(where, query.id, query.text, answers, tuple(query.tags), more)
 
 
-def _filter(row: ContentRow, name: str) -> Mapping[str, Any] | None:
-    value = row.values.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, Mapping) or not value:
-        row.content.fault((*row.where, name), f"is {shown(value)}; it must be an object with at least one key.")
-        return None
-    return value
-
-
-def _answer(row: ContentRow) -> ImportedAnswer:
-    doc, quote, start = row.name("doc", needed=True), row.text("quote", needed=False), row.whole("start")
-    for name in ("doc", "quote"):
-        value = row.values.get(name)
-        if isinstance(value, str) and not value.strip():
-            row.content.fault((*row.where, name), "is empty.")
-    end, text_hash = row.whole("end"), row.text("text_hash", needed=False)
-    is_span = not quote and start is not None and end is not None
-    if not quote and (start is None) != (end is None):
-        there, lacking = ("start", "end") if end is None else ("end", "start")
-        row.content.fault((*row.where, there), f"comes without {lacking}; without a quote both are needed.")
-    elif not quote and start is not None and end is not None and not 0 <= start < end:
-        row.content.fault((*row.where, "end"), f"is {end} and start is {start}; a passage ends behind its start.")
+def _answer(where: FieldPath, label: LabelRow) -> ImportedAnswer:
+    doc, quote = str(label.doc), label.quote or ""
+    if quote:
+        return ImportedAnswer(where, quote, doc, label.relevance, label.start)
     return ImportedAnswer(
-        row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
-        may_be_passage=not quote and not is_span,
+        where, "", doc, label.relevance, label.start, label.end, label.text_hash or "",
+        may_be_passage=label.start is None,
     )  # fmt: skip
 
 

@@ -4,60 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, ContentRow
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
+from pydantic import Field
+
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
+from ragtrial.labelling.importers.content import Content, Foreign, Name, Text
+
+
+class _Pairs(Foreign):
+    queries: dict[str, Text]
+    corpus: dict[str, Text]
+    relevant_docs: dict[str, list[str]]
+
+
+class _Example(Foreign):
+    id: Name = ""
+    query: Text
+    reference_contexts: list[Text] = Field(default=[])
+
+
+class _Examples(Foreign):
+    examples: list[_Example]
 
 
 def can_read(content: Content) -> bool:
     value = content.value
     if not isinstance(value, Mapping):
         return False
-    return _has_pairs(value) or isinstance(value.get("examples"), list)
-
-
-def _has_pairs(value: Mapping[str, object]) -> bool:
-    return all(isinstance(value.get(key), Mapping) for key in ("queries", "corpus", "relevant_docs"))
+    has_pairs = all(isinstance(value.get(key), Mapping) for key in ("queries", "corpus", "relevant_docs"))
+    return has_pairs or isinstance(value.get("examples"), list)
 
 
 def read(content: Content) -> ForeignLabels:
     """The questions of either kind; a label is the text of a chunk."""
-    file = ContentRow(
-        content, (), content.value, "an object with `queries`, `corpus` and `relevant_docs`, or with `examples`"
-    )
-    if file.first(["queries", "corpus"]):
-        return ForeignLabels(_pairs(content, file))
-    rows = file.rows("examples", what="an object: an example")
-    return ForeignLabels(tuple(_example(row) for row in rows))
+    value = content.value
+    if isinstance(value, Mapping) and ("queries" in value or "corpus" in value):
+        pairs = content.read(_Pairs, value)
+        return ForeignLabels(() if pairs is None else _of_pairs(content, pairs))
+    examples = content.read(_Examples, value)
+    return ForeignLabels(tuple(
+        ImportedQuestion(("examples", number), example.id, example.query, tuple(
+            ImportedAnswer(("examples", number, "reference_contexts", place), text)
+            for place, text in enumerate(example.reference_contexts)
+        ))
+        for number, example in enumerate(examples.examples if examples else ())
+    ))  # fmt: skip
 
 
-def _pairs(content: Content, file: ContentRow) -> tuple[ImportedQuestion, ...]:
-    queries, corpus, relevant = (
-        ContentRow(content, (key,), file.values.get(key), "an object of ids")
-        for key in ("queries", "corpus", "relevant_docs")
-    )
-    for unknown in relevant.values.keys() - queries.values.keys():
+def _of_pairs(content: Content, pairs: _Pairs) -> tuple[ImportedQuestion, ...]:
+    for unknown in pairs.relevant_docs.keys() - pairs.queries.keys():
         content.fault(("relevant_docs", unknown), "has the id of no question in `queries`.")
-    made = []
-    for name in queries.values:
+    questions = []
+    for name, text in pairs.queries.items():
         answers = []
-        for where, chunk in relevant.items(name, needed=False):
-            if not isinstance(chunk, str) or chunk not in corpus.values:
-                content.fault(where, f"is {chunk!r}, which is no id in `corpus`.")
+        for place, chunk in enumerate(pairs.relevant_docs.get(name, ())):
+            if chunk in pairs.corpus:
+                answers.append(ImportedAnswer(("relevant_docs", name, place), pairs.corpus[chunk]))
             else:
-                answers.append(ImportedAnswer(where, corpus.text(chunk)))
-        made.append(ImportedQuestion(("queries", name), name, queries.text(name), tuple(answers)))
-    return tuple(made)
-
-
-def _example(row: ContentRow) -> ImportedQuestion:
-    answers = []
-    for where, text in row.items("reference_contexts", needed=False):
-        if not isinstance(text, str) or not text.strip():
-            row.content.fault(where, "must be a text that is not empty.")
-        else:
-            answers.append(ImportedAnswer(where, text))
-    return ImportedQuestion(row.where, row.name("id"), row.text("query"), tuple(answers))
+                content.fault(("relevant_docs", name, place), f"is {chunk!r}, which is no id in `corpus`.")
+        questions.append(ImportedQuestion(("queries", name), name, text, tuple(answers)))
+    return tuple(questions)
 
 
 register(

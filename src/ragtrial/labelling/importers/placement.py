@@ -18,7 +18,7 @@ from ragtrial.dataset.locating import (
     places_in,
 )
 from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer
 from ragtrial.records import Span
 
 How = Literal[

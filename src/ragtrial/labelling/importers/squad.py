@@ -1,15 +1,60 @@
-"""SQuAD, 1.1 and 2.0, and what is written like it: answers with their first character in a paragraph."""
+"""SQuAD 1.1 and 2.0, and data sets in its format: answers with their first character in a paragraph."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Self
 
-from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, ContentRow
-from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
+from pydantic import Field, model_validator
+
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
+from ragtrial.labelling.importers.content import Content, Foreign, InCell, Name, Number, Text
+from ragtrial.options import FieldPath
 from ragtrial.records import UNANSWERABLE
+
+
+class _Answer(Foreign):
+    text: Text
+    answer_start: Number
+
+
+class _Question(Foreign):
+    id: Name = ""
+    question: Text
+    answers: list[_Answer] = Field(default=[])
+    is_impossible: bool = False
+
+
+class _Paragraph(Foreign):
+    context: Text
+    qas: list[_Question]
+
+
+class _Article(Foreign):
+    paragraphs: list[_Paragraph]
+
+
+class _File(Foreign):
+    data: list[_Article]
+
+
+class _Lists(Foreign):
+    text: list[Text]
+    answer_start: list[Number]
+
+    @model_validator(mode="after")
+    def _are_parallel(self) -> Self:
+        if len(self.text) != len(self.answer_start):
+            raise ValueError(f"has {len(self.text)} texts and {len(self.answer_start)} first characters.")
+        return self
+
+
+class _Row(Foreign):
+    id: Name = ""
+    question: Text
+    context: Text
+    answers: Annotated[_Lists, InCell]
 
 
 def can_read(content: Content) -> bool:
@@ -21,57 +66,34 @@ def can_read(content: Content) -> bool:
 def read(content: Content) -> ForeignLabels:
     """The questions of ``{"data": [{"paragraphs": [{"context", "qas"}]}]}``, or of rows as the hub's copy has them.
 
-    Of several answers to one question, which are alternatives, the one that most annotators gave is kept; of equally
-    frequent ones the longest, then the first. A question without answers gets the tag
-    unanswerable, as SQuAD 2.0 means it.
+    The answers to a question are alternatives: the most frequent is kept, then the longest, then the first. A question
+    without answers gets the tag unanswerable, as SQuAD 2.0 means it.
     """
-    if isinstance(content.value, Mapping):
-        return ForeignLabels(tuple(_articles(content)))
-    rows = [ContentRow(content, (at,), value, "an object: a question") for at, value in enumerate(content.rows)]
-    return ForeignLabels(tuple(_question(row, row.text("context"), list(_side_by_side(row))) for row in rows))
+    if not isinstance(content.value, Mapping):
+        return ForeignLabels(tuple(
+            _question(where, row, row.context, list(zip(row.answers.text, row.answers.answer_start, strict=True)))
+            for where, row in content.read_rows(_Row)
+        ))  # fmt: skip
+    file = content.read(_File, content.value)
+    return ForeignLabels(tuple(
+        _question(("data", article, "paragraphs", place, "qas", number), question, paragraph.context,
+                  [] if question.is_impossible else [(one.text, one.answer_start) for one in question.answers])
+        for article, of_article in enumerate(file.data if file else ())
+        for place, paragraph in enumerate(of_article.paragraphs)
+        for number, question in enumerate(paragraph.qas)
+    ))  # fmt: skip
 
 
-def _articles(content: Content) -> Iterator[ImportedQuestion]:
-    file = ContentRow(content, (), content.value, "an object with `data`")
-    for article in file.rows("data", what="an object: an article"):
-        for paragraph in article.rows("paragraphs", what="an object: a paragraph"):
-            context = paragraph.text("context")
-            for row in paragraph.rows("qas", what="an object: a question"):
-                impossible = row.values.get("is_impossible") is True
-                given = [] if impossible else row.rows("answers", what="an object: an answer")
-                yield _question(row, context, [_given(one) for one in given])
-
-
-def _given(row: ContentRow) -> tuple[str, int | None]:
-    if row.is_object and row.first(["answer_start"]) is None:
-        row.content.fault(row.where, "must have answer_start: the first character of the answer in the context.")
-    return row.text("text"), row.whole("answer_start")
-
-
-def _side_by_side(row: ContentRow) -> Iterator[tuple[str, int | None]]:
-    """The answers of a row: a list of texts beside a list of their first characters."""
-    answers = ContentRow(row.content, (*row.where, "answers"), row.values.get("answers"), "an object of lists")
-    texts, starts = answers.items("text"), answers.items("answer_start")
-    if len(texts) != len(starts):
-        row.content.fault(answers.where, f"has {len(texts)} texts and {len(starts)} first characters.")
-    for (where, text), (beside, start) in zip(texts, starts, strict=False):
-        if not isinstance(text, str) or not text.strip():
-            row.content.fault(where, "must be a text that is not empty.")
-        elif isinstance(start, bool) or not isinstance(start, int):
-            row.content.fault(beside, "must be a whole number.")
-        else:
-            yield text, start
-
-
-def _question(row: ContentRow, context: str, given: list[tuple[str, int | None]]) -> ImportedQuestion:
-    question = ImportedQuestion(row.where, row.name("id"), row.text("question"))
+def _question(
+    where: FieldPath, row: _Question | _Row, context: str, given: Sequence[tuple[str, int]]
+) -> ImportedQuestion:
     if not given:
-        return replace(question, tags=(UNANSWERABLE,))
+        return ImportedQuestion(where, row.id, row.question, tags=(UNANSWERABLE,))
     counts = Counter(given)
-    text, start = max(counts, key=lambda one: (counts[one], len(one[0])))
+    text, start = max(counts, key=lambda answer: (counts[answer], len(answer[0])))
     note = f"the most frequent of {len(counts)} different answers" if len(counts) > 1 else ""
-    answer = ImportedAnswer((*row.where, "answers"), text, start=start, context=context, note=note)
-    return ImportedQuestion(question.where, question.id, question.text, (answer,))
+    answer = ImportedAnswer((*where, "answers"), text, start=start, context=context, note=note)
+    return ImportedQuestion(where, row.id, row.question, (answer,))
 
 
 register(Importer("squad", "an object with the list `data`, or rows with `context` and `answers`", can_read, read))
