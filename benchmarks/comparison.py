@@ -21,7 +21,7 @@ import time
 import numpy as np
 from quiet import refuse_if_busy
 
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 
 

@@ -27,9 +27,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import stdtrit
 
-from ragtrial.comparison.contest import ComparisonSet, contest_of
-from ragtrial.comparison.judge.judgments import ModelJudgment, read_judgments
-from ragtrial.comparison.judge.side import JudgeSide, judge_side
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.comparison.judge_side import JudgeSide, judge_side
+from ragtrial.comparison.judgments import ModelJudgment, read_judgments
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.statistics.two_phase import TwoPhaseSample, infer_two_phase
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -73,7 +73,7 @@ def by_cosine(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
     ]  # fmt: skip
 
 
-def run(name: str, data: Path, folder: Path, judge: str) -> tuple[ComparisonSet, JudgeSide]:
+def run(name: str, data: Path, folder: Path, judge: str) -> tuple[ComparisonInput, JudgeSide]:
     """The settings, scored by people's labels, and the judge's side of all questions."""
     config = {
         "experiment": name,
@@ -85,17 +85,17 @@ def run(name: str, data: Path, folder: Path, judge: str) -> tuple[ComparisonSet,
     }
     (folder / "config.yaml").write_text(json.dumps(config))
     report = run_experiment(load_config(folder / "config.yaml"))
-    contest = contest_of([report.folder]).limited_to([])
-    texts = texts_to_judge(contest, None, None, 0, None, Silent())
+    inputs = input_of([report.folder]).limited_to([])
+    texts = texts_to_judge(inputs, None, None, 0, None, Silent())
     rows = by_cosine(texts) if judge == "cosine" else judge_offline(texts)
     write_judgments(rows, folder / "judgments.jsonl")
-    return contest, judge_side(contest, read_judgments(folder / "judgments.jsonl"))
+    return inputs, judge_side(inputs, read_judgments(folder / "judgments.jsonl"))
 
 
-def measure(name: str, contest: ComparisonSet, side: JudgeSide, draws: int) -> None:
-    pairs = contest.pairs()
-    people = np.nan_to_num(contest.scores(contest.primary).differences(pairs))
-    judge = side.scores(contest.primary).differences(pairs)
+def measure(name: str, inputs: ComparisonInput, side: JudgeSide, draws: int) -> None:
+    pairs = inputs.pairs()
+    people = np.nan_to_num(inputs.scores(inputs.primary).differences(pairs))
+    judge = side.scores(inputs.primary).differences(pairs)
     whole = side.covered
     people, judge = people[:, whole], judge[:, whole]
     truth, count = people.mean(axis=1), people.shape[1]

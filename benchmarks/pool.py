@@ -31,8 +31,8 @@ from quiet import refuse_if_busy
 
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.comparison.unjudged import unjudged_parts
 from ragtrial.labelling.pooling.pool import Pool
 from ragtrial.report.model import Report
@@ -117,7 +117,7 @@ def narrowed(
     return Narrowed(width, left[0], left[1], len(hits), seconds)
 
 
-def width_of(contest: ComparisonSet, pair: ComparisonPart) -> float:
+def width_of(contest: ComparisonInput, pair: ComparisonPart) -> float:
     """How far the differences by the two extreme gradings are apart."""
     (part,) = unjudged_parts(contest, [pair], margin=0.02)
     return (part.high or 0.0) - (part.low or 0.0)
@@ -139,7 +139,7 @@ def hidden(grades: Grades, share: float, rng: random.Random) -> Grades:
 
 def scored(
     report: Report, grades: Mapping[str, Mapping[str, int]], folder: Path, baseline: str | None, metric: str | None
-) -> ComparisonSet:
+) -> ComparisonInput:
     """The settings of ``report`` by other labels."""
     folder.mkdir()
     rows = [
@@ -152,7 +152,7 @@ def scored(
     ]
     (folder / "labels.json").write_text(json.dumps({"queries": rows}), encoding="utf-8")
     made = rescore(report, folder / "labels.json", target=folder / "report")
-    return contest_of([made], primary=metric, baseline=baseline).limited_to([])
+    return input_of([made], primary=metric, baseline=baseline).limited_to([])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ import numpy as np
 from simulations import ndcg_of
 
 from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, PairedScores, contest_of
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, PairedScores, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.search_options import SearchOptions
@@ -46,7 +46,7 @@ from ragtrial.options import validate
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
-from ragtrial.search.findings import Choice, Judgement, judge
+from ragtrial.search.findings import Choice, SearchVerdict, judge
 from ragtrial.search.methods import METHODS
 from ragtrial.search.session import Measured, Session, SettingsOfSpace
 from ragtrial.search.split import Split, split_queries
@@ -80,8 +80,8 @@ class Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixContest(ComparisonSet):
-    """A contest whose scores are ``rows`` of a matrix, by the names of settings, without reports."""
+class MatrixContest(ComparisonInput):
+    """A inputs whose scores are ``rows`` of a matrix, by the names of settings, without reports."""
 
     rows: Mapping[str, Scores] = field(default_factory=dict)
 
@@ -94,11 +94,11 @@ class MatrixContest(ComparisonSet):
         return replace(self, rows=rows, queries=tuple(self.queries[place] for place in held))
 
 
-def contest(names: Sequence[str], rows: Scores, queries: Sequence[QueryPart]) -> ComparisonSet:
-    """The contest of ``rows`` of scores; contenders carry what a comparison looks at beside scores, which is a name."""
+def inputs(names: Sequence[str], rows: Scores, queries: Sequence[QueryPart]) -> ComparisonInput:
+    """The inputs of ``rows`` of scores; settings carry what a comparison looks at beside scores, which is a name."""
     none: Any = SimpleNamespace(scores={}, queries=[])
-    contenders = tuple(ComparedSetting(name, none, none, "simulated") for name in names)
-    return MatrixContest(contenders, tuple(queries), (METRIC,), rows=dict(zip(names, rows, strict=True)))
+    settings = tuple(ComparedSetting(name, none, none, "simulated") for name in names)
+    return MatrixContest(settings, tuple(queries), (METRIC,), rows=dict(zip(names, rows, strict=True)))
 
 
 def config_of(method: str, settings: int, held_out: float | None, text: str = CONFIG) -> ExperimentConfig:
@@ -125,10 +125,10 @@ def searched(made: SettingsOfSpace, given: Sequence[Setting], split: Split, engi
     return session
 
 
-def judged(session: Session, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> Judgement:
+def judged(session: Session, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> SearchVerdict:
     """What the package says of a search, of the settings that were tried."""
     rows = np.array([[engine.values[trial.setting.key][query.id] for query in queries] for trial in session.trials])
-    of_all = contest([trial.setting.name for trial in session.trials], rows, queries)
+    of_all = inputs([trial.setting.name for trial in session.trials], rows, queries)
     scores = np.array([trial.score for trial in session.trials])
     choice = Choice(of_all, scores, session.split.held_out, "bm25", session.options.finalists)
     return judge(choice, ComparisonOptions(procedure=Procedure(flips=flips, seed=seed)))
@@ -207,7 +207,7 @@ def one_pass(session: Session) -> None:
 def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, float, float, float]]:
     """Of each method the mean regret on unseen halves, its standard error, and the settings tried."""
     report = load_report(reference)
-    values = contest_of([report]).scores(report.primary_metric)
+    values = input_of([report]).scores(report.primary_metric)
     known = np.asarray(~np.isnan(values.values).any(axis=0))
     rows, names = values.values[:, known], [setting.name for setting in report.settings]
     ids = [query.id for query, one in zip(report.queries, known, strict=True) if one]

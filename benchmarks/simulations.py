@@ -50,7 +50,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaincinv, ndtr
 
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.statistics.flips import flipped
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
@@ -156,8 +156,8 @@ def scores_of(rng: np.random.Generator, cell: Cell, settings: int) -> Scores:
 @cache
 def real_scores(report: str) -> Scores:
     """The primary metric of the first settings of a report, shape (settings, queries); of queries that all have."""
-    contest = contest_of([report])
-    values: Scores = contest.scores(contest.primary).values[: SETTINGS + 1]
+    inputs = input_of([report])
+    values: Scores = inputs.scores(inputs.primary).values[: SETTINGS + 1]
     return np.asarray(values[:, ~np.isnan(values).any(axis=0)])
 
 

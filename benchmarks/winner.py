@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.statistics.selection import expected_gain
 from ragtrial.evaluation.grading import Scores
 
@@ -48,10 +48,10 @@ class Row:
 
 def populations(report: Path) -> Iterator[tuple[str, str, Scores]]:
     """Scores by setting and query: those of the report, and those that equally good settings might have."""
-    contest = contest_of([report])
-    values = contest.scores(contest.primary).values
+    inputs = input_of([report])
+    values = inputs.scores(inputs.primary).values
     values = values[:, ~np.isnan(values).any(axis=0)]
-    name = f"{json.loads((report / 'report.json').read_text())['experiment']}, {contest.primary}"
+    name = f"{json.loads((report / 'report.json').read_text())['experiment']}, {inputs.primary}"
     yield name, "real", values
     turned = [np.roll(values, shift, axis=0) for shift in range(len(values))]
     yield name, "equal", np.concatenate(turned, axis=1)

@@ -16,7 +16,7 @@ from experiments import Experiment, write_experiment
 from ragtrial.cli.gating import Compared, GateOptions, checks_of_contest, judged_contest, tell
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import InputError
 from ragtrial.report.model import load_report
 from small_experiment import Outcome, ragtrial
@@ -234,7 +234,7 @@ def test_without_gates_a_run_is_what_it_was(place: Path, capsys: Capture) -> Non
 
 def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
     """What `compare` does with gates: a comparison of the latest report with its setting ``good``."""
-    contest = contest_of([load_report("latest")], baseline="good")
+    contest = input_of([load_report("latest")], baseline="good")
     terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
     checks = checks_of_contest(GateOptions(**asked), contest, terminal)
     aim = ComparisonOptions("good")

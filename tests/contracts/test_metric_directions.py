@@ -10,12 +10,12 @@ import pytest
 from contests import report_of
 from hand_made import query_of
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
 from ragtrial.comparison.gates.gate import GateEvidence, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
-from ragtrial.comparison.queries.moves import query_differences
-from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.query_differences import query_differences
+from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.tradeoffs import weigh_costs
@@ -42,13 +42,13 @@ COMPARED = [spelled(name, one) for name, one in METRICS.members() if one.aggrega
 LOWER = {"unjudged@3", "rbp_residual@3"}
 
 
-def contest(metric: str, folder: Path) -> tuple[Report, ComparisonSet, Comparison]:
+def contest(metric: str, folder: Path) -> tuple[Report, ComparisonInput, Comparison]:
     """Two settings on 24 questions, ``good`` better than ``bad`` on each by 0.2 or 0.3, whichever values are better."""
     sign = -1 if metric.partition("(")[0] + metric[metric.rfind("@") :] in LOWER or metric in LOWER else 1
     middle = 0.5 + np.linspace(-0.1, 0.1, 24)
     values = {"bad": list(middle - sign * 0.1), "good": list(middle + sign * np.tile([0.1, 0.2], 12))}
     report = write_folder(report_of(values, metric), folder / "report", {}, [], "")
-    made = contest_of([report], [metric], baseline="bad")
+    made = input_of([report], [metric], baseline="bad")
     return report, made, compare_settings(made, ComparisonOptions("bad", procedure=QUICK))
 
 
@@ -83,7 +83,7 @@ def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) 
         ("worse than baseline", "bad", "failed"), ("not within 0.02 of baseline", "bad", "failed"),
     ):  # fmt: skip
         other = "bad" if about == "good" else "good"
-        against = compare_settings(contest_of([report], [primary], baseline=other), ComparisonOptions(other))
+        against = compare_settings(input_of([report], [primary], baseline=other), ComparisonOptions(other))
         gates = parse_gates([f"{about}: {primary} {gate}"], Subject(("good", "bad"), (primary,), other))
         (found,) = judge_gates(gates, GateEvidence(settings, primary, (), other, {primary: against}))
         assert found.outcome == outcome, gate

@@ -12,8 +12,8 @@ import pytest
 
 from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.queries.shares import gain_share
+from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.side_by_side import gain_share
 from ragtrial.evaluation.bounds import attainable, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
@@ -90,7 +90,7 @@ def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_table_shows_it_first_and_the_page_draws_its_curve_first(report: Report) -> None:
     assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
-    contest = contest_of([str(report.folder)])
+    contest = input_of([str(report.folder)])
     section = VIEWS["curves"].page(ViewInput(contest, analyse(contest, ComparisonOptions())))
     assert section is not None
     curves = section.data
@@ -115,5 +115,5 @@ def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> N
     query = next(one for one in report.queries if one.relevant_docs)
     share = gain_share("halved_recall@2", query, report)
     assert share.at(query.relevant_docs[0].doc, 1, 3) == 1 / (2 * share.relevant)
-    contest = contest_of([str(report.folder)], primary="halved_recall@2")
+    contest = input_of([str(report.folder)], primary="halved_recall@2")
     assert Pool(contest).unjudged[0].weight > 0

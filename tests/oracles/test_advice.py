@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from family_strategies import against_first
-from ragtrial.comparison.cautions import caution_of
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.evidence import caution_of
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 
 pytestmark = pytest.mark.slow

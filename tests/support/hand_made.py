@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.report.model import Report, write_folder
 from ragtrial.report.schema import DatasetPart, MetricPart, QueryColumns, QueryPart, SettingPart
 
@@ -70,18 +70,18 @@ def written(report: Report, folder: Path, texts: Sequence[Mapping[str, Any]]) ->
     return write_folder(report, folder, {}, rows, "")
 
 
-def contest_over(*reports: Report) -> ComparisonSet:
+def contest_over(*reports: Report) -> ComparisonInput:
     """All settings of ``reports``, whatever they are, by METRIC."""
-    contenders = []
+    settings = []
     for report in reports:
         for one in report.settings:
             name = f"{report.run_id}:{one.name}" if len(reports) > 1 else one.name
-            contenders.append(ComparedSetting(name, report, one, report.run_id))
-    return ComparisonSet(tuple(contenders), tuple(reports[0].queries), (METRIC,))
+            settings.append(ComparedSetting(name, report, one, report.run_id))
+    return ComparisonInput(tuple(settings), tuple(reports[0].queries), (METRIC,))
 
 
 def contest_between(
     scores: Mapping[str, Values], queries: Sequence[QueryPart] | None = None, **more: Any
-) -> ComparisonSet:
+) -> ComparisonInput:
     """Settings by name, in one report."""
     return contest_over(report_of([setting_of(name, values) for name, values in scores.items()], queries, **more))

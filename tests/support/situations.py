@@ -70,9 +70,9 @@ class Situation:
 
 def _alone(report: Report) -> Comparison:
     from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.comparison_input import input_of
 
-    return compare_settings(contest_of([report], may_be_one=True), ComparisonOptions())
+    return compare_settings(input_of([report], may_be_one=True), ComparisonOptions())
 
 
 def spread(n: int) -> list[float]:

@@ -16,7 +16,7 @@ import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache
-from ragtrial.comparison.judge.judgments import JudgmentsError, ModelJudgment, read_judgments
+from ragtrial.comparison.judgments import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.judging.judging import write_judgments

@@ -13,7 +13,7 @@ from browsers import chromium, opened, write_page
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import ReportError
 from ragtrial.report.model import Report
 from ragtrial.report.rows import write_rows
@@ -70,9 +70,9 @@ def test_each_line_of_the_terminal_that_explains_a_query_is_on_the_page(
 
 def test_rankings_with_a_weight_that_is_no_number_are_refused_by_name(tmp_path: Path) -> None:
     report = scored_report(tmp_path / "scored", {"q": {"a": 1}}, {"dense": {"q": "a b"}, "other": {"q": "b a"}})
-    assert [own.explanations for own in FoundHits(contest_of([report])).settings] == [None, None]
+    assert [own.explanations for own in FoundHits(input_of([report])).settings] == [None, None]
     path = report.ranking_file("other")
     write_rows(path, [{"query": "q", "docs": ["b"], "grades": [None], "matches": [[["bread", "much"]]]}])
     unsealed = report.model_copy(update={"files": {}, "sizes": {}})
     with pytest.raises(ReportError, match=f"^{re.escape(str(path))}: is damaged"):
-        FoundHits(contest_of([unsealed]))
+        FoundHits(input_of([unsealed]))

@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, expect
 from browsers import Seen, chromium, opened, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.contest import Pair, contest_of
-from ragtrial.comparison.queries.side_by_side import Move, SideBySide, side_by_side
+from ragtrial.comparison.comparison_input import Pair, input_of
+from ragtrial.comparison.side_by_side import Move, SideBySide, side_by_side
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.sweeps.effects import sweep_effects
+from ragtrial.comparison.sweep_effects import sweep_effects
 from ragtrial.views.page import html_page as document
 
 CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")
@@ -117,7 +117,7 @@ def expected_row(move: Move, side: SideBySide) -> list[str]:
 def test_what_moved_is_what_compare_says_of_it(
     pair: tuple[str, str], browser: Browser, file: Path, fused: Path
 ) -> None:
-    contest = contest_of([str(fused)])
+    contest = input_of([str(fused)])
     places = Pair(contest.place(pair[0]), contest.place(pair[1]))
     seen = opened(browser, file, f"#a={pair[0]}&b={pair[1]}")
     for query in asked():
@@ -143,7 +143,7 @@ def test_what_moved_is_what_compare_says_of_it(
 
 
 def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, file: Path, fused: Path) -> None:
-    contest = contest_of([str(fused)])
+    contest = input_of([str(fused)])
     sides = [side_by_side(contest, Pair(0, 1), query["id"]) for query in asked()]
     side = max(sides, key=lambda one: abs(one.difference or 0.0))
     assert side.difference
@@ -185,7 +185,7 @@ def test_slices_are_drawn_for_the_chosen_setting_which_is_linked(browser: Browse
 
 def test_each_parameter_of_a_sweep_is_drawn_with_its_effect(browser: Browser, swept: Path) -> None:
     (report,) = swept.parent.glob("*/report.json")
-    effects = sweep_effects(contest_of([str(report.parent)]), Procedure())
+    effects = sweep_effects(input_of([str(report.parent)]), Procedure())
     assert effects is not None
     seen = opened(browser, swept)
     labels = [one.get_attribute("aria-label") or "" for one in seen.page.locator("#axes-plot svg").all()]

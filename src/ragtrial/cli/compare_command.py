@@ -97,14 +97,14 @@ def command(
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:
-        contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
+        contest = contest.limited_to(usual_metrics(contest.report))
     aim = compared.aim(contest, procedure=procedure, flips=flips, seed=seed)
     if judge is not None:
         aim = with_judge(contest, aim, expand_user(judge))
-        contest = contest if aim.judge is None else aim.judge.contest
+        contest = contest if aim.judge is None else aim.judge.inputs
     checks = gating.checks_of_contest(asked, contest, terminal)
     if metrics is None:
-        contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
+        contest = contest.limited_to(usual_metrics(contest.report))
     made = analyse(contest, aim, **options)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
     if not alone:

@@ -13,7 +13,7 @@ from ragtrial.cli import completion
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,15 +32,15 @@ class ComparisonInputs:
 
     def contest(
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
-    ) -> ComparisonSet:
-        """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
-        from ragtrial.comparison.contest import contest_of
+    ) -> ComparisonInput:
+        """What is compared; the rest is of ``input_of``, and so are the errors. No ``settings`` are all."""
+        from ragtrial.comparison.comparison_input import input_of
 
         chosen = tuple(dict.fromkeys(settings)) or None
-        return contest_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
+        return input_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
                           common=self.common, directory=self.results, **options)  # fmt: skip
 
-    def aim(self, contest: ComparisonSet, **options: Any) -> ComparisonOptions:
+    def aim(self, contest: ComparisonInput, **options: Any) -> ComparisonOptions:
         """How ``contest`` is compared; ``options`` and errors are those of ``options_of``."""
         from ragtrial.comparison.comparing import options_of
 

@@ -16,8 +16,8 @@ from ragtrial.errors import Fault, InputError
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
     from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import ComparisonSet
     from ragtrial.comparison.gates.gate import ExpectedScore, Findings, Gate
     from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.report.model import Report
@@ -115,11 +115,11 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
         return None
 
 
-def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Terminal) -> Checks:
+def checks_of_contest(asked: GateOptions, contest: ComparisonInput, terminal: Terminal) -> Checks:
     """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
     from ragtrial.comparison.gates.gate_texts import Subject
 
-    settings = [contender.setting for contender in contest.contenders]
+    settings = [contender.part for contender in contest.settings]
     metrics = tuple(name for name in settings[0].scores if all(name in one.scores for one in settings))
     if len(contest.report_names) > 1:  # others may mean something else in each
         metrics = contest.metrics
@@ -130,16 +130,16 @@ def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Term
 class Compared:
     """A comparison, and what it is of."""
 
-    contest: ComparisonSet
+    contest: ComparisonInput
     aim: ComparisonOptions
     comparison: Comparison
 
 
 def judged_contest(checks: Checks, compared: Compared) -> Findings:
     """What came of gates and expected scores in a comparison of reports; what failed in their runs is no part of it."""
-    contenders = compared.contest.contenders
+    contenders = compared.contest.settings
     newest = max((contender.report for contender in contenders), key=lambda report: report.run_id)
-    return judged(checks, {one.name: one.setting for one in contenders}, newest, compared)
+    return judged(checks, {one.name: one.part for one in contenders}, newest, compared)
 
 
 def judged(

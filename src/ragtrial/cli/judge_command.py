@@ -14,7 +14,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.judge.judgments import ModelJudgment
+    from ragtrial.comparison.judgments import ModelJudgment
     from ragtrial.labelling.judging.judging import Judging
     from ragtrial.labelling.judging.texts_to_judge import TextToJudge
 

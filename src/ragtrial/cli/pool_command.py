@@ -13,7 +13,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import counted
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.labelling.pooling.pool import Pooled
 
 _USUAL = click.core.ParameterSource.DEFAULT
@@ -87,7 +87,7 @@ def command(
     return 0
 
 
-def _say(terminal: Terminal, made: Pooled, contest: ComparisonSet, output: str) -> None:
+def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str) -> None:
     """What is in the worklist, how it was chosen, and what to do next."""
     from pathlib import Path
 

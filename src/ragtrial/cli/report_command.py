@@ -14,7 +14,7 @@ from ragtrial.errors import Fault, InputError, ReportError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.report.model import Report
 
 
@@ -69,7 +69,7 @@ def command(
     aim = compared.aim(contest)
     if judge is not None:
         aim = with_judge(contest, aim, expand_user(judge))
-        contest = contest if aim.judge is None else aim.judge.contest
+        contest = contest if aim.judge is None else aim.judge.inputs
     content = page(contest, aim) if plot is None else _plot(contest, aim, plot, target)
     if Path(target).exists():
         terminal.note(f"{target} is overwritten.")
@@ -109,7 +109,7 @@ def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
     return 0
 
 
-def _plot(contest: ComparisonSet, aim: ComparisonOptions, name: str, target: str) -> bytes:
+def _plot(contest: ComparisonInput, aim: ComparisonOptions, name: str, target: str) -> bytes:
     from ragtrial.views.analysis import analyse
     from ragtrial.views.plots.drawing import draw, image, view_of
 

@@ -131,12 +131,12 @@ def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | Non
 def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many."""
     from ragtrial.comparison.comparing import MOST_SETTINGS, ComparisonOptions, compare_settings
-    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.comparison_input import input_of
 
     if len(report.settings) > MOST_SETTINGS:
         return None
     with suppress(ComparisonError, ReportError):
-        contest = contest_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
+        contest = input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
         return compare_settings(contest, ComparisonOptions())
     return None
 
@@ -145,12 +145,12 @@ def _page(report: Report, baseline: RunBaseline | None, terminal: Terminal) -> P
     """Where the HTML page was written; None, after a word why, where there is nothing to show."""
     from ragtrial.cache.atomic import write_bytes
     from ragtrial.comparison.comparing import options_of
-    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.comparison_input import input_of
     from ragtrial.views.page import page
 
     path = report.folder / "report.html"
     try:
-        contest = contest_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
+        contest = input_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
         write_bytes(path, page(contest, options_of(contest)))
     except (ComparisonError, ReportError) as error:
         terminal.note(f"no page was written: {error}")

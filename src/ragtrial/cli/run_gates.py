@@ -11,7 +11,7 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.config import ExperimentConfig
     from ragtrial.report.model import Report
@@ -110,19 +110,19 @@ def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBase
     return RunBaseline(f"{report.run_id}:{setting}", setting, report)
 
 
-def _contest(report: Report, baseline: RunBaseline | None) -> ComparisonSet:
+def _contest(report: Report, baseline: RunBaseline | None) -> ComparisonInput:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
-    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.comparison_input import input_of
     from ragtrial.views.report_tables import usual_metrics
 
     metrics = usual_metrics(report)
     if baseline is None or baseline.report is None:
-        return contest_of([report], metrics)
+        return input_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
     there = f"{earlier.run_id}:{baseline.setting}"
     own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
-    contest = contest_of([earlier, report], metrics, settings=[there, *own], baseline=there)
-    one, *others = contest.contenders
-    renamed = (replace(one, name=baseline.name), *(replace(other, name=other.setting.name) for other in others))
-    return replace(contest, contenders=renamed)
+    contest = input_of([earlier, report], metrics, settings=[there, *own], baseline=there)
+    one, *others = contest.settings
+    renamed = (replace(one, name=baseline.name), *(replace(other, name=other.part.name) for other in others))
+    return replace(contest, settings=renamed)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, options_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import ComparedReport, read_entries
-from ragtrial.comparison.statistics.random_effects import combined_effect
-from ragtrial.comparison.verdicts import percent
+from ragtrial.comparison.statistics.estimates import combined_effect
 from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
 from ragtrial.report.schema import Part
 
@@ -97,8 +97,8 @@ def compare_across(
     entries, _ = read_entries(references, None, None, Path(directory))
     names, baseline, left_out = _common(entries, settings, baseline)
     metric = metric or entries[0].report.primary_metric
-    made = [_contest(entry, names, baseline, metric, margin, confidence) for entry in entries]
-    data_sets = [_data_set(entry, contest, aim) for entry, (contest, aim) in zip(entries, made, strict=True)]
+    made = [_inputs(entry, names, baseline, metric, margin, confidence) for entry in entries]
+    data_sets = [_data_set(entry, inputs, options) for entry, (inputs, options) in zip(entries, made, strict=True)]
     level = round(1 - confidence, 12)
     others = [name for name in names if name != baseline]
     parts = [_over(name, baseline, [one for one, _ in made], data_sets, level / len(others), margin) for name in others]
@@ -159,27 +159,27 @@ def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
         known[key] = entry.name
 
 
-def _contest(
+def _inputs(
     entry: ComparedReport, names: Sequence[str], baseline: str, metric: str, margin: float, confidence: float
-) -> tuple[ComparisonSet, ComparisonOptions]:
-    contest = contest_of([entry.report], [metric], settings=names, baseline=baseline)
-    return contest, options_of(contest, margin=margin, confidence=confidence)
+) -> tuple[ComparisonInput, ComparisonOptions]:
+    inputs = input_of([entry.report], [metric], settings=names, baseline=baseline)
+    return inputs, options_of(inputs, margin=margin, confidence=confidence)
 
 
-def _data_set(entry: ComparedReport, contest: ComparisonSet, aim: ComparisonOptions) -> DataSetPart:
-    values, sign = contest.scores(contest.primary).values, contest.sign(contest.primary)
+def _data_set(entry: ComparedReport, inputs: ComparisonInput, options: ComparisonOptions) -> DataSetPart:
+    values, sign = inputs.scores(inputs.primary).values, inputs.sign(inputs.primary)
     means = {
         name: float(np.nanmean(row)) if not np.isnan(row).all() else None
-        for name, row in zip(contest.names, values, strict=True)
+        for name, row in zip(inputs.names, values, strict=True)
     }
-    compared = compare_settings(contest, aim)
+    compared = compare_settings(inputs, options)
     return DataSetPart(
         name=entry.name,
         run_id=entry.report.run_id,
-        queries=len(contest.queries),
+        queries=len(inputs.queries),
         means=means,
         best=max(means, key=lambda name: -np.inf if means[name] is None else sign * (means[name] or 0.0)),
-        comparisons=[part for part in compared.comparisons if part.metric == contest.primary],
+        comparisons=[part for part in compared.comparisons if part.metric == inputs.primary],
         depends_on_unjudged=compared.conclusion.depends_on_unjudged,
     )
 
@@ -190,13 +190,13 @@ def _mean_over(name: str, data_sets: Sequence[DataSetPart]) -> float:
 
 
 def _over(
-    name: str, baseline: str, contests: Sequence[ComparisonSet], data_sets: Sequence[DataSetPart], level: float,
+    name: str, baseline: str, contests: Sequence[ComparisonInput], data_sets: Sequence[DataSetPart], level: float,
     margin: float,
 ) -> AcrossPart:  # fmt: skip
     sign, effects, variances = contests[0].sign(contests[0].primary), [], []
-    for contest in contests:
-        values = contest.scores(contest.primary).values
-        differences = values[contest.place(name)] - values[contest.place(baseline)]
+    for inputs in contests:
+        values = inputs.scores(inputs.primary).values
+        differences = values[inputs.place(name)] - values[inputs.place(baseline)]
         known = differences[~np.isnan(differences)]
         effects.append(sign * float(known.mean()) if len(known) else 0.0)
         variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)

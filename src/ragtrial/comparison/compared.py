@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import FoundPart
-from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
@@ -55,54 +55,54 @@ class Compared:
         return sorted(names, key=lambda name: math.inf if (mean := self.means[name]) is None else -sign * mean)
 
 
-def compared_of(contest: ComparisonSet, estimated: Scores | None = None) -> Compared:
-    """What is compared in a contest; ``estimated`` are the means with a judge, beside which answers are not counted."""
-    values = contest.scores(contest.primary).values
+def compared_of(inputs: ComparisonInput, estimated: Scores | None = None) -> Compared:
+    """What is compared in a inputs; ``estimated`` are the means with a judge, beside which answers are not counted."""
+    values = inputs.scores(inputs.primary).values
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         means = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1) if estimated is None else estimated
     return Compared(
-        means={name: None if np.isnan(mean) else float(mean) for name, mean in zip(contest.names, means, strict=True)},
-        metric=contest.primary,
-        scored=contest.scored_queries(),
-        better="higher" if contest.sign(contest.primary) > 0 else "lower",
-        found=found_answers(contest) if estimated is None else None,
-        reports=list(_references(contest)),
-        called=_called(contest),
-        cheapest=partial(cheapest_of, contest),
-        are_pairs_by_name=contest.are_pairs_by_name,
+        means={name: None if np.isnan(mean) else float(mean) for name, mean in zip(inputs.names, means, strict=True)},
+        metric=inputs.primary,
+        scored=inputs.scored_queries(),
+        better="higher" if inputs.sign(inputs.primary) > 0 else "lower",
+        found=found_answers(inputs) if estimated is None else None,
+        reports=list(_references(inputs)),
+        called=_called(inputs),
+        cheapest=partial(cheapest_of, inputs),
+        are_pairs_by_name=inputs.are_pairs_by_name,
     )
 
 
-def found_answers(contest: ComparisonSet) -> FoundPart | None:
+def found_answers(inputs: ComparisonInput) -> FoundPart | None:
     """For how many of the questions that count for all settings each finds an answer where the deciding metric cuts.
 
     None without a cutoff, where grades of 1 are not relevant, and where a report has no hit_rate at that cutoff.
     """
-    k = parse_metric(contest.primary).k
-    settings = [contender.setting for contender in contest.contenders]
+    k = parse_metric(inputs.primary).k
+    settings = [setting.part for setting in inputs.settings]
     columns = [setting.per_query.evaluations.get(f"hit_rate@{k}") for setting in settings]
-    thresholds = {contender.report.relevance_threshold for contender in contest.contenders}
+    thresholds = {setting.report.relevance_threshold for setting in inputs.settings}
     if k is None or thresholds != {1} or any(column is None for column in columns):
         return None
     hits = np.array(columns, dtype=np.float64)  # None becomes NaN
-    counted = ~np.isnan(hits).any(axis=0) & ~np.isnan(contest.scores(contest.primary).values).any(axis=0)
+    counted = ~np.isnan(hits).any(axis=0) & ~np.isnan(inputs.scores(inputs.primary).values).any(axis=0)
     counts = np.count_nonzero(hits[:, counted] > 0, axis=1)
     return FoundPart(
         k=k,
         questions=int(counted.sum()),
-        by_setting={name: int(count) for name, count in zip(contest.names, counts, strict=True)},
+        by_setting={name: int(count) for name, count in zip(inputs.names, counts, strict=True)},
     )
 
 
-def cheapest_of(contest: ComparisonSet, names: Sequence[str]) -> Cheapest | None:
+def cheapest_of(inputs: ComparisonInput, names: Sequence[str]) -> Cheapest | None:
     """The cheapest of the settings called ``names``: by money, or else by latency, context or size of the index.
 
     By the first of these that is known of all and not the same for all; None where there is none.
     """
-    weighed = weigh_costs(contest)
+    weighed = weigh_costs(inputs)
     parts = {part.setting: part for part in weighed.settings}
-    settings = {name: contest.contenders[contest.place(name)].setting for name in names}
+    settings = {name: inputs.settings[inputs.place(name)].part for name in names}
     unit = f"{weighed.context_unit}@{weighed.k}" if weighed.k else weighed.context_unit
     costs: list[tuple[str, Callable[[str], float | None], str, float]] = [
         ("for 1,000 queries", lambda name: settings[name].cost(PAID[1]), ".2f", 1.0),
@@ -120,17 +120,17 @@ def cheapest_of(contest: ComparisonSet, names: Sequence[str]) -> Cheapest | None
     return None
 
 
-def _references(contest: ComparisonSet) -> dict[str, None]:
+def _references(inputs: ComparisonInput) -> dict[str, None]:
     """The reports as commands name them, a report that is the baseline first; nothing where one is not written."""
-    reports = {contender.report_name: contender.report for contender in contest.contenders}
-    names = sorted(reports, key=lambda name: name != contest.baseline)
+    reports = {setting.report_name: setting.report for setting in inputs.settings}
+    names = sorted(reports, key=lambda name: name != inputs.baseline)
     try:
         return dict.fromkeys(reference_to(reports[name].folder) for name in names)
     except ReportError:
         return {}
 
 
-def _called(contest: ComparisonSet) -> dict[str, str]:
+def _called(inputs: ComparisonInput) -> dict[str, str]:
     """What sentences call each setting: its name alone where no more than two reports are compared name by name."""
-    is_short = contest.are_pairs_by_name and len(contest.report_names) == 2
-    return {one.name: one.setting.name if is_short else one.name for one in contest.contenders}
+    is_short = inputs.are_pairs_by_name and len(inputs.report_names) == 2
+    return {one.name: one.part.name if is_short else one.name for one in inputs.settings}

@@ -11,15 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.comparison.cautions import caution_of, cautions_of
 from ragtrial.comparison.compared import compared_of
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
 from ragtrial.comparison.drafted import drafted_part, drafted_warning
-from ragtrial.comparison.judge.judge_part import judge_part, people_needed
-from ragtrial.comparison.judge.judgments import read_judgments
-from ragtrial.comparison.judge.side import JudgeSide, judge_side
+from ragtrial.comparison.evidence import (
+    caution_of,
+    cautions_of,
+    evidence_of,
+    sentence_of,
+    too_wide,
+    verdict_of,
+)
+from ragtrial.comparison.judge_part import judge_part, people_needed
+from ragtrial.comparison.judge_side import JudgeSide, judge_side
+from ragtrial.comparison.judgments import read_judgments
+from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
@@ -32,7 +40,6 @@ from ragtrial.comparison.statistics.samples import (
 from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
 from ragtrial.comparison.unjudged import depend_on_unjudged
-from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
@@ -59,11 +66,11 @@ class ComparisonOptions:
     procedure_name: str = DEFAULT
     """One of PROCEDURES."""
     judge: JudgeSide | None = None
-    """A judge that has judged queries beside people; the contest is then ``judge.contest``."""
+    """A judge that has judged queries beside people; the inputs is then ``judge.inputs``."""
 
 
 def options_of(
-    contest: ComparisonSet,
+    inputs: ComparisonInput,
     *,
     margin: float = 0.02,
     confidence: float = 0.95,
@@ -71,7 +78,7 @@ def options_of(
     flips: int = 10_000,
     seed: int = 0,
 ) -> ComparisonOptions:
-    """How ``contest`` is compared. Raises ComparisonError for a number out of range, or a margin that says nothing."""
+    """How ``inputs`` is compared. Raises ComparisonError for a number out of range, or a margin that says nothing."""
     level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
     least = max(100, math.ceil(1 / level - 1)) if 0 < level < 1 else 100
     for name, value, fits, expected in (
@@ -82,9 +89,9 @@ def options_of(
     ):
         if not fits:
             raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")
-    if told := too_wide(margin, contest.primary):
+    if told := too_wide(margin, inputs.primary):
         raise ComparisonError(told)
-    return ComparisonOptions(contest.baseline, margin, Procedure(level, flips, seed), procedure)
+    return ComparisonOptions(inputs.baseline, margin, Procedure(level, flips, seed), procedure)
 
 
 def compare(
@@ -116,7 +123,7 @@ def compare(
 
     Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
     """
-    contest = contest_of(
+    inputs = input_of(
         reports,
         metrics,
         primary=metric,
@@ -127,80 +134,80 @@ def compare(
         directory=directory,
         may_be_unlabelled=judge is not None,
     )
-    options = options_of(contest, margin=margin, confidence=confidence, procedure=procedure, flips=flips, seed=seed)
+    options = options_of(inputs, margin=margin, confidence=confidence, procedure=procedure, flips=flips, seed=seed)
     if judge is not None:
-        options = with_judge(contest, options, judge)
-    return compare_settings(contest if options.judge is None else options.judge.contest, options)
+        options = with_judge(inputs, options, judge)
+    return compare_settings(inputs if options.judge is None else options.judge.inputs, options)
 
 
-def with_judge(contest: ComparisonSet, aim: ComparisonOptions, file: str | Path) -> ComparisonOptions:
-    """How ``contest`` is compared with the judgments of ``file``: by the contest of ``judge`` in what is returned.
+def with_judge(inputs: ComparisonInput, options: ComparisonOptions, file: str | Path) -> ComparisonOptions:
+    """How ``inputs`` is compared with the judgments of ``file``: by the inputs of ``judge`` in what is returned.
 
     Raises InputError for judgments that cannot be read, or not be used with these labels.
     """
-    if aim.procedure_name != DEFAULT:
-        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {aim.procedure_name}.")
-    return replace(aim, judge=judge_side(contest, read_judgments(file)))
+    if options.procedure_name != DEFAULT:
+        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {options.procedure_name}.")
+    return replace(options, judge=judge_side(inputs, read_judgments(file)))
 
 
-def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparison:
-    """All comparisons of a contest. Raises ReportError if its baseline is not there."""
-    contest = replace(contest, baseline=aim.baseline)
-    scored = [contest.scores(metric) for metric in contest.metrics]
-    selection = None if contest.are_pairs_by_name else _selection(contest, scored[0], aim)
-    ranked = _ranked(contest, scored[0], aim, selection)
-    pairs = _best_first(contest.pairs(), ranked) if aim.baseline is None else contest.pairs(aim.baseline)
-    two = [] if aim.judge is None else _two_phase(scored, pairs, aim.judge, aim)
-    needed = people_needed(two[0], aim.margin) if two else None
+def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Comparison:
+    """All comparisons of a inputs. Raises ReportError if its baseline is not there."""
+    inputs = replace(inputs, baseline=options.baseline)
+    scored = [inputs.scores(metric) for metric in inputs.metrics]
+    selection = None if inputs.are_pairs_by_name else _selection(inputs, scored[0], options)
+    ranked = _ranked(inputs, scored[0], options, selection)
+    pairs = _best_first(inputs.pairs(), ranked) if options.baseline is None else inputs.pairs(options.baseline)
+    two = [] if options.judge is None else _two_phase(scored, pairs, options.judge, options)
+    needed = people_needed(two[0], options.margin) if two else None
     described = pairs
-    if len(pairs) > MOST_DESCRIBED and aim.baseline is None and not two:
+    if len(pairs) > MOST_DESCRIBED and options.baseline is None and not two:
         described = tuple(pair for pair in pairs if pair.baseline == ranked[0])
     if described is pairs:
-        inferred = [one.inference for one in two] or _inferred(scored, pairs, aim)
+        inferred = [one.inference for one in two] or _inferred(scored, pairs, options)
     else:
-        inferred = [*_inferred(scored[:1], pairs, aim), *_inferred(scored[1:], described, aim)]
+        inferred = [*_inferred(scored[:1], pairs, options), *_inferred(scored[1:], described, options)]
     families = [pairs, *[described] * (len(scored) - 1)]
     parts = [
         part
         for scores, family, inference in zip(scored, families, inferred, strict=True)
-        for part in _parts(contest, aim, scores, family, inference, needed)
+        for part in _parts(inputs, options, scores, family, inference, needed)
     ]
-    procedure = _procedure_part(contest, aim, parts)
-    drafts = drafted_part(contest, scored[0])
+    procedure = _procedure_part(inputs, options, parts)
+    drafts = drafted_part(inputs, scored[0])
     decisive = [part for part in parts if part.family == "primary"]
-    told = [*contest.warnings, *_of_judge(aim), *cautions_of(decisive, aim.baseline)]
+    told = [*inputs.warnings, *_of_judge(options), *cautions_of(decisive, options.baseline)]
     told += [] if drafts is None else [drafted_warning(drafts)]
     return Comparison(
         conclusion=conclusion_of(
             decisive,
             procedure,
-            compared_of(contest, None if aim.judge is None else aim.judge.means(scored[0])),
-            None if contest.are_pairs_by_name else contest.names[ranked[0]],
+            compared_of(inputs, None if options.judge is None else options.judge.means(scored[0])),
+            None if inputs.are_pairs_by_name else inputs.names[ranked[0]],
             None if selection is None else selection.corrected,
-            partial(depend_on_unjudged, contest, margin=aim.margin),
+            partial(depend_on_unjudged, inputs, margin=options.margin),
         ),
         selection=selection,
         judge=None
-        if aim.judge is None
-        else judge_part(aim.judge, scored[0], pairs, two[0], aim.margin, aim.procedure.level),
+        if options.judge is None
+        else judge_part(options.judge, scored[0], pairs, two[0], options.margin, options.procedure.level),
         comparisons=parts,
         procedure=procedure,
-        primary_metric=contest.primary,
-        metrics=list(contest.metrics),
-        settings=list(contest.names),
-        queries=len(contest.queries),
+        primary_metric=inputs.primary,
+        metrics=list(inputs.metrics),
+        settings=list(inputs.names),
+        queries=len(inputs.queries),
         warnings=[WarningPart(code=warning.code, message=warning.message) for warning in told],
         drafted=drafts,
     )
 
 
-def primary_comparisons(contest: ComparisonSet, aim: ComparisonOptions) -> list[ComparisonPart]:
+def primary_comparisons(inputs: ComparisonInput, options: ComparisonOptions) -> list[ComparisonPart]:
     """The comparisons by the primary metric alone, as ``compare_settings`` has them, without a judge."""
-    scores = contest.scores(contest.primary)
-    ranked = _ranked(contest, scores, aim, None)
-    pairs = _best_first(contest.pairs(), ranked) if aim.baseline is None else contest.pairs(aim.baseline)
-    (inference,) = _inferred([scores], pairs, aim)
-    return list(_parts(contest, aim, scores, pairs, inference, None))
+    scores = inputs.scores(inputs.primary)
+    ranked = _ranked(inputs, scores, options, None)
+    pairs = _best_first(inputs.pairs(), ranked) if options.baseline is None else inputs.pairs(options.baseline)
+    (inference,) = _inferred([scores], pairs, options)
+    return list(_parts(inputs, options, scores, pairs, inference, None))
 
 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
@@ -221,22 +228,22 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
     return [part for part in rows if part.baseline == best]
 
 
-def _means(scores: PairedScores, aim: ComparisonOptions) -> Scores:
+def _means(scores: PairedScores, options: ComparisonOptions) -> Scores:
     """The mean of each setting over the queries that count for it, 0 over none; with a judge as both estimate it."""
-    if aim.judge is not None:
-        return np.nan_to_num(aim.judge.means(scores))
+    if options.judge is not None:
+        return np.nan_to_num(options.judge.means(scores))
     counted = ~np.isnan(scores.values)
     sums = np.where(counted, scores.values, 0.0).sum(axis=1)
     return np.asarray(sums / np.maximum(counted.sum(axis=1), 1))
 
 
 def _ranked(
-    contest: ComparisonSet, scores: PairedScores, aim: ComparisonOptions, selection: SelectionPart | None
+    inputs: ComparisonInput, scores: PairedScores, options: ComparisonOptions, selection: SelectionPart | None
 ) -> list[int]:
     """The places of the settings, best mean first; the one of ``selection`` before those that are equal to it."""
-    means = contest.sign(scores.metric) * _means(scores, aim)
+    means = inputs.sign(scores.metric) * _means(scores, options)
     if selection is not None and selection.setting is not None:
-        means[contest.place(selection.setting)] = np.inf
+        means[inputs.place(selection.setting)] = np.inf
     return [int(place) for place in np.argsort(-means, kind="stable")]
 
 
@@ -247,52 +254,52 @@ def _best_first(pairs: Sequence[Pair], ranked: Sequence[int]) -> tuple[Pair, ...
     return tuple(Pair(one.setting, one.baseline) if turn else one for one, turn in zip(pairs, turned, strict=True))
 
 
-def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], aim: ComparisonOptions) -> list[Inference]:
-    if aim.judge is not None:
-        return [one.inference for one in _two_phase(scored, pairs, aim.judge, aim)]
+def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], options: ComparisonOptions) -> list[Inference]:
+    if options.judge is not None:
+        return [one.inference for one in _two_phase(scored, pairs, options.judge, options)]
     places = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
-    return infer_by(aim.procedure_name, [Family(scores.values, places) for scores in scored], aim.procedure)
+    return infer_by(options.procedure_name, [Family(scores.values, places) for scores in scored], options.procedure)
 
 
 def _two_phase(
-    scored: Sequence[PairedScores], pairs: Sequence[Pair], side: JudgeSide, aim: ComparisonOptions
+    scored: Sequence[PairedScores], pairs: Sequence[Pair], side: JudgeSide, options: ComparisonOptions
 ) -> list[TwoPhaseInference]:
-    return infer_two_phase([side.sample(scores, pairs) for scores in scored], aim.procedure)
+    return infer_two_phase([side.sample(scores, pairs) for scores in scored], options.procedure)
 
 
-def _of_judge(aim: ComparisonOptions) -> Sequence[ReportWarning]:
-    return () if aim.judge is None else aim.judge.warnings
+def _of_judge(options: ComparisonOptions) -> Sequence[ReportWarning]:
+    return () if options.judge is None else options.judge.warnings
 
 
-def _selection(contest: ComparisonSet, scores: PairedScores, aim: ComparisonOptions) -> SelectionPart:
-    if aim.judge is None:
-        return select_winner(contest, seed=aim.procedure.seed)
-    means = aim.judge.means(scores)
+def _selection(inputs: ComparisonInput, scores: PairedScores, options: ComparisonOptions) -> SelectionPart:
+    if options.judge is None:
+        return select_winner(inputs, seed=options.procedure.seed)
+    means = options.judge.means(scores)
     known = bool(np.isfinite(means).any())
-    best = int(np.nanargmax(contest.sign(contest.primary) * means)) if known else 0
+    best = int(np.nanargmax(inputs.sign(inputs.primary) * means)) if known else 0
     said = "people judged no question, so no setting was chosen"
     if known:
-        said = f"{contest.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
+        said = f"{inputs.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
     return SelectionPart(
-        metric=contest.primary,
-        setting=contest.names[best] if known else None,
+        metric=inputs.primary,
+        setting=inputs.names[best] if known else None,
         mean=float(means[best]) if known else None,
-        corrected=None, ci=None, optimism=None, chosen={}, n=len(contest.people or ()), draws=0,
-        seed=aim.procedure.seed,
+        corrected=None, ci=None, optimism=None, chosen={}, n=len(inputs.people or ()), draws=0,
+        seed=options.procedure.seed,
         sentence=said,
     )  # fmt: skip
 
 
 def _parts(
-    contest: ComparisonSet, aim: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair], inference: Inference,
-    needed: Sequence[int | None] | None,
+    inputs: ComparisonInput, options: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair],
+    inference: Inference, needed: Sequence[int | None] | None,
 ) -> Iterator[ComparisonPart]:  # fmt: skip
     """``needed`` are the questions that people would have to judge by the primary metric; None without a judge."""
-    kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
-    judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
-    sign = contest.sign(scores.metric)
-    evidences = evidence_of(inference, aim.margin, sign)
-    estimated = None if aim.judge is None else aim.judge.means(scores)
+    kind: FamilyKind = "primary" if scores.metric == inputs.primary else "descriptive"
+    judged = [judged_share(setting, scores.metric) for setting in inputs.settings]
+    sign = inputs.sign(scores.metric)
+    evidences = evidence_of(inference, options.margin, sign)
+    estimated = None if options.judge is None else options.judge.means(scores)
     if needed is not None and kind == "primary":
         evidences = [
             replace(one, queries_needed=n, queries_to_settle=None) for one, n in zip(evidences, needed, strict=True)
@@ -301,15 +308,15 @@ def _parts(
         (differences,) = scores.differences([pair])
         both = ~np.isnan(differences)
         wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
-        verdict = verdict_of(evidence, aim.margin)
+        verdict = verdict_of(evidence, options.margin)
         deviation = float(inference.deviation[row])
         difference = _number(inference.mean[row])
         yield ComparisonPart(
             metric=scores.metric,
             better="higher" if sign > 0 else "lower",
             family=kind,
-            baseline=contest.contenders[pair.baseline].name,
-            setting=contest.contenders[pair.setting].name,
+            baseline=inputs.settings[pair.baseline].name,
+            setting=inputs.settings[pair.setting].name,
             mean_baseline=_mean(scores.values[pair.baseline][both])
             if estimated is None
             else _number(estimated[pair.baseline]),
@@ -328,7 +335,7 @@ def _parts(
             if evidence.low is None
             else caution_of(evidence.n, evidence.differing, inference.skewness[row]),
             verdict=verdict if kind == "primary" else None,
-            sentence=sentence_of(verdict, evidence, aim.margin),
+            sentence=sentence_of(verdict, evidence, options.margin),
             detectable=evidence.detectable,
             queries_needed=evidence.queries_needed,
             queries_to_settle=evidence.queries_to_settle,
@@ -337,33 +344,35 @@ def _parts(
         )
 
 
-def judged_share(contender: ComparedSetting, metric: str) -> float | None:
+def judged_share(setting: ComparedSetting, metric: str) -> float | None:
     """The mean share of judged hits where ``metric`` cuts; None if the report has none for that cutoff."""
     k = parse_metric(metric).k
-    known = contender.setting.scores.get("judged" if k is None else f"judged@{k}")
+    known = setting.part.scores.get("judged" if k is None else f"judged@{k}")
     return None if known is None else known.mean
 
 
-def _procedure_part(contest: ComparisonSet, aim: ComparisonOptions, parts: Sequence[ComparisonPart]) -> ProcedurePart:
+def _procedure_part(
+    inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart]
+) -> ProcedurePart:
     comparisons = sum(part.family == "primary" for part in parts)
     sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more queries."
     if any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts):
-        sentence = _procedure_sentence(aim, comparisons, len(contest.queries))
+        sentence = _procedure_sentence(options, comparisons, len(inputs.queries))
     return ProcedurePart(
-        name=aim.procedure_name,
-        confidence=1 - aim.procedure.level,
-        margin=aim.margin,
-        flips=aim.procedure.flips,
-        seed=aim.procedure.seed,
-        baseline=aim.baseline,
+        name=options.procedure_name,
+        confidence=1 - options.procedure.level,
+        margin=options.margin,
+        flips=options.procedure.flips,
+        seed=options.procedure.seed,
+        baseline=options.baseline,
         comparisons=comparisons,
         sentence=sentence,
     )
 
 
-def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) -> str:
-    card, procedure = PROCEDURES[aim.procedure_name], aim.procedure
-    if aim.judge is not None:
+def _procedure_sentence(options: ComparisonOptions, comparisons: int, queries: int) -> str:
+    card, procedure = PROCEDURES[options.procedure_name], options.procedure
+    if options.judge is not None:
         family = "" if comparisons == 1 else (
             f", simultaneous for {counted(comparisons, 'comparison')} ({procedure.flips:,} draws, seed "
             f"{procedure.seed})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from ragtrial.comparison.drafted import DraftedPart
-from ragtrial.comparison.judge.judge_part import JudgePart
+from ragtrial.comparison.judge_part import JudgePart
 from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.records import Direction

@@ -20,9 +20,8 @@ from ragtrial.comparison.comparison_parts import (
     ProcedurePart,
     Verdict,
 )
-from ragtrial.comparison.figures import digits_of, telling
+from ragtrial.comparison.number_text import digits_of, percent, telling
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import counted, listed
 
 MOST_NAMED = 5

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet, PairedScores
-from ragtrial.comparison.figures import signed, signed_interval
+from ragtrial.comparison.comparison_input import ComparisonInput, PairedScores
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.dataset.resolution import drafted_sentence
 from ragtrial.errors import listed
@@ -48,13 +48,13 @@ class DraftedPart(Part):
     sentence: str
 
 
-def drafted_part(contest: ComparisonSet, scores: PairedScores) -> DraftedPart | None:
+def drafted_part(inputs: ComparisonInput, scores: PairedScores) -> DraftedPart | None:
     """What is said of drafted questions by the primary metric; None where there are none."""
-    is_drafted = np.array([DRAFTED in query.tags for query in contest.queries], dtype=np.bool_)
+    is_drafted = np.array([DRAFTED in query.tags for query in inputs.queries], dtype=np.bool_)
     if not is_drafted.any():
         return None
-    reviewed = sum(DRAFTED in query.tags and NOT_REVIEWED not in query.tags for query in contest.queries)
-    words, vectors = ([place for place, how in enumerate(_matching(contest)) if how == kind] for kind in _KINDS)
+    reviewed = sum(DRAFTED in query.tags and NOT_REVIEWED not in query.tags for query in inputs.queries)
+    words, vectors = ([place for place, how in enumerate(_matching(inputs)) if how == kind] for kind in _KINDS)
     drafts = people = np.empty(0)
     if words and vectors:
         contrast = scores.values[words].mean(axis=0) - scores.values[vectors].mean(axis=0)
@@ -62,11 +62,11 @@ def drafted_part(contest: ComparisonSet, scores: PairedScores) -> DraftedPart | 
         drafts, people = contrast[is_drafted & counts], contrast[~is_drafted & counts]
     both = bool(len(drafts) and len(people))
     part = DraftedPart(
-        queries=len(contest.queries),
+        queries=len(inputs.queries),
         drafted=int(is_drafted.sum()),
         reviewed=reviewed,
-        words=[contest.names[place] for place in words],
-        vectors=[contest.names[place] for place in vectors],
+        words=[inputs.names[place] for place in words],
+        vectors=[inputs.names[place] for place in vectors],
         on_drafted=float(drafts.mean()) if len(drafts) else None,
         on_people=float(people.mean()) if len(people) else None,
         gap=float(drafts.mean() - people.mean()) if both else None,
@@ -84,9 +84,9 @@ def drafted_warning(part: DraftedPart) -> ReportWarning:
 _KINDS = ("words", "vectors")
 
 
-def _matching(contest: ComparisonSet) -> list[str | None]:
+def _matching(inputs: ComparisonInput) -> list[str | None]:
     """How each setting finds its hits, where that is known."""
-    kinds = [str((one.setting.parameters.get("retriever") or {}).get("kind")) for one in contest.contenders]
+    kinds = [str((one.part.parameters.get("retriever") or {}).get("kind")) for one in inputs.settings]
     return [RETRIEVERS[kind].matches_by if kind in RETRIEVERS else None for kind in kinds]
 
 

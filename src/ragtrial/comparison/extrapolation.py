@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ragtrial.comparison.statistics.means import interval_of
+from ragtrial.comparison.statistics.estimates import interval_of
 from ragtrial.config.models import searching_elsewhere
 from ragtrial.dataset.samples import document_samples
 from ragtrial.errors import Fault, InputError, RunError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.dataset.library import NamedDocuments
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
@@ -27,7 +27,7 @@ Found = str | tuple[str, int, int]
 """What is ranked: a document, or under unit: span a stretch of one, with its first character and the one behind it."""
 
 Case = tuple[int, Mapping[Found, int]]
-"""A query, by its place in the contest, and the grades that some hits have beside its labels."""
+"""A query, by its place in the inputs, and the grades that some hits have beside its labels."""
 
 USUAL_DEPTH = 10
 """How deep rankings are judged where the metric that decides has no cutoff."""
@@ -37,16 +37,16 @@ _CLOSE = 1e-9
 
 
 class JudgedRankings:
-    """The rankings of a contest's settings, each read once, and the labels they are judged by.
+    """The rankings of a inputs's settings, each read once, and the labels they are judged by.
 
-    Settings are given by their place in the contest. ``labels`` are those of each query of the contest, where it is not
+    Settings are given by their place in the inputs. ``labels`` are those of each query of the inputs, where it is not
     those of its reports that count.
     """
 
-    def __init__(self, contest: ComparisonSet, labels: Sequence[Query] | None = None) -> None:
-        self._contest = contest
+    def __init__(self, inputs: ComparisonInput, labels: Sequence[Query] | None = None) -> None:
+        self._inputs = inputs
         self._given = labels
-        self._report = contest.contenders[0].report
+        self._report = inputs.report
         self.unit: Unit = self._report.unit
         scored = self._report.config.get("score")
         self._pooled = isinstance(scored, dict) and bool(scored.get("trec_compat"))
@@ -55,9 +55,9 @@ class JudgedRankings:
     def found(self, place: int) -> list[list[Found]]:
         """What a setting found for each query, best first. Raises ReportError if it cannot be read."""
         if place not in self._found:
-            contender = self._contest.contenders[place]
-            report, name = contender.report, contender.setting.name
-            rows = report.rankings(name, [query.id for query in self._contest.queries])
+            setting = self._inputs.settings[place]
+            report, name = setting.report, setting.part.name
+            rows = report.rankings(name, [query.id for query in self._inputs.queries])
             try:
                 self._found[place] = [list(dict.fromkeys(found_in(row, self.unit))) for row in rows]
             except (LookupError, TypeError, ValueError, OverflowError) as error:
@@ -67,12 +67,12 @@ class JudgedRankings:
 
     def usual_depth(self) -> int:
         """How deep rankings are judged unless a user says: as deep as the metric that decides looks."""
-        return parse_metric(self._contest.primary).k or USUAL_DEPTH
+        return parse_metric(self._inputs.primary).k or USUAL_DEPTH
 
     def best_ranks(self, row: int, depth: int) -> dict[Found, int]:
         """What any setting has among its first ``depth`` hits for the query at ``row``, with the best of its ranks."""
         ranks: dict[Found, int] = {}
-        for place in range(len(self._contest.contenders)):
+        for place in range(len(self._inputs.settings)):
             for rank, one in enumerate(self.found(place)[row][:depth], 1):
                 ranks[one] = min(rank, ranks.get(one, rank))
         return ranks
@@ -80,7 +80,7 @@ class JudgedRankings:
     def grade(self, row: int, found: Found) -> int | None:
         """The grade of a hit of the query at ``row``; None where nobody judged it."""
         if not isinstance(found, str):
-            return grade_of_chunk(self._contest.queries[row], *found)
+            return grade_of_chunk(self._inputs.queries[row], *found)
         grade = self._grades[row].get(found)
         return None if self._pooled and grade is not None and grade < 0 else grade
 
@@ -112,7 +112,7 @@ class JudgedRankings:
     def scores_now(self, place: int, metric: Metric) -> Scores:
         """The scores by the labels as they are, (queries,). Raises ReportError if the report has others."""
         made = self.scores(place, metric, [(row, {}) for row in range(len(self._queries))])
-        apart = np.abs(made - self._contest.scores(str(metric)).values[place]) > _CLOSE  # NaN, not counted, is not
+        apart = np.abs(made - self._inputs.scores(str(metric)).values[place]) > _CLOSE  # NaN, not counted, is not
         if apart.any():
             raise ReportError(
                 "the rankings and labels that the report keeps do not give its scores (queries that differ: "
@@ -125,7 +125,7 @@ class JudgedRankings:
         if self._given is not None:
             return self._given
         known = {query.id: query for query in labels_of_report(self._report).queries}
-        return [known[query.id] for query in self._contest.queries]
+        return [known[query.id] for query in self._inputs.queries]
 
     @cached_property
     def _queries_with_spans(self) -> Sequence[Query]:
@@ -152,7 +152,7 @@ class JudgedRankings:
         return [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in self._queries]
 
     def _scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
-        found, report = self.found(place), self._contest.contenders[place].report
+        found, report = self.found(place), self._inputs.settings[place].report
         codes: dict[Any, int] = {}
         ranked = from_rows([[codes.setdefault(one, len(codes)) for one in found[row][: metric.k]] for row, _ in cases])
         queries = [_with_grades(self._queries_with_spans[row], more) for row, more in cases]

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
@@ -64,39 +64,39 @@ class TradeoffsPart(Part):
     warnings: list[WarningPart]
 
 
-def weigh_costs(contest: ComparisonSet) -> TradeoffsPart:
+def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
     """Quality by the primary metric against latency, context and index size, with the Pareto set of each and of all.
 
     Of settings that are equal in all that counts none beats another: all stay. What is not known neither beats nor is
     beaten.
     """
-    settings, k = [contender.setting for contender in contest.contenders], parse_metric(contest.primary).k
-    values = contest.scores(contest.primary).values
+    settings, k = [setting.part for setting in inputs.settings], parse_metric(inputs.primary).k
+    values = inputs.scores(inputs.primary).values
     counted = ~np.isnan(values)
     n = counted.sum(axis=1)
     means = np.where(n > 0, np.where(counted, values, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
     in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
     columns = {name: _column(settings, name, k, in_tokens=in_tokens) for name in _COSTS}
     known: list[CostName] = [name for name, column in columns.items() if not np.isnan(column).all()]
-    quality = contest.sign(contest.primary) * means
+    quality = inputs.sign(inputs.primary) * means
     fronts = {name: pareto(quality, [columns[name]]) for name in known}
     of_all = pareto(quality, [columns[name] for name in known])
     parts = [
         TradeoffPart(
-            setting=contender.name,
+            setting=setting.name,
             mean=_number(means[place]),
             n=int(n[place]),
             latency=_number(columns["latency"][place]),
             context=_number(columns["context"][place]),
             index=None if (size := _number(columns["index"][place])) is None else int(size),
-            vector_bytes=contender.setting.costs.vector_bytes if contender.setting.costs else None,
+            vector_bytes=setting.part.costs.vector_bytes if setting.part.costs else None,
             undominated={name: _marked(fronts[name], place, means, columns[name]) for name in known},
             undominated_in_all=_marked(of_all, place, means, *(columns[name] for name in known)) if known else None,
         )
-        for place, contender in enumerate(contest.contenders)
+        for place, setting in enumerate(inputs.settings)
     ]
     return TradeoffsPart(
-        metric=contest.primary,
+        metric=inputs.primary,
         k=k,
         context_unit="tokens" if in_tokens else "characters",
         costs=known,

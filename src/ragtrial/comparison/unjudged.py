@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
-from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.figures import signed
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.number_text import signed
 from ragtrial.errors import DamagedReportError, ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import Part
@@ -60,23 +60,23 @@ class UnjudgedPart(Part):
     """All that in words."""
 
 
-def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
-    """For each of the ``comparisons``, which are of settings of ``contest``, what could become of it.
+def unjudged_parts(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
+    """For each of the ``comparisons``, which are of settings of ``inputs``, what could become of it.
 
     Rankings that are not there, or do not give the report's scores, make no error: the part says so. Raises
     DamagedReportError for those with other bytes than were written.
     """
-    rankings = JudgedRankings(contest)
-    return [_part(contest, rankings, part, margin) for part in comparisons]
+    rankings = JudgedRankings(inputs)
+    return [_part(inputs, rankings, part, margin) for part in comparisons]
 
 
-def depend_on_unjudged(contest: ComparisonSet, claims: Sequence[ComparisonPart], margin: float) -> Sequence[bool]:
+def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart], margin: float) -> Sequence[bool]:
     """Whether unjudged hits could take back each of the ``claims``; False where that is not known.
 
     Up to MOST_QUERIES queries are weighed; claims beyond them depend on unjudged hits if there are any.
     """
-    weighed = claims[: max(1, MOST_QUERIES // max(1, len(contest.queries)))]
-    known = [part.depends_on_unjudged is True for part in unjudged_parts(contest, weighed, margin)]
+    weighed = claims[: max(1, MOST_QUERIES // max(1, len(inputs.queries)))]
+    known = [part.depends_on_unjudged is True for part in unjudged_parts(inputs, weighed, margin)]
     return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
 
 
@@ -94,20 +94,20 @@ def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin
     return low <= -margin if verdict == "no worse" else None
 
 
-def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart, margin: float) -> UnjudgedPart:
+def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart, margin: float) -> UnjudgedPart:
     made = UnjudgedPart(
         metric=part.metric, baseline=part.baseline, setting=part.setting, difference=part.difference, n=part.n,
         low=None, high=None, unjudged=None, queries_with_unjudged=None, highest_grade=rankings.highest_grade,
         depends_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
     )  # fmt: skip
     try:
-        found = _extremes(contest, rankings, part)
+        found = _extremes(inputs, rankings, part)
     except DamagedReportError:
         raise
     except ReportError as error:
         sentence = f"what unjudged hits could change is not known: {error}"
         return made.model_copy(update={"why_not_known": str(error), "sentence": sentence})
-    sign = contest.sign(part.metric)
+    sign = inputs.sign(part.metric)
     ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
     if found["unjudged"]:
@@ -119,10 +119,10 @@ def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart
     return made.model_copy(update={**found, "depends_on_unjudged": depends})
 
 
-def _extremes(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
+def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
     """Both differences and the hits they are about. Raises ReportError where they are not known."""
-    metric, places = parse_metric(part.metric), [contest.place(name) for name in (part.baseline, part.setting)]
-    counted = np.flatnonzero(~np.isnan(contest.scores(part.metric).values[places]).any(axis=0))
+    metric, places = parse_metric(part.metric), [inputs.place(name) for name in (part.baseline, part.setting)]
+    counted = np.flatnonzero(~np.isnan(inputs.scores(part.metric).values[places]).any(axis=0))
     if not len(counted):
         raise ReportError("no query counts for both.")
     for place in places:
@@ -133,7 +133,7 @@ def _extremes(contest: ComparisonSet, rankings: JudgedRankings, part: Comparison
         cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in counted.tolist()]
         before, after = (rankings.scores(place, metric, cases) for place in places)
         ends.append(float((after - before).mean()))
-    ends = ends if contest.sign(part.metric) > 0 else ends[::-1]
+    ends = ends if inputs.sign(part.metric) > 0 else ends[::-1]
     hits = [len({*baseline[row], *setting[row]}) for row in counted.tolist()]
     return {"low": ends[0], "high": ends[1], "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure, contrasts
 from ragtrial.evaluation.grading import Scores
 from ragtrial.search.parts import ImportancePart

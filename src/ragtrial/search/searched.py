@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparing import options_of
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED, scored
@@ -147,19 +147,19 @@ def with_findings(searched: Searched, report: Report, directory: Path) -> tuple[
 def result_of(searched: Searched, report: Report) -> SearchResult:
     """What may be said of the search, by the scores of ``report``."""
     session, options = searched.session, searched.session.options
-    contest = contest_of([report], [report.primary_metric], may_be_one=True)
+    inputs = input_of([report], [report.primary_metric], may_be_one=True)
     keys = {setting.key: setting.name for setting in searched.settings}
     scores = {keys[one.setting.key]: one.score for one in session.trials if not one.is_screened}
-    column = np.array([scores.get(name, -math.inf) for name in contest.names])
-    choice = Choice(contest, column, session.split.held_out, searched.baseline, options.finalists)
-    aim = options_of(contest)
-    judgement, judging = judge(choice, aim), choice.judging
+    column = np.array([scores.get(name, -math.inf) for name in inputs.names])
+    choice = Choice(inputs, column, session.split.held_out, searched.baseline, options.finalists)
+    compared = options_of(inputs)
+    judgement, judging = judge(choice, compared), choice.judging
     values = judging.scores(judging.primary).values
-    held_out = dict(zip(contest.names, values, strict=True)) if session.split.held_out else {}
+    held_out = dict(zip(inputs.names, values, strict=True)) if session.split.held_out else {}
     made = SearchResult(
         method=options.method,
         seed=session.seed,
-        metric=contest.primary,
+        metric=inputs.primary,
         settings=options.settings - session.unused,
         possible=session.settings.size,
         refused=[str(fault) for fault in session.space.refusals()[:_MOST_REFUSED]],
@@ -173,8 +173,8 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         compared_with=judgement.compared_with,
         finalists=judgement.finalists,
         between_finalists=judgement.between_finalists,
-        pareto=pareto_set(choice, aim),
-        importance=_importance(session, [query.id for query in judging.queries], aim.procedure),
+        pareto=pareto_set(choice, compared),
+        importance=_importance(session, [query.id for query in judging.queries], compared.procedure),
         screen=screen_part(session),
         trials=list(_trials(session, keys, held_out)),
         sentences=[],

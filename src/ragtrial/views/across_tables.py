@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ragtrial.cache.untrusted import visible
 from ragtrial.comparison.across import AcrossComparison, DataSetPart
-from ragtrial.comparison.figures import signed, signed_interval
-from ragtrial.comparison.verdicts import percent
+from ragtrial.comparison.number_text import percent, signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.table import Column, Table, number
 

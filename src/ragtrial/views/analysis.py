@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.report.schema import WarningPart
 from ragtrial.views.sections import VIEWS, all_views
 from ragtrial.views.sections.base import AnalysisInput
@@ -34,7 +34,7 @@ class Analysis(Comparison):
         return [*self.warnings, *(one for view, part in found if part is not None for one in view.warnings(part))]
 
 
-def analyse(contest: ComparisonSet, aim: ComparisonOptions, **options: str | bool) -> Analysis:
+def analyse(contest: ComparisonInput, aim: ComparisonOptions, **options: str | bool) -> Analysis:
     """The comparison, what is always looked into beside it, and the views that ``options`` name.
 
     A view takes True, or the value of its option: ``slices=True, query="q7"``. Raises ComparisonError or ReportError

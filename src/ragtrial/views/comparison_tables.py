@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragtrial.cache.untrusted import visible
-from ragtrial.comparison.cautions import FEW_DIFFERENCES
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.figures import probability, signed, signed_interval
+from ragtrial.comparison.evidence import FEW_DIFFERENCES
+from ragtrial.comparison.number_text import percent, probability, rounded, signed, signed_interval
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.verdicts import percent, rounded
 from ragtrial.errors import counted
 from ragtrial.views.sections import all_views
 from ragtrial.views.table import Column, Table, number

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragtrial.cache.untrusted import for_xml
-from ragtrial.comparison.figures import signed, signed_interval
 from ragtrial.comparison.gates.gate import Findings
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.gate_results import expected_line, finding_lines, gate_line
 

@@ -10,7 +10,7 @@ import pytest
 
 from contests import report_of
 from ragtrial.comparison.across import AcrossPart, compare_across
-from ragtrial.comparison.statistics.random_effects import combined_effect
+from ragtrial.comparison.statistics.estimates import combined_effect
 from ragtrial.report.model import write_folder
 
 QUERIES = 24

@@ -11,7 +11,6 @@ from scipy import stats
 
 import contests
 from hand_made import Values, contest_between, query_of
-from ragtrial.comparison.cautions import caution_of
 from ragtrial.comparison.comparing import (
     MOST_DESCRIBED,
     ComparisonOptions,
@@ -19,13 +18,14 @@ from ragtrial.comparison.comparing import (
     compare_settings,
     primary_comparisons,
 )
+from ragtrial.comparison.comparison_input import Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.contest import Pair, contest_of
-from ragtrial.comparison.queries.moves import query_differences
-from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.evidence import caution_of
+from ragtrial.comparison.number_text import percent
+from ragtrial.comparison.query_differences import query_differences
+from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.procedures import PROCEDURES
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
 from ragtrial.views.comparison_tables import descriptive_table
 
@@ -62,21 +62,21 @@ def test_a_comparison_worked_by_hand() -> None:
 
 @pytest.mark.parametrize("baseline", [None, "b"])
 def test_the_comparisons_by_the_primary_metric_are_those_of_the_whole_comparison(baseline: str | None) -> None:
-    contest, aim = contest_between(shifted(0.0, 0.1, 0.05)), ComparisonOptions(baseline, procedure=QUICK)
-    whole = [part for part in compare_settings(contest, aim).comparisons if part.metric == contest.primary]
-    assert primary_comparisons(contest, aim) == whole
+    inputs, options = contest_between(shifted(0.0, 0.1, 0.05)), ComparisonOptions(baseline, procedure=QUICK)
+    whole = [part for part in compare_settings(inputs, options).comparisons if part.metric == inputs.primary]
+    assert primary_comparisons(inputs, options) == whole
 
 
 def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
     sum_of_parts, queries = 0.1 + 0.2, [query_of(place, tags=["x"] if place < 6 else []) for place in range(12)]
     assert sum_of_parts > 0.3
-    contest = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
-    part = only(compare_settings(contest, ComparisonOptions("old", procedure=QUICK)))
+    inputs = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
+    part = only(compare_settings(inputs, ComparisonOptions("old", procedure=QUICK)))
     assert (part.wins, part.ties, part.losses) == (1, 11, 0)
     assert part.sentence.startswith("only 1 of 12 questions differ")
-    found = query_differences(contest, Pair(0, 1))
+    found = query_differences(inputs, Pair(0, 1))
     assert (found.won, found.tied, found.lost) == (1, 11, 0)
-    tagged, untagged = compare_slices(contest, [part], QUICK).comparisons
+    tagged, untagged = compare_slices(inputs, [part], QUICK).comparisons
     assert (tagged.wins, tagged.ties, tagged.losses) == (0, 6, 0)
     assert (untagged.wins, untagged.ties, untagged.losses) == (1, 5, 0)
 
@@ -240,11 +240,11 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
     ],
 )
 def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name: str, said: str) -> None:
-    contest = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
+    inputs = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
     assert (
         said
         in compare_settings(
-            contest, ComparisonOptions(procedure=Procedure(0.1, 999, 3), procedure_name=name)
+            inputs, ComparisonOptions(procedure=Procedure(0.1, 999, 3), procedure_name=name)
         ).procedure.sentence
     )
 
@@ -343,7 +343,7 @@ def test_of_very_many_pairs_the_other_metrics_are_compared_with_the_best_alone()
         for one, two in zip(report.settings, other.settings, strict=True)
     ]
     both = report.model_copy(update={"settings": settings, "metrics": {**report.metrics, **other.metrics}})
-    made = compare_settings(contest_of([both]), ComparisonOptions(None, procedure=QUICK))
+    made = compare_settings(input_of([both]), ComparisonOptions(None, procedure=QUICK))
     rows = [part for part in made.comparisons if part.metric == "ndcg@3"]
     others = [part for part in made.comparisons if part.metric == "rr@3"]
     best = close_comparisons(made)[0].baseline

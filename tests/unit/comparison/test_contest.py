@@ -12,7 +12,7 @@ import pytest
 
 from contests import metric_of, report_of, run_into
 from ragtrial import compare, load_report
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError, InputError, MetricError, ReportError
 from ragtrial.report.schema import FailurePart
 
@@ -34,46 +34,46 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
-def shown(contest: ComparisonSet, baseline: str | None = None) -> list[str]:
-    pairs = contest.pairs(baseline or contest.baseline)
-    return [f"{contest.names[pair.setting]} - {contest.names[pair.baseline]}" for pair in pairs]
+def shown(inputs: ComparisonInput, baseline: str | None = None) -> list[str]:
+    pairs = inputs.pairs(baseline or inputs.baseline)
+    return [f"{inputs.names[pair.setting]} - {inputs.names[pair.baseline]}" for pair in pairs]
 
 
-def codes(contest: ComparisonSet) -> list[str]:
-    return [warning.code for warning in contest.warnings]
+def codes(inputs: ComparisonInput) -> list[str]:
+    return [warning.code for warning in inputs.warnings]
 
 
 # names
 
 
 def test_settings_of_one_report_are_called_by_their_own_names(here: Path) -> None:
-    contest = contest_of(["main"])
-    assert (contest.names, contest.baseline) == (("dense", "bm25"), None)
-    assert shown(contest) == ["bm25 - dense"]
+    inputs = input_of(["main"])
+    assert (inputs.names, inputs.baseline) == (("dense", "bm25"), None)
+    assert shown(inputs) == ["bm25 - dense"]
 
 
 def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(here: Path) -> None:
-    contest = contest_of(["main", "branch"])
-    assert contest.names == ("main:dense", "main:bm25", "branch:dense", "branch:bm25", "branch:new")
-    assert contest.report_names == ("main", "branch")
-    assert contest.baseline == "main"
-    assert shown(contest) == ["branch:dense - main:dense", "branch:bm25 - main:bm25"]
-    assert [warning.message for warning in contest.warnings] == [
+    inputs = input_of(["main", "branch"])
+    assert inputs.names == ("main:dense", "main:bm25", "branch:dense", "branch:bm25", "branch:new")
+    assert inputs.report_names == ("main", "branch")
+    assert inputs.baseline == "main"
+    assert shown(inputs) == ["branch:dense - main:dense", "branch:bm25 - main:bm25"]
+    assert [warning.message for warning in inputs.warnings] == [
         "without a setting of the same name to compare with, main being the baseline: branch:new."
     ]
 
 
 def test_all_pairs_of_several_reports_are_compared_where_they_are_asked_for(here: Path) -> None:
-    contest = contest_of(["main", "branch"], all_pairs=True)
-    assert contest.baseline is None
-    assert len(contest.pairs()) == 10
-    assert contest.warnings == ()
+    inputs = input_of(["main", "branch"], all_pairs=True)
+    assert inputs.baseline is None
+    assert len(inputs.pairs()) == 10
+    assert inputs.warnings == ()
 
 
 def test_all_pairs_are_compared_where_no_names_are_equal(here: Path) -> None:
-    contest = contest_of(["main:dense", "branch:new"])
-    assert contest.baseline is None
-    assert shown(contest) == ["branch:new - main:dense"]
+    inputs = input_of(["main:dense", "branch:new"])
+    assert inputs.baseline is None
+    assert shown(inputs) == ["branch:new - main:dense"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_reports_are_called_by_short_names_that_tell_them_apart(
     monkeypatch.chdir(tmp_path)
     for copy in ("main", "copy/main", "one", "two", "branch"):
         shutil.copytree(shelf / "main", copy)
-    contest = contest_of(references)
-    assert len(set(contest.report_names)) == 2
+    inputs = input_of(references)
+    assert len(set(inputs.report_names)) == 2
     if "copy/main" in references:
         plain = references.index("main")
-        assert contest.report_names[1 - plain] == "copy/main"
+        assert inputs.report_names[1 - plain] == "copy/main"
     else:
-        assert contest.report_names == names
+        assert inputs.report_names == names
 
 
 def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_its_name(
@@ -112,34 +112,34 @@ def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_i
         (folder / "report.json").write_text(
             json.dumps({**written, "experiment": experiment, "run_id": run, "checksum": ""})
         )
-    assert contest_of(ids).report_names == ("20260101T000000Z", ids[1], "garden")
-    assert contest_of([ids[0], "latest"]).report_names == ("kitchen", "latest")
-    assert contest_of([ids[0], f"{ids[2]}:dense"]).names == ("kitchen:dense", "kitchen:bm25", "garden:dense")
-    assert contest_of(ids, baseline=ids[2]).baseline == "garden"
-    assert contest_of(ids, baseline=f"{ids[1]}:bm25").baseline == f"{ids[1]}:bm25"
+    assert input_of(ids).report_names == ("20260101T000000Z", ids[1], "garden")
+    assert input_of([ids[0], "latest"]).report_names == ("kitchen", "latest")
+    assert input_of([ids[0], f"{ids[2]}:dense"]).names == ("kitchen:dense", "kitchen:bm25", "garden:dense")
+    assert input_of(ids, baseline=ids[2]).baseline == "garden"
+    assert input_of(ids, baseline=f"{ids[1]}:bm25").baseline == f"{ids[1]}:bm25"
 
 
 def test_reports_without_any_name_of_their_own_are_numbered() -> None:
     values = {"a": [0.5, 0.6]}
-    assert contest_of([report_of(values), report_of(values)]).names == ("report-1:a", "report-2:a")
+    assert input_of([report_of(values), report_of(values)]).names == ("report-1:a", "report-2:a")
 
 
 def test_a_report_that_is_given_twice_counts_once(here: Path) -> None:
-    contest = contest_of(["main", "./main"])
-    assert contest.names == ("dense", "bm25")
+    inputs = input_of(["main", "./main"])
+    assert inputs.names == ("dense", "bm25")
     report = load_report("main")
-    assert contest_of([report, report]).names == ("dense", "bm25")
-    assert codes(contest_of(["main", "branch"], baseline="main")) == ["no-partner"]
+    assert input_of([report, report]).names == ("dense", "bm25")
+    assert codes(input_of(["main", "branch"], baseline="main")) == ["no-partner"]
 
 
 # settings and baselines
 
 
 def test_settings_are_chosen_by_name_in_every_report_or_in_one(here: Path) -> None:
-    assert contest_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
-    one = contest_of(["main", "branch"], settings=["dense", "branch:bm25"])
+    assert input_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
+    one = input_of(["main", "branch"], settings=["dense", "branch:bm25"])
     assert one.names == ("main:dense", "branch:dense", "branch:bm25")
-    assert contest_of(["branch:new", "main", "branch:bm25"]).names == (
+    assert input_of(["branch:new", "main", "branch:bm25"]).names == (
         "branch:bm25", "branch:new", "main:dense", "main:bm25",
     )  # fmt: skip
 
@@ -160,28 +160,28 @@ def test_settings_are_chosen_by_name_in_every_report_or_in_one(here: Path) -> No
 def test_a_baseline_is_a_setting_or_a_report_and_is_read_where_it_is_not_among_the_others(
     references: list[str], baseline: str, name: str, pairs: list[str], here: Path
 ) -> None:
-    contest = contest_of(references, baseline=baseline)
-    assert contest.baseline == name
-    assert shown(contest) == pairs
+    inputs = input_of(references, baseline=baseline)
+    assert inputs.baseline == name
+    assert shown(inputs) == pairs
 
 
 def test_a_baseline_is_compared_though_it_is_not_among_the_settings(here: Path) -> None:
-    contest = contest_of(["branch"], settings=["new"], baseline="dense")
-    assert contest.names == ("dense", "new")
-    with_report = contest_of(["branch"], settings=["bm25"], baseline="main")
+    inputs = input_of(["branch"], settings=["new"], baseline="dense")
+    assert inputs.names == ("dense", "new")
+    with_report = input_of(["branch"], settings=["bm25"], baseline="main")
     assert with_report.names == ("branch:bm25", "main:bm25")
 
 
 def test_a_report_in_memory_is_a_baseline_too(here: Path) -> None:
     main, branch = load_report("main"), load_report("branch")
-    assert shown(contest_of([branch, main], baseline=main)) == shown(contest_of(["branch", "main"], baseline="main"))
-    added = contest_of([branch], baseline=main)
+    assert shown(input_of([branch, main], baseline=main)) == shown(input_of(["branch", "main"], baseline="main"))
+    added = input_of([branch], baseline=main)
     assert (added.report_names, added.baseline) == (("branch", "main"), "main")
 
 
 def test_a_setting_that_several_reports_have_is_no_baseline_by_itself(here: Path) -> None:
     with pytest.raises(ComparisonError) as caught:
-        contest_of(["main", "branch"], baseline="dense")
+        input_of(["main", "branch"], baseline="dense")
     assert str(caught.value) == "several reports have a setting 'dense'; write main:dense or branch:dense."
 
 
@@ -214,13 +214,13 @@ def test_what_is_not_there_is_refused_with_what_there_is(
     references: list[str], asked: dict[str, str], message: str, here: Path
 ) -> None:
     with pytest.raises(ComparisonError) as caught:
-        contest_of(references, **asked)  # type: ignore[arg-type]
+        input_of(references, **asked)  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 
 def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
     with pytest.raises(ReportError) as caught:
-        contest_of(["nowhere", "main:dens", ":dense"])
+        input_of(["nowhere", "main:dens", ":dense"])
     first, second, third = str(caught.value).splitlines()
     assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor one of the 0 runs")
     assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
@@ -229,17 +229,17 @@ def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
 
 def test_a_folder_without_a_report_is_refused_with_what_is_in_it(here: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
-        contest_of([tmp_path])
+        input_of([tmp_path])
     assert str(caught.value).startswith(f"'{tmp_path}' is not a report: neither a folder with report.json nor ")
     with pytest.raises(ReportError) as caught:
-        contest_of([here])
+        input_of([here])
     assert " It holds branch, main. " in str(caught.value)
 
 
 def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
     failed = [FailurePart(name="bm25", error="out of memory")]
-    contest = contest_of([report_of({"dense": [0.5, 0.25], "rrf": [1.0, 0.5]}, failures=failed)])
-    assert [(one.code, one.message) for one in contest.warnings] == [
+    inputs = input_of([report_of({"dense": [0.5, 0.25], "rrf": [1.0, 0.5]}, failures=failed)])
+    assert [(one.code, one.message) for one in inputs.warnings] == [
         ("setting-failed", "kitchen: bm25 failed when it was run, and is not compared.")
     ]
 
@@ -248,17 +248,17 @@ def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
 
 
 def test_values_stand_by_query_and_are_nan_where_there_is_none() -> None:
-    contest = contest_of([report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})])
+    inputs = input_of([report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})])
     nan = math.nan
-    np.testing.assert_array_equal(contest.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
-    np.testing.assert_array_equal(contest.scores("ndcg@3").differences(contest.pairs("a")), [[0.5, nan, -0.25]])
+    np.testing.assert_array_equal(inputs.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
+    np.testing.assert_array_equal(inputs.scores("ndcg@3").differences(inputs.pairs("a")), [[0.5, nan, -0.25]])
 
 
 def test_values_are_those_of_the_report(here: Path) -> None:
-    contest = contest_of(["main", "branch"])
+    inputs = input_of(["main", "branch"])
     whole = {"main": load_report("main"), "branch": load_report("branch")}
-    for metric in contest.metrics:
-        for name, row in zip(contest.names, contest.scores(metric).values, strict=True):
+    for metric in inputs.metrics:
+        for name, row in zip(inputs.names, inputs.scores(metric).values, strict=True):
             report, _, setting = name.partition(":")
             values = whole[report].setting(setting).per_query.evaluations[metric]
             np.testing.assert_array_equal(row, np.array(values, dtype=float))
@@ -268,17 +268,17 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
     report = report_of({"a": [0.5, None, 0.25, None], "b": [1.0, 0.75, 0.0, None]})
     skipped = report.settings[0].per_query.model_copy(update={"skipped": [False, True, False, False]})
     first = report.settings[0].model_copy(update={"per_query": skipped})
-    contest = contest_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
-    assert [(warning.code, warning.message) for warning in contest.warnings] == [
+    inputs = input_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
+    assert [(warning.code, warning.message) for warning in inputs.warnings] == [
         ("queries-left-out", "a: queries could not be answered, left out of every comparison with it: 1 of 3 "
          "('q2'). They may be the harder ones.")
     ]  # fmt: skip
     assert compare(report.model_copy(update={"settings": [first, report.settings[1]]})).comparisons[0].n == 2
     unknown = skipped.model_copy(update={"evaluations": {"ndcg@3": [None, None, 0.25, None]}})
     both = first.model_copy(update={"per_query": unknown})
-    mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
+    mixed = input_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
     assert "a: queries without ndcg@3, left out of every comparison with it: 2 of 3" in mixed.warnings[0].message
-    unskipped = contest_of([report])
+    unskipped = input_of([report])
     assert "a: queries without ndcg@3, left out of every comparison with it: 1 of 3" in unskipped.warnings[0].message
 
 
@@ -286,9 +286,9 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
 
 
 def test_the_metric_that_decides_comes_first(here: Path) -> None:
-    assert contest_of(["main"], primary="recall@3").metrics[0] == "recall@3"
-    assert contest_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
-    assert contest_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
+    assert input_of(["main"], primary="recall@3").metrics[0] == "recall@3"
+    assert input_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
+    assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
 
 
 def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() -> None:
@@ -301,8 +301,8 @@ def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() 
     ]  # fmt: skip
     metrics = {**report.metrics, "rbo(p=0.9)@3": metric_of("rbo(p=0.9)@3")}
     ordered = report.model_copy(update={"settings": settings, "metrics": metrics})
-    assert contest_of([ordered]).metrics == ("ndcg@3",)
-    assert contest_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
+    assert input_of([ordered]).metrics == ("ndcg@3",)
+    assert input_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
 
 
 @pytest.mark.parametrize(
@@ -321,13 +321,13 @@ def test_a_metric_that_there_is_not_is_refused(
     asked: dict[str, str], error: type[InputError], message: str, here: Path
 ) -> None:
     with pytest.raises(error) as caught:
-        contest_of(["main"], **asked)  # type: ignore[arg-type]
+        input_of(["main"], **asked)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)
 
 
 def test_a_primary_metric_without_any_value_is_refused() -> None:
     with pytest.raises(ComparisonError) as caught:
-        contest_of([report_of({"a": [None, None], "b": [None, None]})])
+        input_of([report_of({"a": [None, None], "b": [None, None]})])
     assert str(caught.value) == (
         "ndcg@3 has no value for any query: it counts queries with at least one document of a grade above 0. No other "
         'metric has one: label answers, for example with `ragtrial search CONFIG "a question" --label`, and run again.'

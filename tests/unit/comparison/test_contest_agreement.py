@@ -15,7 +15,7 @@ from contests import changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
@@ -31,12 +31,12 @@ def called(name: str, **changes: Any) -> Report:
 
 def refusal(*reports: Report, **asked: Any) -> list[str]:
     with pytest.raises(ComparisonError) as caught:
-        contest_of(reports, **asked)
+        input_of(reports, **asked)
     return str(caught.value).splitlines()
 
 
-def warnings(contest: ComparisonSet) -> dict[str, str]:
-    return {warning.code: warning.message for warning in contest.warnings}
+def warnings(inputs: ComparisonInput) -> dict[str, str]:
+    return {warning.code: warning.message for warning in inputs.warnings}
 
 
 def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
@@ -47,9 +47,9 @@ def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
 
 
 def test_reports_with_the_same_labels_are_compared_without_a_word() -> None:
-    contest = contest_of([called("main"), called("branch")])
-    assert contest.names == ("main:a", "branch:a")
-    assert (contest.warnings, len(contest.queries)) == ((), 4)
+    inputs = input_of([called("main"), called("branch")])
+    assert inputs.names == ("main:a", "branch:a")
+    assert (inputs.warnings, len(inputs.queries)) == ((), 4)
 
 
 def test_other_grades_are_refused_query_by_query_and_document_by_document() -> None:
@@ -77,7 +77,7 @@ def test_what_is_named_has_an_end() -> None:
 
 def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_stand() -> None:
     other = changed_queries(called("branch"), q1=judged(("b.md", 1), ("a.md", 1), ("a.md", 2)))
-    assert contest_of([called("main"), other]).warnings == ()
+    assert input_of([called("main"), other]).warnings == ()
 
 
 def test_another_question_under_an_id_is_refused() -> None:
@@ -98,10 +98,10 @@ def test_other_queries_are_refused_with_their_ids() -> None:
 
 def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> None:
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
-    contest = contest_of([called("main"), other], common=True)
-    assert [query.id for query in contest.queries] == ["q2", "q3"]
-    assert contest.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
-    assert warnings(contest) == {
+    inputs = input_of([called("main"), other], common=True)
+    assert [query.id for query in inputs.queries] == ["q2", "q3"]
+    assert inputs.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
+    assert warnings(inputs) == {
         "common-queries": "compared over the 2 queries that are the same everywhere. Left out: 1 of 4 queries "
         "is only in main ('q4'). 1 query has other labels in main and branch (query 'q1' has other labels of 'a.md')."
     }
@@ -109,21 +109,19 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
 
 def test_scores_beside_a_comparison_of_common_queries_are_means_over_these() -> None:
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
-    contest = contest_of([called("main"), other], common=True)
-    means = [(one.setting.scores["ndcg@3"].mean, one.setting.scores["ndcg@3"].n) for one in contest.contenders]
+    inputs = input_of([called("main"), other], common=True)
+    means = [(one.part.scores["ndcg@3"].mean, one.part.scores["ndcg@3"].n) for one in inputs.settings]
     assert means == [(0.1875, 2), (0.1875, 2)]
-    assert [part.mean for part in compare_settings(contest, ComparisonOptions(contest.baseline)).comparisons] == [
-        0.1875
-    ]
+    assert [part.mean for part in compare_settings(inputs, ComparisonOptions(inputs.baseline)).comparisons] == [0.1875]
     whole = called("main")
-    assert contest_of([whole, called("branch")]).contenders[0].setting is whole.settings[0]
+    assert input_of([whole, called("branch")]).settings[0].part is whole.settings[0]
 
 
 def test_common_queries_are_those_that_all_of_three_reports_have() -> None:
     second = report_of({"a": VALUES["a"][:3]}, experiment="second")
     third = changed_queries(called("third"), q1=judged(("z.md", 1)))
-    contest = contest_of([called("first"), second, third], common=True)
-    assert [query.id for query in contest.queries] == ["q2", "q3"]
+    inputs = input_of([called("first"), second, third], common=True)
+    assert [query.id for query in inputs.queries] == ["q2", "q3"]
     assert len(refusal(called("first"), second, third)) == 3
 
 
@@ -141,8 +139,8 @@ def test_two_queries_are_compared_exactly_where_their_documents_have_the_same_hi
     ones: list[tuple[str, int]], others: list[tuple[str, int]]
 ) -> None:
     first = changed_queries(called("main"), q1=judged(*ones))
-    contest = contest_of([first, changed_queries(called("branch"), q1=judged(*others))], common=True)
-    assert (len(contest.queries) == 4) == (highest(ones) == highest(others))
+    inputs = input_of([first, changed_queries(called("branch"), q1=judged(*others))], common=True)
+    assert (len(inputs.queries) == 4) == (highest(ones) == highest(others))
 
 
 def highest(labels: Sequence[tuple[str, int]]) -> dict[str, int]:
@@ -177,7 +175,7 @@ def test_passages_must_stand_in_the_same_place_or_in_other_documents_be_as_long(
     if is_refused:
         assert "query 'q1' has other labels of 'a.md'" in refusal(main, branch)[0]
     else:
-        assert len(contest_of([main, branch]).queries) == 4
+        assert len(input_of([main, branch]).queries) == 4
 
 
 def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
@@ -188,7 +186,7 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
     graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
     assert "query 'q1' has other labels of 'a.md'" in "\n".join(refusal(ordered, graded))
     assert "query 'q1' has another order of its labels" in refusal(plain, ordered)[0]
-    assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
+    assert input_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
 
 
 # units, thresholds, policies, formulas
@@ -218,7 +216,7 @@ def test_another_share_of_passages_is_refused_also_for_a_report_of_before_it_was
     if told:
         assert refusal(main, branch)[0] == f"other span_coverage: {told}."
     else:
-        assert contest_of([main, branch]).warnings == ()
+        assert input_of([main, branch]).warnings == ()
 
 
 @pytest.fixture(scope="module")
@@ -260,12 +258,12 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )  # fmt: skip
 def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:
     with pytest.raises(ComparisonError) as caught:
-        contest_of(["main", other])
+        input_of(["main", other])
     assert message in str(caught.value).splitlines()
 
 
 def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
-    assert contest_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
+    assert input_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
 
 
 def test_all_differences_of_rules_are_told_at_once() -> None:
@@ -280,19 +278,19 @@ def test_all_differences_of_rules_are_told_at_once() -> None:
 
 
 def test_another_gain_is_another_metric(here: Path) -> None:
-    contest = contest_of(["main", "gain"])
-    assert (contest.primary, contest.names) == ("ndcg@3", ("main:dense", "gain:dense"))
-    assert warnings(contest) == {
+    inputs = input_of(["main", "gain"])
+    assert (inputs.primary, inputs.names) == ("ndcg@3", ("main:dense", "gain:dense"))
+    assert warnings(inputs) == {
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
         "metrics-left-out": "left out, not in every report, or geometric means over queries: ndcg(gain=exp)@3.",
     }
     with pytest.raises(ComparisonError) as caught:
-        contest_of(["gain", "main"])
+        input_of(["gain", "main"])
     assert str(caught.value).startswith("main has no ndcg(gain=exp)@3, the metric that decides. All have: ")
 
 
 def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
-    assert warnings(contest_of(["main", "grown"])) == {
+    assert warnings(input_of(["main", "grown"])) == {
         "other-documents": "the documents of main and grown are not the same: differences may come from these."
     }
 
@@ -314,23 +312,23 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) -> None:
-    contest = contest_of(["plain"])
-    assert (contest.names, contest.metrics, contest.warnings) == (("one", "two"), ("ndcg@2", "ap"), ())
+    inputs = input_of(["plain"])
+    assert (inputs.names, inputs.metrics, inputs.warnings) == (("one", "two"), ("ndcg@2", "ap"), ())
 
 
 def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
     scored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ap,gm_ap", "-o", "both")
-    contest = contest_of(["both"])
-    assert contest.metrics == ("ap",)
+    inputs = input_of(["both"])
+    assert inputs.metrics == ("ap",)
     why = "a geometric mean over queries; differences of such are no means of differences by query"
-    assert warnings(contest) == {
+    assert warnings(inputs) == {
         "metrics-left-out": "left out, not in every report, or geometric means over queries: gm_ap."
     }
     for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
         with pytest.raises(ComparisonError) as caught:
-            contest_of(["both"], **asked)
+            input_of(["both"], **asked)
         assert str(caught.value) == f"gm_ap is {why}. Compare by another metric: ap."
 
 
@@ -340,7 +338,7 @@ def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
         "Run or score one again by the rules of the other.",
     ]
     assert refusal(load_report("plain"), load_report("cut"))[0] == "other depth (ap): all hits in plain, 1 in cut."
-    assert contest_of(["plain", "cut"], ["ndcg@2"]).baseline == "plain"
+    assert input_of(["plain", "cut"], ["ndcg@2"]).baseline == "plain"
 
 
 def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_that_are_not_known(
@@ -352,9 +350,9 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
     ]
     run = report_of({"mine": [0.5, 0.5]}, "ndcg@2", queries=queries)
     for reports in ((run, load_report("plain")), (load_report("plain"), run)):
-        contest = contest_of(reports, ["ndcg@2"])
-        assert [query.text for query in contest.queries] == ["first", "second"]
-        assert warnings(contest) == {
-            "documents-unknown": f"the documents of {' and '.join(contest.report_names)} are not known to be the same: "
+        inputs = input_of(reports, ["ndcg@2"])
+        assert [query.text for query in inputs.queries] == ["first", "second"]
+        assert warnings(inputs) == {
+            "documents-unknown": f"the documents of {' and '.join(inputs.report_names)} are not known to be the same: "
             "differences may come from these."
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contests import RUN, report_of
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
 from ragtrial.report.schema import FailurePart
@@ -16,7 +16,7 @@ def test_what_no_report_may_be_is_refused_all_at_once() -> None:
     a, b = twice.settings
     report = twice.model_copy(update={"settings": [a, a, b], "queries": [*twice.queries, twice.queries[1]]})
     with pytest.raises(ComparisonError) as caught:
-        contest_of([report])
+        input_of([report])
     assert str(caught.value).splitlines() == [
         f"report {RUN}: has two of the setting 'a'. It was changed by hand; run it again.",
         f"report {RUN}: has two of the query 'q2'. It was changed by hand; run it again.",
@@ -33,5 +33,5 @@ def test_what_no_report_may_be_is_refused_all_at_once() -> None:
 )  # fmt: skip
 def test_a_report_of_nothing_is_nothing_to_compare(report: Report, message: str) -> None:
     with pytest.raises(ComparisonError) as caught:
-        contest_of([report])
+        input_of([report])
     assert str(caught.value) == f"report {RUN}: {message}"

@@ -11,7 +11,7 @@ from scipy.stats import ttest_ind
 
 from contests import changed_queries, report_of
 from ragtrial.comparison.comparing import compare
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.drafted import DraftedPart, drafted_part
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.records import DRAFTED, NOT_REVIEWED, PromptQueries, Query
@@ -31,8 +31,8 @@ def world(values: dict[str, list[float | None]], drafted: Sequence[int], unseen:
 
 
 def part_of(report: Report) -> DraftedPart | None:
-    contest = contest_of([report])
-    return drafted_part(contest, contest.scores(contest.primary))
+    inputs = input_of([report])
+    return drafted_part(inputs, inputs.scores(inputs.primary))
 
 
 def test_the_gap_and_its_interval_are_those_of_scipys_welch_test() -> None:

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hand_made import METRIC, contest_over, report_of, setting_of
-from ragtrial.comparison.contest import ComparisonSet, contest_of
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
-from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
+from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
@@ -33,7 +33,7 @@ def swept(entry: str, values: Mapping[str, Any], scores: Values | Sequence[float
     return setting_of(name, scores, parameters={"entry": entry, "values": dict(values), **more})
 
 
-def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> ComparisonSet:
+def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> ComparisonInput:
     return contest_over(report_of(made, config=dict(config or {})))
 
 
@@ -308,7 +308,7 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
         "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
     )
     report = run_experiment(load_config(small_experiment(tmp_path, config=config)))
-    found = sweep_effects(contest_of([report]), Procedure())
+    found = sweep_effects(input_of([report]), Procedure())
     assert found is not None
     matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
     assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}

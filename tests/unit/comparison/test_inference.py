@@ -13,7 +13,7 @@ from scipy import stats
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import flips
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 
 Floats = npt.NDArray[np.float64]

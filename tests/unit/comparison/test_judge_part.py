@@ -12,11 +12,11 @@ from scipy.stats import kendalltau, ttest_1samp
 
 from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.judge.judge_part import JudgePart, people_needed
-from ragtrial.comparison.judge.judgments import JudgmentsError, ModelJudgments, read_judgments
-from ragtrial.comparison.judge.side import JudgeSide, judge_side
+from ragtrial.comparison.judge_part import JudgePart, people_needed
+from ragtrial.comparison.judge_side import JudgeSide, judge_side
+from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, read_judgments
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.comparison.statistics.two_phase import infer_two_phase
@@ -29,11 +29,11 @@ PROCEDURE = Procedure(flips=100)
 
 def sides(folder: Path, file: Path, drawn: int = 30) -> JudgeSide:
     report = tagged(world(folder), QUERIES[:drawn], DRAWN_AT_RANDOM)
-    return judge_side(contest_of([report]), read_judgments(file))
+    return judge_side(input_of([report]), read_judgments(file))
 
 
 def part_of(side: JudgeSide) -> tuple[Comparison, JudgePart]:
-    made = compare_settings(side.contest, ComparisonOptions(procedure=PROCEDURE, judge=side))
+    made = compare_settings(side.inputs, ComparisonOptions(procedure=PROCEDURE, judge=side))
     assert made.judge is not None
     return made, made.judge
 
@@ -41,8 +41,8 @@ def part_of(side: JudgeSide) -> tuple[Comparison, JudgePart]:
 def test_bias_is_the_judges_mean_score_less_peoples_with_students_interval(tmp_path: Path) -> None:
     side = sides(tmp_path, judged(tmp_path))
     made, judge = part_of(side)
-    apart = side.scores(METRIC).values - side.contest.scores(METRIC).values
-    assert [part.setting for part in judge.bias] == list(side.contest.names)
+    apart = side.scores(METRIC).values - side.inputs.scores(METRIC).values
+    assert [part.setting for part in judge.bias] == list(side.inputs.names)
     for part, row in zip(judge.bias, apart, strict=True):
         known = row[~np.isnan(row)]
         assert len(known) == 30
@@ -53,7 +53,7 @@ def test_bias_is_the_judges_mean_score_less_peoples_with_students_interval(tmp_p
     assert any(line.startswith(f"The judge's largest bias in favour of a setting: {most.setting}, ")
                for line in judge.sentences)  # fmt: skip
     (comparison,) = judge.comparisons
-    both = [side.scores(METRIC).differences([pair])[0] for pair in side.contest.pairs()]
+    both = [side.scores(METRIC).differences([pair])[0] for pair in side.inputs.pairs()]
     assert abs(comparison.judge_difference or 0) == pytest.approx(abs(float(np.nanmean(both[0]))))
     assert made.comparisons[0].queries_needed == comparison.people_needed
 
@@ -65,15 +65,15 @@ def test_the_order_of_settings_is_compared_by_kendalls_tau_over_what_both_judged
     rows = [{"query": query, "doc": doc, "grade": 3 if doc == favourite else 0} for query in QUERIES for doc in "abcd"]
     side = sides(tmp_path, judged(tmp_path, rows))
     _, judge = part_of(side)
-    means = [values[:, :30].mean(axis=1) for values in (side.contest.scores(METRIC).values, side.scores(METRIC).values)]
+    means = [values[:, :30].mean(axis=1) for values in (side.inputs.scores(METRIC).values, side.scores(METRIC).values)]
     assert judge.order_alike == pytest.approx(kendalltau(*means).statistic)
 
 
 @pytest.mark.parametrize("margin", [0.02, 0.1, 0.3])
 def test_people_needed_is_the_first_number_that_detects_the_margin(tmp_path: Path, margin: float) -> None:
     side = sides(tmp_path, judged(tmp_path))
-    pairs = side.contest.pairs()
-    (two,) = infer_two_phase([side.sample(side.contest.scores(METRIC), pairs)], PROCEDURE)
+    pairs = side.inputs.pairs()
+    (two,) = infer_two_phase([side.sample(side.inputs.scores(METRIC), pairs)], PROCEDURE)
     (found,) = people_needed(two, margin)
     residual, fixed = float(two.residual[0]), float(two.fixed[0])
     level = float(level_of(two.inference.criticals, two.inference.n)[0])
@@ -107,7 +107,7 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
 
 def test_where_people_judged_enough_no_more_are_said_to_be_needed(tmp_path: Path) -> None:
     side = sides(tmp_path, judged(tmp_path))
-    made = compare_settings(side.contest, ComparisonOptions(margin=0.9, procedure=PROCEDURE, judge=side)).judge
+    made = compare_settings(side.inputs, ComparisonOptions(margin=0.9, procedure=PROCEDURE, judge=side)).judge
     assert made is not None
     (one,) = made.comparisons
     assert one.people_needed is not None
@@ -126,8 +126,8 @@ def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment
     runs = {name: {"q0": "a b", "q1": "b a"} for name in ("one", "two")}
     report = scored_report(tmp_path, labels, runs, "--metrics", METRIC)
     rows = [{"query": query, "doc": doc, "grade": 1} for query in ("q0", "q1") for doc in "ab"]
-    side = judge_side(contest_of([report]), read_judgments(judged(tmp_path, rows)))
-    assert dict(zip((query.id for query in side.contest.queries), side.covered.tolist(), strict=True)) == {
+    side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows)))
+    assert dict(zip((query.id for query in side.inputs.queries), side.covered.tolist(), strict=True)) == {
         "q0": True, "q1": True, "q2": False,
     }  # fmt: skip
 
@@ -148,14 +148,14 @@ def test_a_query_that_the_judge_has_not_judged_is_not_among_peoples(tmp_path: Pa
 
 def test_drafts_that_nobody_reviewed_are_not_judged_by_people(tmp_path: Path) -> None:
     report = tagged(world(tmp_path), QUERIES[:20], NOT_REVIEWED)
-    side = judge_side(contest_of([report]), read_judgments(judged(tmp_path)))
+    side = judge_side(input_of([report]), read_judgments(judged(tmp_path)))
     assert side.people.tolist() == [False] * 20 + [True] * 40
 
 
 def test_where_people_judged_all_that_the_judge_did_nothing_need_be_drawn(tmp_path: Path) -> None:
-    side = judge_side(contest_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
+    side = judge_side(input_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
     assert [warning.code for warning in side.warnings] == []
-    drawn = judge_side(contest_of([tagged(world(tmp_path / "drawn"), QUERIES, DRAWN_AT_RANDOM)]), side.judgments)
+    drawn = judge_side(input_of([tagged(world(tmp_path / "drawn"), QUERIES, DRAWN_AT_RANDOM)]), side.judgments)
     assert [warning.code for warning in drawn.warnings] == []
 
 

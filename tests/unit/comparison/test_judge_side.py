@@ -11,9 +11,9 @@ from contests import changed_queries
 from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial import compare
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.judge.judgments import JudgmentsError, on_scale, read_judgments
-from ragtrial.comparison.judge.side import judge_side
+from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.judge_side import judge_side
+from ragtrial.comparison.judgments import JudgmentsError, on_scale, read_judgments
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.errors import ComparisonError, InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM
@@ -25,7 +25,7 @@ def test_people_draw_30_the_judge_has_60_and_both_make_the_interval(tmp_path: Pa
     made = compare(report, judge=judged(tmp_path))
     (part,) = made.comparisons
     assert (part.n, made.judge and made.judge.people, made.judge and made.judge.judged) == (30, 30, 60)
-    alone = compare_settings(contest_of([report]), ComparisonOptions())
+    alone = compare_settings(input_of([report]), ComparisonOptions())
     assert part.ci is not None
     assert made.judge is not None
     assert made.judge.drawn_at_random
@@ -37,13 +37,13 @@ def test_people_draw_30_the_judge_has_60_and_both_make_the_interval(tmp_path: Pa
 def test_the_judges_scores_are_the_ordinary_ones_by_its_grades(tmp_path: Path) -> None:
     report = world(tmp_path / "people")
     file = judged(tmp_path)
-    side = judge_side(contest_of([report]), read_judgments(file))
+    side = judge_side(input_of([report]), read_judgments(file))
     labels = {query: {doc: on_scale(grade or 0, 1) for doc, grade in own.items() if isinstance(doc, str)}
               for query, own in read_judgments(file).grades.items()}  # fmt: skip
     runs = {name: {query: " ".join(map(str, found)) for query, found in
                    zip(QUERIES, side.rankings.found(place), strict=True)}
-            for place, name in enumerate(side.contest.names)}  # fmt: skip
-    expected = contest_of([scored_report(tmp_path / "judge", labels, runs, "--metrics", METRIC)]).scores(METRIC).values
+            for place, name in enumerate(side.inputs.names)}  # fmt: skip
+    expected = input_of([scored_report(tmp_path / "judge", labels, runs, "--metrics", METRIC)]).scores(METRIC).values
     assert side.scores(METRIC).values == pytest.approx(np.nan_to_num(expected), abs=1e-12)
 
 
@@ -94,14 +94,14 @@ def test_a_model_that_works_inside_of_a_setting_is_warned_of(tmp_path: Path) -> 
 def test_a_query_of_which_the_judge_lacks_a_text_is_not_judged(tmp_path: Path) -> None:
     report = world(tmp_path)
     rows = [{"query": query, "doc": doc, "grade": 0} for query in QUERIES for doc in "abcd"]
-    side = judge_side(contest_of([report]), read_judgments(judged(tmp_path, rows[:-4])))
+    side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows[:-4])))
     assert side.covered.tolist() == [True] * 59 + [False]
 
 
 def test_a_reply_without_a_grade_is_no_judgment_and_no_0(tmp_path: Path) -> None:
     report = world(tmp_path)
     rows = [{"query": query, "doc": doc, "grade": None if doc == "b" else 3} for query in QUERIES for doc in "abcd"]
-    side = judge_side(contest_of([report]), read_judgments(judged(tmp_path, rows)))
+    side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows)))
     assert side.covered.all()
     assert all(theirs is not None for theirs in side.pairs_of_grades())
     assert side.rankings.grade(0, "b") is None
@@ -153,8 +153,8 @@ def test_the_worth_of_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:
-    side = judge_side(contest_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
-    made = compare_settings(side.contest, ComparisonOptions(procedure=Procedure(flips=100), judge=side)).judge
+    side = judge_side(input_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
+    made = compare_settings(side.inputs, ComparisonOptions(procedure=Procedure(flips=100), judge=side)).judge
     assert made is not None
     agreement = made.agreement
     assert (agreement.n, agreement.grades) == (240, [0, 1])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
+from ragtrial.comparison.statistics.estimates import confusion, weighted_kappa
 
 GRADES = (0, 1, 2, 3)
 pairs_of_grades = st.lists(st.tuples(st.sampled_from(GRADES), st.sampled_from(GRADES)), min_size=2, max_size=60)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, contest_of
-from ragtrial.comparison.queries.moves import query_differences, shared_queries
-from ragtrial.comparison.queries.part_ranks import rank_in_row
-from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, input_of
+from ragtrial.comparison.query_differences import query_differences, shared_queries
+from ragtrial.comparison.side_by_side import SideBySide, rank_in_row, side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
@@ -45,12 +44,12 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scored_report(tmp_path_factory.mktemp("scored"), LABELS, RUNS, "--metrics", ",".join(METRICS))
 
 
-def contest(report: Report, metric: str | None = None) -> ComparisonSet:
-    return contest_of([report], [metric or report.primary_metric])
+def inputs(report: Report, metric: str | None = None) -> ComparisonInput:
+    return input_of([report], [metric or report.primary_metric])
 
 
 def beside(report: Report, query: str, metric: str | None = None) -> SideBySide:
-    return side_by_side(contest(report, metric), Pair(0, 1), query)
+    return side_by_side(inputs(report, metric), Pair(0, 1), query)
 
 
 def side_text(side: SideBySide, width: int) -> str:
@@ -60,7 +59,7 @@ def side_text(side: SideBySide, width: int) -> str:
 
 
 def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_counted(scored: Report) -> None:
-    found = query_differences(contest(scored), Pair(0, 1))
+    found = query_differences(inputs(scored), Pair(0, 1))
     assert [(one.id, one.outcome) for one in found.queries] == [
         ("far", "lost"), ("down", "lost"), ("same", "tied"), ("lost", "tied"), ("up", "won"),
     ]  # fmt: skip
@@ -69,20 +68,20 @@ def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_cou
     assert differences_line(found) == "new against old by ndcg@3: 1 won, 2 lost, 2 tied"
     assert [row[0] for row in differences_table(found, 1).cells] == ["query", "far", "up"]
     assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
-    (part,) = compare_settings(contest(scored), ComparisonOptions("old")).comparisons
+    (part,) = compare_settings(inputs(scored), ComparisonOptions("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
 
 
 def test_a_query_that_does_not_count_for_both_is_counted_as_left_out(tmp_path: Path) -> None:
     labels = {"q": {"a": 1}, "empty": {"n": 0}}
     report = scored_report(tmp_path, labels, {"one": {"q": "a"}, "two": {"q": "n a"}}, "--metrics", "rr@2")
-    found = query_differences(contest(report), Pair(0, 1))
+    found = query_differences(inputs(report), Pair(0, 1))
     assert ([one.id for one in found.queries], found.not_counted) == (["q"], 1)
     assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 not counted")
 
 
 def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report) -> None:
-    found = shared_queries(contest(scored))
+    found = shared_queries(inputs(scored))
     assert ([one.id for one in found.failed], found.failed_count) == (["lost"], 1)
     assert ([(one.id, one.value) for one in found.equal], found.equal_count) == ([("same", 1.0)], 1)
     assert (found.settings, found.queries) == (2, 5)
@@ -96,7 +95,7 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
 
 def test_of_one_setting_there_is_nothing_to_separate(tmp_path: Path) -> None:
     report = scored_report(tmp_path, {"q": {"a": 1}}, {"one": {"q": "a"}}, "--metrics", "rr@2")
-    alone = ComparisonSet((ComparedSetting("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
+    alone = ComparisonInput((ComparedSetting("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
     found = shared_queries(alone)
     assert (found.failed_count, found.equal_count) == (0, 0)
     assert shared_lines(found) == ["Queries that fail with all settings (rr@2): 0 of 1"]
@@ -218,7 +217,7 @@ def hits_of(report: Report, setting: str, query: str) -> list[str]:
 
 
 def side_of(report: Report, baseline: str, setting: str, query: str) -> SideBySide:
-    made = contest(report)
+    made = inputs(report)
     return side_by_side(made, Pair(made.place(baseline), made.place(setting)), query)
 
 
@@ -337,8 +336,8 @@ def test_of_chunks_moves_are_told_chunk_by_chunk_and_labels_passage_by_passage(t
 
 def test_reports_are_compared_by_their_own_files(scored: Report, tmp_path: Path) -> None:
     other = scored_report(tmp_path, LABELS, {"old": {**RUNS["old"], "down": "n b a"}}, "--metrics", "ndcg@3")
-    made = contest_of([scored, other], ["ndcg@3"])
-    side = side_by_side(made, Pair(0, len(made.contenders) - 1), "down")
+    made = input_of([scored, other], ["ndcg@3"])
+    side = side_by_side(made, Pair(0, len(made.settings) - 1), "down")
     assert [hit.doc for hit in side.hits_baseline] == ["a", "b", "n"]
     assert [hit.doc for hit in side.hits] == ["n", "b", "a"]
     assert json.loads(side.model_dump_json())["moves"][0]["doc"] == "a"

@@ -14,8 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import samples
-from ragtrial.comparison.statistics.inference import infer
-from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.errors import ReportError
 

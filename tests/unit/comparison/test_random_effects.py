@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from statsmodels.stats.meta_analysis import combine_effects
 
-from ragtrial.comparison.statistics.random_effects import combined_effect
+from ragtrial.comparison.statistics.estimates import combined_effect
 
 EFFECTS = st.lists(st.tuples(st.floats(-0.3, 0.3), st.floats(0.0001, 0.01)), min_size=2, max_size=12)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import resamples
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.resamples import draws_of, resampled
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Bounds, Family, Inference, Procedure, Sample
 

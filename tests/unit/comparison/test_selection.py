@@ -185,15 +185,15 @@ def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others()
 
 
 def test_the_size_of_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = contest_between(named(np.random.default_rng(1).random((3, 30))))
-    whole = select_winner(contest, draws=100)
+    inputs = contest_between(named(np.random.default_rng(1).random((3, 30))))
+    whole = select_winner(inputs, draws=100)
     monkeypatch.setattr(resamples, "_BLOCK_VALUES", 7 * 30)
-    blocks = select_winner(contest, draws=100)
+    blocks = select_winner(inputs, draws=100)
     assert blocks.corrected == pytest.approx(whole.corrected, abs=1e-14)
     assert blocks.chosen == pytest.approx(whole.chosen)
 
 
 def test_the_seed_decides_the_draws() -> None:
-    contest = contest_between(named(np.random.default_rng(1).random((3, 30))))
-    assert select_winner(contest, seed=1) == select_winner(contest, seed=1)
-    assert select_winner(contest, seed=1).corrected != select_winner(contest, seed=2).corrected
+    inputs = contest_between(named(np.random.default_rng(1).random((3, 30))))
+    assert select_winner(inputs, seed=1) == select_winner(inputs, seed=1)
+    assert select_winner(inputs, seed=1).corrected != select_winner(inputs, seed=2).corrected

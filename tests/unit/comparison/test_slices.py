@@ -11,29 +11,29 @@ import pytest
 
 from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.queries.slices import MOST_SLICED, SlicePart, SlicesPart, compare_slices, slices_of
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.slices import MOST_SLICED, SlicePart, SlicesPart, compare_slices, slices_of
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.errors import ReportError
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.sections.slices_view import slice_heading, slice_overview
 
 
-def sliced(contest: ComparisonSet, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
+def sliced(inputs: ComparisonInput, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
     procedure = procedure or Procedure()
     return compare_slices(
-        contest, compare_settings(contest, ComparisonOptions(baseline, procedure=procedure)).comparisons, procedure
+        inputs, compare_settings(inputs, ComparisonOptions(baseline, procedure=procedure)).comparisons, procedure
     )
 
 
-def members(contest: ComparisonSet, slicing: str) -> dict[str, list[int]]:
-    counted = np.ones(len(contest.queries), dtype=np.bool_)
-    found = [one for one in slices_of(contest, counted) if one.slicing == slicing]
+def members(inputs: ComparisonInput, slicing: str) -> dict[str, list[int]]:
+    counted = np.ones(len(inputs.queries), dtype=np.bool_)
+    found = [one for one in slices_of(inputs, counted) if one.slicing == slicing]
     return {one.name: np.flatnonzero(one.members).tolist() for one in found}
 
 
-def between(queries: Sequence[QueryPart], **more: Any) -> ComparisonSet:
+def between(queries: Sequence[QueryPart], **more: Any) -> ComparisonInput:
     flat = [0.5] * len(queries)
     return contest_between({"a": flat, "b": flat}, queries, **more)
 
@@ -109,7 +109,7 @@ def test_a_query_without_a_text_has_an_unknown_length() -> None:
 
 def overlap_contest(
     folder: Path, texts: Sequence[Mapping[str, Any]], queries: Sequence[QueryPart], **more: Any
-) -> ComparisonSet:
+) -> ComparisonInput:
     report = report_of([setting_of("a", [0.5] * len(queries), **more)], queries)
     return contest_over(written(report, folder / "run", texts))
 
@@ -175,20 +175,20 @@ def test_words_are_taken_as_bm25_takes_them_if_it_is_among_the_settings(tmp_path
     german = {"retriever": {"kind": "bm25", "stemmer": "german", "stop_words": "german"}}
     parts = {"retriever": {"kind": "fusion"}, "parts": {"words": german}}
     for number, parameters in enumerate((german, parts)):
-        contest = overlap_contest(tmp_path / str(number), texts, queries, parameters=parameters)
-        assert members(contest, "word overlap") == {"50%": [1], "100%": [0]}
+        inputs = overlap_contest(tmp_path / str(number), texts, queries, parameters=parameters)
+        assert members(inputs, "word overlap") == {"50%": [1], "100%": [0]}
 
 
 def test_without_texts_there_is_no_overlap_and_damaged_ones_are_told(tmp_path: Path) -> None:
     queries = [query_of(place, "apple", relevant=[label("d", 0, 5)]) for place in range(2)]
     assert members(between(queries), "word overlap") == {}
-    contest = overlap_contest(tmp_path, [{"doc": "d", "start": 0, "text": "apple"}], queries)
+    inputs = overlap_contest(tmp_path, [{"doc": "d", "start": 0, "text": "apple"}], queries)
     path = tmp_path / "run" / "texts.jsonl.gz"
     path.write_bytes(b"no gzip")
     with pytest.raises(ReportError, match=r"texts\.jsonl\.gz: has other bytes than were written"):
-        members(contest, "word overlap")
+        members(inputs, "word overlap")
     path.unlink()
-    assert members(contest, "word overlap") == {}
+    assert members(inputs, "word overlap") == {}
 
 
 def tagged(*tags: str) -> list[QueryPart]:
@@ -198,8 +198,8 @@ def tagged(*tags: str) -> list[QueryPart]:
 def test_a_slice_has_the_means_counts_and_interval_of_its_queries_alone() -> None:
     random = np.random.default_rng(3)
     one, two = random.random((2, 13)).round(2)
-    contest = contest_between({"one": one, "two": two}, tagged(*["x"] * 10, *["y"] * 3))
-    parts = {part.name: part for part in sliced(contest, "one").comparisons}
+    inputs = contest_between({"one": one, "two": two}, tagged(*["x"] * 10, *["y"] * 3))
+    parts = {part.name: part for part in sliced(inputs, "one").comparisons}
     alone = infer([Family(np.where(np.arange(13) < 10, two - one, np.nan)[None])], Procedure())[0]
     assert parts["x"].ci == pytest.approx((alone.low[0], alone.high[0]), abs=1e-12)
     assert parts["x"].difference == pytest.approx((two - one)[:10].mean())
@@ -224,7 +224,7 @@ def test_intervals_are_simultaneous_for_the_slices_of_a_pair() -> None:
         assert together.low[place] < single.low[0]
 
 
-def contradicting(sign: float) -> ComparisonSet:
+def contradicting(sign: float) -> ComparisonInput:
     """Forty queries on which ``new`` is better (or worse), twelve on which it is the other way round."""
     step = np.asarray(sign * (0.2 + 0.001 * np.arange(52)), dtype=np.float64)
     step[40:] *= -1
@@ -246,8 +246,8 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
 def test_a_slice_in_which_nothing_is_shown_contradicts_nothing() -> None:
     step = np.full(50, 0.2) + 0.001 * np.arange(50)
     step[38:] = np.array([-0.3, 0.28] * 6) - 0.01  # lower in the slice, but not shown to be
-    contest = contest_between({"old": [0.5] * 50, "new": 0.5 + step}, tagged(*["x"] * 38, *["y"] * 12))
-    made = sliced(contest, "old")
+    inputs = contest_between({"old": [0.5] * 50, "new": 0.5 + step}, tagged(*["x"] * 38, *["y"] * 12))
+    made = sliced(inputs, "old")
     assert [(part.difference or 0) < 0 for part in made.comparisons] == [False, True]
     assert made.warnings == []
 
@@ -283,21 +283,21 @@ def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> N
 def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:
     one, two = np.full(12, 0.5), np.linspace(0, 1, 12)
     two[1], one[2], one[3], two[3] = np.nan, np.nan, np.nan, np.nan
-    contest = contest_between({"one": one, "two": two}, tagged(*["x"] * 5, *["y"] * 7))
-    first = sliced(contest, "one").comparisons[0]
+    inputs = contest_between({"one": one, "two": two}, tagged(*["x"] * 5, *["y"] * 7))
+    first = sliced(inputs, "one").comparisons[0]
     assert (first.name, first.queries, first.n) == ("x", 4, 2)
     assert first.mean == pytest.approx((two[0] + two[4]) / 2)
 
 
 def test_a_slice_without_any_query_for_both_has_no_numbers() -> None:
-    contest = contest_between({"one": [None, 0.5, 0.4], "two": [0.3, 0.1, None]}, tagged("x", "y", "y"))
-    first = sliced(contest, "one").comparisons[0]
+    inputs = contest_between({"one": [None, 0.5, 0.4], "two": [0.3, 0.1, None]}, tagged("x", "y", "y"))
+    first = sliced(inputs, "one").comparisons[0]
     assert (first.n, first.mean_baseline, first.mean, first.difference, first.ci) == (0, None, None, None, None)
 
 
 def test_one_setting_and_no_queries_have_no_slices() -> None:
-    for contest in (contest_between({"one": [0.5, 0.6]}, tagged("x", "y")), contest_between({"one": [], "two": []})):
-        made = sliced(contest)
+    for inputs in (contest_between({"one": [0.5, 0.6]}, tagged("x", "y")), contest_between({"one": [], "two": []})):
+        made = sliced(inputs)
         assert (made.comparisons, made.warnings) == ([], [])
         assert slice_overview(made, 80).cells == []
 

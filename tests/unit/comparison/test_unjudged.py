@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison, Verdict
-from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.unjudged import UnjudgedPart, depends_on_unjudged, unjudged_parts
 from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
@@ -24,9 +24,9 @@ from scored_runs import scored_report
 
 
 def compared(report: Report, metric: str) -> tuple[Comparison, list[UnjudgedPart]]:
-    contest = contest_of([report], [metric])
-    made = compare_settings(contest, ComparisonOptions(report.settings[0].name))
-    return made, unjudged_parts(contest, made.comparisons, margin=0.02)
+    inputs = input_of([report], [metric])
+    made = compare_settings(inputs, ComparisonOptions(report.settings[0].name))
+    return made, unjudged_parts(inputs, made.comparisons, margin=0.02)
 
 
 def part_of(folder: Path, judged: Mapping[str, int], old: str, new: str, metric: str) -> UnjudgedPart:

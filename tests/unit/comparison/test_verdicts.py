@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
+from ragtrial.comparison.evidence import Evidence, evidence_of, sentence_of, verdict_of
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Procedure
-from ragtrial.comparison.verdicts import Evidence, evidence_of, sentence_of, verdict_of
 
 
 def evidence(low: float | None, high: float | None, claim: int | None) -> Evidence:

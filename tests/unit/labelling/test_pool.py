@@ -15,7 +15,7 @@ from contests import run_into
 from edited_reports import edit_report
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import ReportError
 from ragtrial.labelling.pooling import item_texts
 from ragtrial.labelling.pooling.pool import Pool, PoolOptions
@@ -30,7 +30,7 @@ LABELS = {"q1": {"r": 1}, "q2": {"r": 1}}
 
 
 def pool_of(report: Report, depth: int | None = None, **options: Any) -> Pool:
-    return Pool(contest_of([report], may_be_one=True, **options).limited_to([]), depth)
+    return Pool(input_of([report], may_be_one=True, **options).limited_to([]), depth)
 
 
 def chosen(pool: Pool) -> list[tuple[str, object]]:
@@ -332,7 +332,7 @@ def test_settings_that_rank_alike_are_told_and_one_can_be_pooled_alone(
         "alike. Pool one setting alone, for its score: ragtrial pool"
     )
     assert reference == f"{report.folder}:a"
-    assert chosen(Pool(contest_of([reference], may_be_one=True).limited_to([]))) == [("q1", "x")]
+    assert chosen(Pool(input_of([reference], may_be_one=True).limited_to([]))) == [("q1", "x")]
 
 
 def beir(folder: Path, overlay: str = "overlay: mine.tsv, ") -> Path:

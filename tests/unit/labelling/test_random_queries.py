@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contests import run_into
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.labelling.pooling.pool import PoolOptions
 from ragtrial.labelling.pooling.random_queries import random_pool_of
@@ -46,7 +46,7 @@ def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(report: 
     assert work.drawn == "random"
     assert len(dict.fromkeys(queries)) == 5
     assert [name for name, _ in Counter(queries).items() for _ in range(Counter(queries)[name])] == queries
-    contest = contest_of([load_report(report)], may_be_unlabelled=True)
+    contest = input_of([load_report(report)], may_be_unlabelled=True)
     rankings = JudgedRankings(contest)
     rows = {query.id: row for row, query in enumerate(contest.queries)}
     for name, count in Counter(queries).items():
@@ -55,7 +55,7 @@ def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(report: 
 
 
 def test_every_query_is_drawn_about_as_often(report: Path) -> None:
-    contest = contest_of([load_report(report)], may_be_unlabelled=True)
+    contest = input_of([load_report(report)], may_be_unlabelled=True)
     drawn: Counter[str] = Counter()
     for seed in range(40):
         options = PoolOptions(seed=seed, config=report.parent / "experiment-report" / "config.yaml")

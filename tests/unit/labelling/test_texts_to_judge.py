@@ -9,7 +9,7 @@ import pytest
 
 from contests import run_into
 from experiments import QUERIES
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.labelling.judging.judging import OFFLINE, judge_offline
 from ragtrial.labelling.judging.texts_to_judge import MOST_CHARACTERS, TextToJudge, texts_to_judge
@@ -26,12 +26,12 @@ ASKED = [
 ]  # fmt: skip
 
 
-def contest(folder: Path, **changes: Any) -> ComparisonSet:
+def contest(folder: Path, **changes: Any) -> ComparisonInput:
     retrievers = {"bm25": {"kind": "bm25", "top_k": 3}, "titles": {"kind": "bm25", "title_weight": 5, "top_k": 3}}
-    return contest_of([run_into(folder, "report", **{"retrievers": retrievers, "latency": False, **changes})])
+    return input_of([run_into(folder, "report", **{"retrievers": retrievers, "latency": False, **changes})])
 
 
-def order(given: ComparisonSet, queries: int | None = None, seed: int = 0) -> list[str]:
+def order(given: ComparisonInput, queries: int | None = None, seed: int = 0) -> list[str]:
     texts = texts_to_judge(given, None, queries, seed, None, Silent())
     return [some[0].query for some in texts if some]
 

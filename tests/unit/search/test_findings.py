@@ -10,7 +10,7 @@ from scipy import stats
 
 from hand_made import contest_over, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.statistics.means import mean_interval
+from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.report.schema import CostsPart
 from ragtrial.search.findings import Choice, judge, pareto_set
@@ -85,11 +85,11 @@ def choice_of(
         )
         for name, row in values.items()
     ]
-    contest = contest_over(report_of(parts))
+    inputs = contest_over(report_of(parts))
     searched = np.array(
         [np.mean([value for place, value in enumerate(row) if f"q{place}" not in held_out]) for row in values.values()]
     )
-    return Choice(contest, searched, held_out, next(iter(values)), 3)
+    return Choice(inputs, searched, held_out, next(iter(values)), 3)
 
 
 HELD_OUT = [f"q{place}" for place in range(20, 40)]

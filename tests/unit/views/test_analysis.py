@@ -10,7 +10,7 @@ import pytest
 
 from hand_made import contest_between, contest_over, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.sections.queries_view import QUERIES
@@ -22,7 +22,7 @@ from scored_runs import scored_report
 AIM = ComparisonOptions(procedure=Procedure(flips=199))
 
 
-def contest() -> ComparisonSet:
+def contest() -> ComparisonInput:
     base = np.linspace(0.2, 0.6, 30)
     return contest_between({"low": base, "high": base + 0.2, "middle": base + 0.15})
 
@@ -38,7 +38,7 @@ def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
     assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 6
 
 
-def ranked(folder: Path) -> ComparisonSet:
+def ranked(folder: Path) -> ComparisonInput:
     """The answer first with high, second with middle, third with low."""
     runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
     labels = {f"q{place}": {"a": 1} for place in range(12)}
@@ -49,7 +49,7 @@ def ranked(folder: Path) -> ComparisonSet:
         "--metrics",
         "rr@3,hit_rate@1",
     )
-    return contest_of([report], ["rr@3"])
+    return input_of([report], ["rr@3"])
 
 
 def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:

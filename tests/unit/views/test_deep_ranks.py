@@ -9,8 +9,8 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
-from ragtrial.comparison.queries.side_by_side import side_by_side
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
+from ragtrial.comparison.side_by_side import side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.views.page.deep_ranks import DeepRanks, deep_ranks
 from ragtrial.views.page.found import FoundHits
@@ -19,7 +19,7 @@ from scored_runs import scored_report
 DOCS = [f"d{place:02}" for place in range(1, 41)]
 
 
-def deep_ranks_of(contest: ComparisonSet) -> list[DeepRanks]:
+def deep_ranks_of(contest: ComparisonInput) -> list[DeepRanks]:
     return deep_ranks(contest.queries, FoundHits(contest))
 
 
@@ -33,14 +33,14 @@ def report(folder: Path, depth: int = 40) -> Path:
 
 
 def test_ranks_below_the_shown_hits_are_known(tmp_path: Path) -> None:
-    plain, other = deep_ranks_of(contest_of([str(report(tmp_path))]))
+    plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
     assert plain.ranks[0][("d40", None, None)] == 40
     assert other.ranks[0][("d03", None, None)] == 30
     assert [own.lengths for own in (plain, other)] == [[40], [40]]
 
 
 def test_a_relevant_document_that_no_setting_shows_is_among_them(tmp_path: Path) -> None:
-    plain, other = deep_ranks_of(contest_of([str(report(tmp_path))]))
+    plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
     assert (plain.ranks[0][("d35", None, None)], other.ranks[0][("d35", None, None)]) == (35, 36)
     assert ("d38", None, None) not in plain.ranks[0]
 
@@ -49,7 +49,7 @@ def test_without_rankings_there_is_no_page(tmp_path: Path) -> None:
     folder = report(tmp_path)
     shutil.rmtree(folder / "rankings")
     with pytest.raises(ReportError, match=r"plain\.jsonl\.gz: cannot be read"):
-        deep_ranks_of(contest_of([str(folder)]))
+        deep_ranks_of(input_of([str(folder)]))
 
 
 def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
         chunker={"kind": "fixed", "size": 20, "overlap": 0, "unit": "characters"},
         retrievers={"dense": {"kind": "dense", "top_k": 40}, "words": {"kind": "bm25", "top_k": 40}},
     )  # fmt: skip
-    contest = contest_of([str(run_experiment(made.config()).folder)])
+    contest = input_of([str(run_experiment(made.config()).folder)])
     (dense, words), compared = deep_ranks_of(contest), 0
     for place, query in enumerate(QUERIES):
         for move in side_by_side(contest, Pair(0, 1), query["id"]).moves:

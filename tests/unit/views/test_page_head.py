@@ -17,7 +17,7 @@ from edited_reports import edit_report
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.comparing import options_of
-from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
 from ragtrial.views.page import html_page, page
@@ -33,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def head(*folders: Path) -> str:
     """The text of the page above its first table."""
-    contest = contest_of([str(folder) for folder in folders], may_be_one=True)
+    contest = input_of([str(folder) for folder in folders], may_be_one=True)
     text = page(contest, options_of(contest)).decode()
     body = text.partition("<body>")[2].partition("<main>")[0]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
@@ -58,7 +58,7 @@ def test_it_says_where_the_numbers_are_from(report: Report) -> None:
 
 
 def test_the_verdict_follows_the_title(report: Report) -> None:
-    contest = contest_of([str(report.folder)])
+    contest = input_of([str(report.folder)])
     verdict = " ".join(analyse(contest, options_of(contest)).conclusion.sentences)
     assert re.match(rf"kitchen (Dark )?{re.escape(verdict)}", head(report.folder))
 
@@ -89,7 +89,7 @@ def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
     made = write_experiment(tmp_path, queries=quoted, retrievers=RETRIEVERS, embedder=embedder,
                             evaluators={"unit": "span", "budget": 30})  # fmt: skip
     report = run_experiment(made.config())
-    contest = contest_of([str(report.folder)])
+    contest = input_of([str(report.folder)])
     text = page(contest, options_of(contest)).decode()
     tables = text.partition('id="scores"')[2].partition("</section>")[0]
     assert re.findall(r"<caption><span>(.*?)</span>", tables) == [
@@ -106,10 +106,10 @@ def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
 def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(
     report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contest = contest_of([str(report.folder)])
+    contest = input_of([str(report.folder)])
     whole = page(contest, options_of(contest)).decode()
     assert "A random sample" not in whole
-    monkeypatch.setattr(html_page, "MOST_SHOWN", 2 * len(contest.contenders))
+    monkeypatch.setattr(html_page, "MOST_SHOWN", 2 * len(contest.settings))
     sampled = page(contest, options_of(contest)).decode()
     assert f"A random sample of 2 of {len(QUERIES)} queries. Tables and verdicts above are over all;" in sampled
     assert len(block(whole, "summary")["queries"]) == len(QUERIES)

@@ -15,7 +15,7 @@ from edited_reports import edit_report
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import load_report, run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.plots.drawing import draw, image, plot_names
@@ -46,12 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def contest(folder: Path) -> ComparisonSet:
-    return contest_of([str(folder)])
+def contest(folder: Path) -> ComparisonInput:
+    return input_of([str(folder)])
 
 
 @pytest.fixture(scope="module")
-def analysis(contest: ComparisonSet) -> Analysis:
+def analysis(contest: ComparisonInput) -> Analysis:
     return analyse(contest, ComparisonOptions())
 
 
@@ -94,17 +94,17 @@ class Drawn:
         return float(slope), float(intercept)
 
 
-def drawn(name: str, contest: ComparisonSet, analysis: Analysis) -> Drawn:
+def drawn(name: str, contest: ComparisonInput, analysis: Analysis) -> Drawn:
     return Drawn(ET.fromstring(image(draw(name, contest, analysis), f"{name}.svg")))
 
 
 @pytest.mark.slow
 def test_differences_stand_where_the_comparison_says_with_their_intervals_and_verdicts(
-    contest: ComparisonSet, analysis: Analysis
+    contest: ComparisonInput, analysis: Analysis
 ) -> None:
     svg = drawn("differences", contest, analysis)
     slope, intercept = svg.values("x")
-    best = max(contest.contenders, key=lambda one: one.setting.scores["ndcg@3"].mean or 0.0).name
+    best = max(contest.settings, key=lambda one: one.part.scores["ndcg@3"].mean or 0.0).name
     parts = [part for part in analysis.comparisons if part.metric == "ndcg@3" and part.baseline == best]
     parts.sort(key=lambda part: -(part.difference or 0.0))
     assert [part.ci is None for part in parts].count(False) == 2
@@ -122,12 +122,12 @@ def test_differences_stand_where_the_comparison_says_with_their_intervals_and_ve
     assert [text for text in texts if text in verdicts] == verdicts
 
 
-def test_curves_stand_where_the_means_are(contest: ComparisonSet, analysis: Analysis) -> None:
+def test_curves_stand_where_the_means_are(contest: ComparisonInput, analysis: Analysis) -> None:
     svg = drawn("curves", contest, analysis)
     slope, intercept = svg.values("y")
-    ordered = sorted(contest.contenders, key=lambda one: -(one.setting.scores["ndcg@3"].mean or 0.0))
+    ordered = sorted(contest.settings, key=lambda one: -(one.part.scores["ndcg@3"].mean or 0.0))
     for place, contender in enumerate(ordered):
-        means = [contender.setting.scores[f"ndcg@{k}"].mean for k in (1, 2, 3)]
+        means = [contender.part.scores[f"ndcg@{k}"].mean for k in (1, 2, 3)]
         found = [slope * y + intercept for _, y in svg.points(f"curve-{place}")]
         assert found == pytest.approx(means, abs=2e-4)
     assert {"1", "2", "3", "k", "ndcg", *contest.names} <= set(svg.texts())
@@ -137,7 +137,7 @@ def test_curves_stand_where_the_means_are(contest: ComparisonSet, analysis: Anal
 @pytest.mark.parametrize("name", plot_names())
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_the_same_report_makes_the_same_bytes_whatever_the_users_own_rules_say(
-    name: str, ending: str, contest: ComparisonSet, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+    name: str, ending: str, contest: ComparisonInput, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import matplotlib as mpl
 
@@ -156,7 +156,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     runs = {name: dict.fromkeys(labels, docs) for name, docs in (("odd", "a b"), ("plain", "b a"))}
     report = scored_report(tmp_path / "odd", labels, runs, "--metrics", "ndcg@2,ndcg@1")
     edit_report(report.folder, '"odd"', json.dumps(odd))
-    contest = contest_of([str(report.folder)])
+    contest = input_of([str(report.folder)])
     assert odd in contest.names
     analysis = analyse(contest, ComparisonOptions())
     svg = drawn("curves", contest, analysis)
@@ -205,7 +205,7 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
         runs = {"one": dict.fromkeys(labels, one), "two": dict.fromkeys(labels, two)}
         report = scored_report(tmp_path / version, labels, runs, "--metrics", "ndcg@2")
         reports.append(str(report.folder.rename(tmp_path / f"{version}-report")))
-    contest = contest_of(reports)
+    contest = input_of(reports)
     assert contest.baseline == "old-report"
     svg = drawn("differences", contest, analyse(contest, ComparisonOptions(contest.baseline)))
     assert [text for text in svg.texts() if ":" in text] == ["new-report:two", "new-report:one"]
@@ -215,7 +215,7 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
 def test_a_plot_without_data_says_why(tmp_path: Path) -> None:
     runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
     report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
-    contest = contest_of([load_report(report.folder)])
+    contest = input_of([load_report(report.folder)])
     with pytest.raises(PlotError, match=r"^cannot plot curves: no metric has two cutoffs; add values of k and run"):
         draw("curves", contest, analyse(contest, ComparisonOptions()))
 

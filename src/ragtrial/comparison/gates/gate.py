@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.verdicts import percent
+from ragtrial.comparison.number_text import percent
 from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
 TOLERANCE = 0.001

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from ragtrial.comparison.evidence import too_wide
 from ragtrial.comparison.gates.gate import Gate, Relation
-from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import COSTS

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.statistics.means import interval_of, within
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
@@ -54,7 +54,7 @@ class SelectionPart(Part):
     """The same in words."""
 
 
-def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
+def select_winner(inputs: ComparisonInput, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
     """The best setting by the primary metric, with the score to expect of it on other queries.
 
     A winner's mean is too high by what chance added to the setting that was chosen. Here that is estimated by
@@ -63,17 +63,17 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     settings would lie too far apart, since these are spread by chance, too; so the noise is added to means that are
     spread as the true ones are (``_less_spread``).
     """
-    sign = contest.sign(contest.primary)
-    values = sign * contest.scores(contest.primary).values
+    sign = inputs.sign(inputs.primary)
+    values = sign * inputs.scores(inputs.primary).values
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
-    made: dict[str, Any] = {"metric": contest.primary, "setting": None, "mean": None, "corrected": None, "ci": None,
+    made: dict[str, Any] = {"metric": inputs.primary, "setting": None, "mean": None, "corrected": None, "ci": None,
                             "optimism": None, "chosen": {}, "n": n, "draws": 0, "seed": seed}  # fmt: skip
     if not settings or not n:
         return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
-    name, mean = contest.names[winner], sign * float(values[winner].mean())
+    name, mean = inputs.names[winner], sign * float(values[winner].mean())
     made |= {"setting": name, "mean": mean}
     if settings < 2:
         return SelectionPart(**made, sentence="one setting: nothing was chosen")
@@ -85,8 +85,8 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     corrected, ends = mean - sign * optimism, sorted((mean - sign * gain.high, mean - sign * gain.low))
     made |= {"corrected": corrected, "optimism": optimism, "draws": draws}
-    made |= {"ci": within((ends[0], ends[1]), contest.primary)}
-    made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
+    made |= {"ci": within((ends[0], ends[1]), inputs.primary)}
+    made["chosen"] = {inputs.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     said = (
         f"{name} scored {mean:.4f} on {here} used to pick it; expect about {corrected:.4f} on new ones. It was "

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.comparison.judge.judgments import ModelJudgment, sealed
+from ragtrial.comparison.judgments import ModelJudgment, sealed
 from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
 from ragtrial.components.endpoints.chat import ChatReply, ChatRequest
 from ragtrial.errors import Fault, RunError

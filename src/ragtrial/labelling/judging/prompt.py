@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ragtrial.comparison.judge.judgments import HIGHEST
+from ragtrial.comparison.judgments import HIGHEST
 from ragtrial.components.endpoints.chat_text import folded
 
 JUDGE_PROMPT = """\

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
 from ragtrial.errors import LabelsError, listed
 from ragtrial.labelling.pooling.item_texts import questions_of, texts_of
@@ -37,7 +37,7 @@ class TextToJudge:
 
 
 def texts_to_judge(
-    contest: ComparisonSet, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
+    contest: ComparisonInput, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
 ) -> list[list[TextToJudge]]:
     """The texts of each query, query by query; of so many ``queries``, None for all.
 
@@ -72,7 +72,7 @@ def texts_to_judge(
     return made
 
 
-def _in_order(contest: ComparisonSet, seed: int) -> Sequence[int]:
+def _in_order(contest: ComparisonInput, seed: int) -> Sequence[int]:
     rows = list(range(len(contest.queries)))
     random.Random(seed).shuffle(rows)  # noqa: S311 - not for secrets
 

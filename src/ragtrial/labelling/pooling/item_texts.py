@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judged_rankings import Found, found_in
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
@@ -51,15 +51,15 @@ class ItemText:
 
 
 def texts_of(
-    contest: ComparisonSet, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
+    contest: ComparisonInput, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
 ) -> dict[Wanted, ItemText]:
     """The text of each of ``wanted``: of a document all that the settings found of it for the query, joined.
 
     Where the rankings were made elsewhere, the whole documents, of ``config_file``. Raises InputError where neither is
     to be had.
     """
-    report = contest.contenders[0].report
-    if not any(is_of_given_runs(one.report) for one in contest.contenders):
+    report = contest.report
+    if not any(is_of_given_runs(one.report) for one in contest.settings):
         return _kept(contest, wanted)
     if config_file is None:
         raise InputError(
@@ -79,7 +79,7 @@ def texts_of(
     return texts
 
 
-def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
+def questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
     """The text of the queries at ``rows``: the report's, else that in the labels of ``config_file``."""
     found = {row: contest.queries[row].text for row in rows}
     if all(found.values()) or config_file is None:
@@ -91,24 +91,24 @@ def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path 
     return {row: text or texts.get(contest.queries[row].id, "") for row, text in found.items()}
 
 
-def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
+def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
     """From the texts of the reports. Raises ReportError where these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
     queries = list(dict.fromkeys(query for query, _ in wanted))
-    for contender in contest.contenders:
+    for contender in contest.settings:
         folder = contender.report.folder
-        rows = contender.report.rankings(contender.setting.name, queries)
+        rows = contender.report.rankings(contender.part.name, queries)
         for query, row in zip(queries, rows, strict=True):
             for chunk, unit in zip(row["chunks"], found_in(row, contender.report.unit), strict=True):
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
-    for folder, report in {one.report.folder: one.report for one in contest.contenders}.items():
+    for folder, report in {one.report.folder: one.report for one in contest.settings}.items():
         names = {name for found in chunks.values() for name, where in found.items() if where == folder}
         texts.update(report.texts(names))
     lacking = {name for found in chunks.values() for name in found} - texts.keys()
     if lacking or not all(chunks.values()):
-        place = contest.contenders[0].report.folder / "texts.jsonl.gz"
+        place = contest.report.folder / "texts.jsonl.gz"
         raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
     return {one: _joined([texts[name] for name in found]) for one, found in chunks.items()}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet, Pair
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
 from ragtrial.errors import InputError, LabelsError, listed
 from ragtrial.evaluation.grading import Scores
@@ -80,7 +80,7 @@ class Pool:
     give the scores of their report.
     """
 
-    def __init__(self, contest: ComparisonSet, depth: int | None = None) -> None:
+    def __init__(self, contest: ComparisonInput, depth: int | None = None) -> None:
         self._contest = contest
         self._metric = parse_metric(contest.primary)
         self._rankings = JudgedRankings(contest)
@@ -108,7 +108,7 @@ class Pool:
         """
         rows, highest = [one.row for one in hits], self._rankings.highest_grade
         cases = [(one.row, {one.found: highest}) for one in hits]
-        places = range(len(self._contest.contenders))
+        places = range(len(self._contest.settings))
         changes = [
             self._rankings.scores(place, self._metric, cases) - self._rankings.scores_now(place, self._metric)[rows]
             for place in places
@@ -122,7 +122,7 @@ class Pool:
         return np.asarray(np.max(moved, axis=0))
 
 
-def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | None = None) -> Pooled:
+def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress | None = None) -> Pooled:
     """The worklist of a contest.
 
     The order is random, by the seed, with judged hits in between, so that it reveals nothing. Raises InputError
@@ -132,7 +132,7 @@ def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | N
     new = [one for one in pool.unjudged[: options.budget] if one.weight > _LEAST]
     if not new:
         raise InputError(_nothing(pool, contest))
-    report = contest.contenders[0].report
+    report = contest.report
     target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
@@ -143,7 +143,7 @@ def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | N
     return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
-def worklist_of(contest: ComparisonSet, target: LabelTarget, items: list[WorkItem], seed: int) -> Worklist:
+def worklist_of(contest: ComparisonInput, target: LabelTarget, items: list[WorkItem], seed: int) -> Worklist:
     """The worklist of ``items`` whose labels go to ``target``."""
     return Worklist(
         ragtrial_worklist=1,
@@ -151,7 +151,7 @@ def worklist_of(contest: ComparisonSet, target: LabelTarget, items: list[WorkIte
         kind=target.kind,
         config=None if target.config is None else str(target.config),
         form=target.form,
-        report=str(contest.contenders[0].report.folder.absolute()),
+        report=str(contest.report.folder.absolute()),
         metric=contest.primary,
         highest_grade=max((one.relevance for query in contest.queries for one in query.relevant_docs), default=0),
         seed=seed,
@@ -159,7 +159,7 @@ def worklist_of(contest: ComparisonSet, target: LabelTarget, items: list[WorkIte
     )
 
 
-def _nothing(pool: Pool, contest: ComparisonSet) -> str:
+def _nothing(pool: Pool, contest: ComparisonInput) -> str:
     if not pool.unjudged:
         return (
             f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
@@ -168,12 +168,12 @@ def _nothing(pool: Pool, contest: ComparisonSet) -> str:
     return (
         f"no label could change the difference of the settings by {contest.primary}: they rank the unjudged hits "
         f"({len(pool.unjudged):,} in all) alike. Pool one setting alone, for its score: ragtrial pool "
-        f"{contest.contenders[0].report.folder}:{contest.contenders[0].setting.name}"
+        f"{contest.report.folder}:{contest.settings[0].part.name}"
     )
 
 
 def work_items(
-    contest: ComparisonSet, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
+    contest: ComparisonInput, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
 ) -> list[WorkItem]:
     """What is read: of a document that labels name as such all that was found; else the longest passage of it."""
     wanted = [(contest.queries[hit.row].id, hit.found) for hit in hits]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.errors import InputError, counted
 from ragtrial.labelling.label_target import label_target, refuse_others
@@ -24,7 +24,7 @@ class _Draw:
 
 
 def random_pool_of(
-    contest: ComparisonSet, queries: int, options: PoolOptions, progress: Progress | None = None
+    contest: ComparisonInput, queries: int, options: PoolOptions, progress: Progress | None = None
 ) -> Pooled:
     """The worklist of so many ``queries``, drawn at random from those that were not drawn before.
 
@@ -45,7 +45,7 @@ def random_pool_of(
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     rows = rng.sample(left, queries)
     made = _drawn(rankings, rows, depth, options, rng)
-    report = contest.contenders[0].report
+    report = contest.report
     target = label_target(report, options.labels, options.config)
     hits = [*made.new, *made.again]
     items = work_items(contest, report.unit, hits, target, progress or Silent())

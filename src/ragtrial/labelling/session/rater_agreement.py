@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
+from ragtrial.comparison.statistics.estimates import confusion, weighted_kappa
 
 FEWEST = 10
 """Kappa of fewer pairs says next to nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.queries.part_ranks import Key
+from ragtrial.comparison.side_by_side import Key
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.page.found import HITS_SHOWN, FoundHits, SettingHits
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
-from ragtrial.comparison.queries.part_ranks import Key
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
+from ragtrial.comparison.side_by_side import Key
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools, Codes, Counts
@@ -69,14 +69,14 @@ class FoundHits:
     ``keys`` has document, start and end of each chunk, ``names`` its id, empty where whole documents were ranked.
     """
 
-    def __init__(self, contest: ComparisonSet) -> None:
+    def __init__(self, contest: ComparisonInput) -> None:
         """Raises ReportError if rankings are missing or damaged."""
-        self.unit: Unit = contest.contenders[0].report.unit
+        self.unit: Unit = contest.report.unit
         self.keys: list[Key] = []
         self.names: list[str] = []
         self._codes: dict[Key, int] = {}
         self.queries = [query.id for query in contest.queries]
-        self.settings = [self._read(contender) for contender in contest.contenders]
+        self.settings = [self._read(contender) for contender in contest.settings]
 
     def place(self, code: int) -> Key:
         """What a hit is found under: its document, or under unit: span the characters of its chunk."""
@@ -86,7 +86,7 @@ class FoundHits:
     def _read(self, contender: ComparedSetting) -> SettingHits:
         lengths, codes, why = [0], list[int](), list[dict[str, Any] | None]()
         scores, grades = list[float | None](), list[int]()
-        report, name = contender.report, contender.setting.name
+        report, name = contender.report, contender.part.name
         try:
             for row in report.rankings(name, self.queries):
                 found = self._coded(row)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.deep_ranks import deep_ranks
@@ -38,18 +38,18 @@ MOST_SHOWN = 100_000
 _SCRIPTS = ("data", "state", "tables", "charts", "labels", "sweeps", "pairs", "queries", "moves", "main")
 
 
-def page(contest: ComparisonSet, aim: ComparisonOptions) -> bytes:
+def page(contest: ComparisonInput, aim: ComparisonOptions) -> bytes:
     """The whole page, as the file has it; the same bytes for the same reports.
 
     Raises ReportError if what is beside report.json is damaged, or ``aim`` names a baseline that is not there.
     """
-    report = contest.contenders[0].report
+    report = contest.report
     contest = contest.limited_to(usual_metrics(report))
     analysis = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
     return _rendered(contest, analysis).encode()
 
 
-def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
+def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
@@ -69,7 +69,7 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     rows, origins = close_comparisons(analysis), list(origins_of(contest))
     of_runs = [warning for origin in origins for warning in origin.report.warnings]
     return _template().render(
-        title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders)),
+        title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.settings)),
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}",
         style=style,
@@ -93,9 +93,9 @@ def _rendered(contest: ComparisonSet, analysis: Analysis) -> str:
     )
 
 
-def _sample(contest: ComparisonSet) -> ComparisonSet:
+def _sample(contest: ComparisonInput) -> ComparisonInput:
     """The same over as many of its queries as the page can show, always the same ones, or itself."""
-    most = max(1, MOST_SHOWN // len(contest.contenders))
+    most = max(1, MOST_SHOWN // len(contest.settings))
     if len(contest.queries) <= most:
         return contest
     drawn = np.random.default_rng(0).choice(len(contest.queries), most, replace=False)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ragtrial.comparison.comparing import judged_share
-from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.report.model import Report
 
 
@@ -40,13 +40,13 @@ class Origin:
         return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else ""
 
 
-def origins_of(contest: ComparisonSet) -> Iterator[Origin]:
+def origins_of(contest: ComparisonInput) -> Iterator[Origin]:
     """One for each report, in their order."""
     for name in contest.report_names:
-        own = [contender for contender in contest.contenders if contender.report_name == name]
-        chunks = _ends([one.setting.counts.get("chunks") for one in own], "{:,}")
+        own = [contender for contender in contest.settings if contender.report_name == name]
+        chunks = _ends([one.part.counts.get("chunks") for one in own], "{:,}")
         judged = _ends([judged_share(one, contest.primary) for one in own], "{:.0%}")
-        models = dict.fromkeys(model for one in own for model in _models(one.setting.parameters))
+        models = dict.fromkeys(model for one in own for model in _models(one.part.parameters))
         yield Origin(name, own[0].report, chunks, judged, list(models))
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Counts
 from ragtrial.report.model import TEXTS
@@ -40,16 +40,16 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(contest: ComparisonSet, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
+def summary_block(contest: ComparisonInput, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Settings, queries, every value of the chosen metrics, the comparison, and what views have ``drawn``."""
-    report = contest.contenders[0].report
+    report = contest.report
     return {
         **drawn,
         "metrics": [
             {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
             for name in contest.metrics
         ],
-        "settings": [_setting(contender) for contender in contest.contenders],
+        "settings": [_setting(contender) for contender in contest.settings],
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
         "comparison": {
@@ -106,7 +106,7 @@ def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+def text_block(contest: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
     """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
 
     ``taken`` is how long the page is without them.
@@ -114,7 +114,7 @@ def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dic
     room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
-    for report in {contender.report.folder: contender.report for contender in contest.contenders}.values():
+    for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
         if report.file(TEXTS).is_file():
             rows = report.texts(places) | rows
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
@@ -133,7 +133,7 @@ def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
 
 
 def _setting(contender: ComparedSetting) -> dict[str, Any]:
-    scores = contender.setting.scores
+    scores = contender.part.scores
     return {"name": contender.name, "scores": {name: [mean.mean, mean.n] for name, mean in scores.items()}}
 
 

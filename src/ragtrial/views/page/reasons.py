@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
-from ragtrial.comparison.queries.part_ranks import KeptPart, KeptPartRankings, Key, kept_parts, rank_in_row
-from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
+from ragtrial.comparison.side_by_side import (
+    GainShare,
+    KeptPart,
+    KeptPartRankings,
+    Key,
+    gain_share,
+    kept_parts,
+    rank_in_row,
+    why_no_shares,
+)
 from ragtrial.report.schema import PassagePart, QueryPart
 from ragtrial.views.page.deep_ranks import DeepRanks
 from ragtrial.views.page.found import HITS_SHOWN, FoundHits
 
 
-def reasons_block(contest: ComparisonSet, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
+def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
     """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
 
     ``adds_below`` is the first of these for what ``deep`` has. ``others`` are relevant documents, or chunks, that are
     not among a setting's own hits, and are in a part of it.
     """
-    report = contest.contenders[0].report
+    report = contest.report
     why = why_no_shares(contest.primary, report.unit)
     worths = None if why else [gain_share(contest.primary, query, report) for query in contest.queries]
     wanted = list(_relevant(contest, found))
@@ -28,7 +36,7 @@ def reasons_block(contest: ComparisonSet, found: FoundHits, deep: Sequence[DeepR
         "why_no_shares": why,
         "settings": [
             _setting(contest.queries, contender, worths, wanted, _shown_keys(found, place), below)
-            for place, (contender, below) in enumerate(zip(contest.contenders, deep, strict=True))
+            for place, (contender, below) in enumerate(zip(contest.settings, deep, strict=True))
         ],
     }
 
@@ -57,7 +65,7 @@ def _setting(
             for part in kept.parts
         ],
         "others": list(_others(kept, queries, keys, wanted)),
-        "passages": _passages(contender.setting.per_query.passages),
+        "passages": _passages(contender.part.per_query.passages),
     }
 
 
@@ -85,7 +93,7 @@ def _shown_keys(found: FoundHits, setting: int) -> list[list[Key]]:
     return [[found.place(code) for code in own.of_query(place)[:HITS_SHOWN]] for place in range(len(found.queries))]
 
 
-def _relevant(contest: ComparisonSet, found: FoundHits) -> Iterator[list[Key]]:
+def _relevant(contest: ComparisonInput, found: FoundHits) -> Iterator[list[Key]]:
     """For each query the labelled documents, or under unit: span the relevant chunks that any setting shows."""
     for place, query in enumerate(contest.queries):
         if found.unit == "document":

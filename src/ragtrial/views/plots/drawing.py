@@ -15,7 +15,7 @@ from ragtrial.views.sections.base import ViewInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.views.analysis import Analysis
 
 _FORMATS = (".svg", ".png")
@@ -44,7 +44,7 @@ def check_plot(name: str, output: str) -> None:
         raise PlotError(f"{output}: a plot is written as .svg or .png; name such a file.")
 
 
-def draw(name: str, contest: ComparisonSet, analysis: Analysis) -> Figure:
+def draw(name: str, contest: ComparisonInput, analysis: Analysis) -> Figure:
     """The plot called ``name``; ``analysis`` must have what its view computes.
 
     Raises PlotError where the reports have no data for it, and where matplotlib is not installed.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.comparison_input import ComparisonInput, Pair
     from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-    from ragtrial.comparison.contest import ComparisonSet, Pair
     from ragtrial.report.schema import WarningPart
     from ragtrial.views.table import Table
 
@@ -32,7 +32,7 @@ AnalysisOptions = Mapping[str, str | bool]
 class AnalysisInput:
     """From what a view computes its part."""
 
-    contest: ComparisonSet
+    contest: ComparisonInput
     aim: ComparisonOptions
     comparison: Comparison
     options: AnalysisOptions
@@ -47,7 +47,7 @@ class AnalysisInput:
     @property
     def pair(self) -> Pair:
         """The two settings of the first of these."""
-        from ragtrial.comparison.contest import Pair
+        from ragtrial.comparison.comparison_input import Pair
 
         return Pair(self.contest.place(self.close[0].baseline), self.contest.place(self.close[0].setting))
 
@@ -56,7 +56,7 @@ class AnalysisInput:
 class ViewInput:
     """What the page and plots are made of."""
 
-    contest: ComparisonSet
+    contest: ComparisonInput
     analysis: Comparison
 
 

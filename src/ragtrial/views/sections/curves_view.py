@@ -14,7 +14,7 @@ from ragtrial.views.sections.base import PageSection, View, ViewInput, registere
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.contest import ComparisonSet
+    from ragtrial.comparison.comparison_input import ComparisonInput
 
 
 class CurvesView(View[None]):
@@ -43,12 +43,12 @@ class Curve:
     """For each setting the mean at each cutoff, over the queries that count for it; None where it has none."""
 
 
-def curves_of(contest: ComparisonSet) -> Iterator[Curve]:
+def curves_of(contest: ComparisonInput) -> Iterator[Curve]:
     """One for each metric of the first report that has two cutoffs or more."""
     from ragtrial.evaluation.metrics import parse_metric
 
     by_name: dict[str, list[tuple[int, str]]] = {}
-    for name in contest.contenders[0].report.metrics:
+    for name in contest.report.metrics:
         metric = parse_metric(name)
         if metric.k is not None:
             by_name.setdefault(str(metric.at(None)), []).append((metric.k, name))
@@ -57,10 +57,9 @@ def curves_of(contest: ComparisonSet) -> Iterator[Curve]:
             ordered = sorted(cutoffs)
             means = {
                 contender.name: [
-                    contender.setting.scores[name].mean if name in contender.setting.scores else None
-                    for _, name in ordered
+                    contender.part.scores[name].mean if name in contender.part.scores else None for _, name in ordered
                 ]
-                for contender in contest.contenders
+                for contender in contest.settings
             }
             yield Curve(base, tuple(k for k, _ in ordered), means)
 
@@ -107,7 +106,7 @@ def curve_plot(given: ViewInput) -> Figure:
     return figure
 
 
-def best_first(contest: ComparisonSet) -> Sequence[str]:
+def best_first(contest: ComparisonInput) -> Sequence[str]:
     """Names by the mean of the primary metric."""
     import numpy as np
 

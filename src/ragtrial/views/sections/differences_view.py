@@ -29,7 +29,7 @@ class DifferencesView(View[None]):
 def difference_plot(given: ViewInput) -> Figure:
     """Each setting against the baseline, or else the best one, with the verdict. Raises PlotError."""
     from ragtrial.comparison.comparing import close_comparisons
-    from ragtrial.comparison.verdicts import percent
+    from ragtrial.comparison.number_text import percent
 
     analysis = given.analysis
     close = [part for part in close_comparisons(analysis) if part.difference is not None]

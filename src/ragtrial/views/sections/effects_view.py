@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtrial.comparison.figures import probability, signed, signed_interval
+from ragtrial.comparison.number_text import probability, signed, signed_interval
 from ragtrial.views.plots.forests import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table, number
@@ -14,7 +14,7 @@ from ragtrial.views.table import Table, number
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart, LevelsPart
+    from ragtrial.comparison.sweep_effects import ContrastPart, EffectsPart, LevelsPart
 
 
 class EffectsView(View["EffectsPart"]):
@@ -25,7 +25,7 @@ class EffectsView(View["EffectsPart"]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
-        from ragtrial.comparison.sweeps.effects import sweep_effects
+        from ragtrial.comparison.sweep_effects import sweep_effects
 
         return sweep_effects(given.contest, given.aim.procedure)
 

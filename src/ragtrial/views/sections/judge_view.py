@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtrial.comparison.figures import signed, signed_interval
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.judge.judge_part import AgreementPart, JudgePart
+    from ragtrial.comparison.judge_part import AgreementPart, JudgePart
 
 
 class JudgeView(View["JudgePart"]):

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.number_text import signed
 from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.queries.moves import QueryDifferences, SharedQueries
+    from ragtrial.comparison.query_differences import QueryDifferences, SharedQueries
 
 MOST_SHOWN = 10
 
@@ -30,7 +30,7 @@ class QueriesView(View[QueriesPart]):
     help = "Queries won and lost by the first row, and those that none can answer."
 
     def compute(self, given: AnalysisInput) -> QueriesPart:
-        from ragtrial.comparison.queries.moves import query_differences, shared_queries
+        from ragtrial.comparison.query_differences import query_differences, shared_queries
 
         return QueriesPart(query_differences(given.contest, given.pair), shared_queries(given.contest))
 

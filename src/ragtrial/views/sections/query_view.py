@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.number_text import signed
 from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.queries.part_ranks import PartRank
-    from ragtrial.comparison.queries.side_by_side import RankedHit, SideBySide
+    from ragtrial.comparison.side_by_side import PartRank, RankedHit, SideBySide
 
 
 class QueryView(View["SideBySide"]):
@@ -25,7 +24,7 @@ class QueryView(View["SideBySide"]):
     alone = "one query"
 
     def compute(self, given: AnalysisInput) -> SideBySide:
-        from ragtrial.comparison.queries.side_by_side import side_by_side
+        from ragtrial.comparison.side_by_side import side_by_side
 
         return side_by_side(given.contest, given.pair, str(given.options[self.name]))
 

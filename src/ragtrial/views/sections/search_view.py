@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.figures import signed, signed_interval
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.sections.effects_view import level_text
@@ -28,7 +28,7 @@ class SearchView(View["SearchResult"]):
     def compute(self, given: AnalysisInput) -> SearchResult | None:
         from ragtrial.search.searched import load_result
 
-        first = given.contest.contenders[0].report
+        first = given.contest.report
         return load_result(first) if len(given.contest.report_names) == 1 else None
 
     def blocks(self, part: SearchResult | None, width: int, *, everything: bool) -> Iterator[str | Table]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.figures import signed
+from ragtrial.comparison.number_text import signed
 from ragtrial.views.plots.forests import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.queries.slices import SlicePart, SlicesPart
+    from ragtrial.comparison.slices import SlicePart, SlicesPart
     from ragtrial.report.schema import WarningPart
 
 _PAGE_WIDTH = 160
@@ -25,7 +25,7 @@ class SlicesView(View["SlicesPart"]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> SlicesPart:
-        from ragtrial.comparison.queries.slices import compare_slices
+        from ragtrial.comparison.slices import compare_slices
 
         return compare_slices(given.contest, given.close, given.aim.procedure)
 

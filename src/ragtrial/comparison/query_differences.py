@@ -1,4 +1,4 @@
-"""Query by query: which queries a setting wins and loses, and which tell nothing about any setting."""
+"""The differences of two settings query by query, and the queries that separate no settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet, Pair
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.report.schema import Part
 
@@ -73,18 +73,18 @@ class SharedQueries(Part):
     equal_count: int
 
 
-def query_differences(contest: ComparisonSet, pair: Pair) -> QueryDifferences:
-    """Every query of two contenders by the primary metric."""
-    scores = contest.scores(contest.primary)
+def query_differences(inputs: ComparisonInput, pair: Pair) -> QueryDifferences:
+    """Every query of two settings by the primary metric."""
+    scores = inputs.scores(inputs.primary)
     baseline, setting = scores.values[pair.baseline], scores.values[pair.setting]
     differences = scores.differences([pair])[0]
     counted = np.flatnonzero(~np.isnan(differences))
-    sign = contest.sign(contest.primary)
+    sign = inputs.sign(inputs.primary)
     signs: dict[float, Outcome] = {1.0: "won", 0.0: "tied", -1.0: "lost"}
     queries = [
         QueryDifference(
-            id=contest.queries[place].id,
-            text=contest.queries[place].text,
+            id=inputs.queries[place].id,
+            text=inputs.queries[place].text,
             baseline=float(baseline[place]),
             setting=float(setting[place]),
             difference=float(differences[place]),
@@ -94,39 +94,39 @@ def query_differences(contest: ComparisonSet, pair: Pair) -> QueryDifferences:
     ]
     outcomes = [query.outcome for query in queries]
     return QueryDifferences(
-        metric=contest.primary,
-        baseline=contest.names[pair.baseline],
-        setting=contest.names[pair.setting],
+        metric=inputs.primary,
+        baseline=inputs.names[pair.baseline],
+        setting=inputs.names[pair.setting],
         won=outcomes.count("won"),
         tied=outcomes.count("tied"),
         lost=outcomes.count("lost"),
-        not_counted=len(contest.queries) - len(queries),
+        not_counted=len(inputs.queries) - len(queries),
         queries=queries,
     )
 
 
-def shared_queries(contest: ComparisonSet) -> SharedQueries:
+def shared_queries(inputs: ComparisonInput) -> SharedQueries:
     """The queries that all settings fail, and those that none separates, by the primary metric.
 
     A setting for which a query does not count has no say in it.
     """
-    values = contest.scores(contest.primary).values
+    values = inputs.scores(inputs.primary).values
     says = ~np.isnan(values)
     counted = says.any(axis=0)
     lowest = np.where(says, values, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(says, values, -np.inf).max(axis=0, initial=-np.inf)
-    fails = counted & (highest <= 0) & (contest.sign(contest.primary) > 0)
+    fails = counted & (highest <= 0) & (inputs.sign(inputs.primary) > 0)
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
     failed, equal = (
         [
-            SharedQuery(id=contest.queries[place].id, text=contest.queries[place].text, value=float(lowest[place]))
+            SharedQuery(id=inputs.queries[place].id, text=inputs.queries[place].text, value=float(lowest[place]))
             for place in np.flatnonzero(chosen).tolist()
         ]
         for chosen in (fails, counted & ~fails & (says.sum(axis=0) > 1) & (apart == 0))
     )
     return SharedQueries(
-        metric=contest.primary,
-        settings=len(contest.contenders),
+        metric=inputs.primary,
+        settings=len(inputs.settings),
         queries=int(counted.sum()),
         failed=failed,
         failed_count=len(failed),

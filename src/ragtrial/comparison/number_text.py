@@ -1,4 +1,4 @@
-"""Means, differences and probabilities in a few digits, the same wherever they are shown."""
+"""Means, differences and probabilities as text, the same wherever they are shown."""
 
 from __future__ import annotations
 
@@ -29,3 +29,13 @@ def signed_interval(ends: tuple[float, float] | None, between: str = " ") -> str
 def probability(p: float) -> str:
     """Four decimals below 0.1, else two; never 0.0000."""
     return "<0.0001" if p < 0.00005 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+
+
+def rounded(difference: float) -> str:
+    """Three decimals, or two digits where those would not show it."""
+    return f"{difference:.3f}" if difference >= 0.001 else f"{difference:.2g}"
+
+
+def percent(share: float) -> str:
+    """``share`` of 1 as a percentage with as many digits as it has: 95%, 99.5%."""
+    return f"{100 * share:.6g}%"

@@ -1,4 +1,4 @@
-"""What a judge is worth beside people: agreement, the correlation of differences, its bias, and labels saved."""
+"""The worth of a judge: agreement with people, correlation of differences, bias, and labels saved."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.contest import Pair, PairedScores
-from ragtrial.comparison.figures import signed, signed_interval
-from ragtrial.comparison.judge.side import JudgeSide
-from ragtrial.comparison.statistics.agreement import confusion, weighted_kappa
+from ragtrial.comparison.comparison_input import Pair, PairedScores
+from ragtrial.comparison.judge_side import JudgeSide
+from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.comparison.statistics.estimates import confusion, weighted_kappa
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference
@@ -117,7 +117,7 @@ class JudgePart(Part):
 def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two: TwoPhaseInference, margin: float,
                level: float) -> JudgePart:  # fmt: skip
     """What ``side`` is worth in the comparisons ``pairs`` of the primary metric, by which people's ``scores`` are."""
-    names, judge = side.contest.names, side.scores(scores.metric)
+    names, judge = side.inputs.names, side.scores(scores.metric)
     needed = people_needed(two, margin)
     n = two.inference.n
     bias_ends = _ends(two.bias, two.bias_error, n, level)
@@ -211,7 +211,7 @@ def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: flo
         squares = np.where(np.isnan(apart), 0.0, np.square(apart - means[:, None])).sum(axis=1)
         error = np.sqrt(squares / (n - 1) / n)
     ends = _ends(means, error, n, level)
-    rows = zip(side.contest.names, means, ends, strict=True)
+    rows = zip(side.inputs.names, means, ends, strict=True)
     return [BiasPart(setting=name, bias=_number(mean), ci=end) for name, mean, end in rows]
 
 

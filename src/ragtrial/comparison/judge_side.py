@@ -1,4 +1,4 @@
-"""Both sides of a comparison with a judge: which queries count for people, and what the judge makes of all of them."""
+"""Both sides of a comparison with a judge: the queries of people, and the scores by the judge's grades."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.contest import ComparisonSet, Pair, PairedScores
-from ragtrial.comparison.judge.judgments import JudgmentsError, ModelJudgments, on_scale
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedScores
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, on_scale
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.statistics.two_phase import TwoPhaseSample, infer_two_phase
 from ragtrial.errors import Fault, ReportError, counted, listed
@@ -35,13 +35,13 @@ LEAST_PEOPLE = 15
 
 @dataclass(frozen=True, eq=False)
 class JudgeSide:
-    """What a judge says of the queries of ``contest``, whose ``people`` are those that people judged.
+    """What a judge says of the queries of ``inputs``, whose ``people`` are those that people judged.
 
     ``covered`` says of which queries the judge has all that counts, shape (queries,); ``drawn`` whether the labels say
     that people's queries were drawn at random.
     """
 
-    contest: ComparisonSet
+    inputs: ComparisonInput
     judgments: ModelJudgments
     covered: Bools
     drawn: bool
@@ -54,8 +54,8 @@ class JudgeSide:
     @property
     def people(self) -> Bools:
         """Which queries count for people, (queries,)."""
-        known = self.contest.people or frozenset()
-        return np.array([query.id in known for query in self.contest.queries], dtype=np.bool_)
+        known = self.inputs.people or frozenset()
+        return np.array([query.id in known for query in self.inputs.queries], dtype=np.bool_)
 
     def scores(self, metric: str) -> PairedScores:
         """What settings score by the judge's grades; NaN for a query that it has not judged.
@@ -63,7 +63,7 @@ class JudgeSide:
         Where it finds nothing relevant all have 0. A metric that cannot be had from rankings alone is NaN throughout.
         """
         if metric not in self._scores:
-            values = np.full((len(self.contest.contenders), len(self.contest.queries)), np.nan)
+            values = np.full((len(self.inputs.settings), len(self.inputs.queries)), np.nan)
             rows = np.flatnonzero(self.covered).tolist()
             try:
                 for place in range(len(values)):
@@ -84,51 +84,51 @@ class JudgeSide:
 
     def pairs_of_grades(self) -> list[tuple[int, int]]:
         """The grades of the texts that both judged: people's, and the judge's on their scale."""
-        own = JudgedRankings(self.contest)
+        own = JudgedRankings(self.inputs)
         return [
             (theirs, on_scale(grade, self.highest))
             for row in np.flatnonzero(self.people).tolist()
-            for found, grade in self.judgments.grades.get(self.contest.queries[row].id, {}).items()
+            for found, grade in self.judgments.grades.get(self.inputs.queries[row].id, {}).items()
             if grade is not None and (theirs := own.grade(row, found)) is not None
         ]
 
     @cached_property
     def rankings(self) -> JudgedRankings:
         """The rankings, judged by the judge's grades alone."""
-        return JudgedRankings(self.contest, [
+        return JudgedRankings(self.inputs, [
             _judged(query.id, query.text, self.judgments.grades.get(query.id, {}), self.highest)
-            for query in self.contest.queries
+            for query in self.inputs.queries
         ])  # fmt: skip
 
 
-def judge_side(contest: ComparisonSet, judgments: ModelJudgments) -> JudgeSide:
-    """Both sides of ``contest``, which is then that of the result: with the queries that count for people.
+def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
+    """Both sides of ``inputs``, which is then that of the result: with the queries that count for people.
 
     Raises JudgmentsError where people's queries were chosen by what is at stake, and where the judge has judged none of
     the queries whole; ReportError for rankings that cannot be read.
     """
-    rankings = JudgedRankings(contest)
+    rankings = JudgedRankings(inputs)
     depth = rankings.usual_depth()
     labelled = [
-        row for row, query in enumerate(contest.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
+        row for row, query in enumerate(inputs.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
     ]
-    random = [row for row in labelled if DRAWN_AT_RANDOM in contest.queries[row].tags]
-    chosen = [row for row in labelled if CHOSEN_BY_STAKES in contest.queries[row].tags]
+    random = [row for row in labelled if DRAWN_AT_RANDOM in inputs.queries[row].tags]
+    chosen = [row for row in labelled if CHOSEN_BY_STAKES in inputs.queries[row].tags]
     if chosen and not random:
-        raise JudgmentsError(_by_stakes(contest, chosen))
-    found = [rankings.best_ranks(row, depth).keys() for row in range(len(contest.queries))]
-    graded = [judgments.grades.get(query.id, {}) for query in contest.queries]
+        raise JudgmentsError(_by_stakes(inputs, chosen))
+    found = [rankings.best_ranks(row, depth).keys() for row in range(len(inputs.queries))]
+    graded = [judgments.grades.get(query.id, {}) for query in inputs.queries]
     covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(found, graded, strict=True)])
     if not covered.any():
-        raise JudgmentsError(_nothing_covered(judgments, contest, depth))
+        raise JudgmentsError(_nothing_covered(judgments, inputs, depth))
     whole = [row for row in random if all(rankings.grade(row, one) is not None for one in found[row])]
     people = [row for row in (whole if random else labelled) if covered[row]]
-    names = frozenset(contest.queries[row].id for row in people)
-    highest = max((one.relevance for row in people for one in contest.queries[row].relevant_docs), default=1)
-    judged = replace(contest, people=names)
+    names = frozenset(inputs.queries[row].id for row in people)
+    highest = max((one.relevance for row in people for one in inputs.queries[row].relevant_docs), default=1)
+    judged = replace(inputs, people=names)
     warnings = [
         *_about_people(people, random, whole, labelled, int(covered.sum())),
-        *_circular(contest, judgments.model),
+        *_circular(inputs, judgments.model),
     ]
     return JudgeSide(judged, judgments, covered, bool(random), highest, tuple(warnings))
 
@@ -143,8 +143,8 @@ def _judged(name: str, text: str, grades: Mapping[Found, int | None], highest: i
     return Query(name, text, tuple(made))
 
 
-def _by_stakes(contest: ComparisonSet, rows: Sequence[int]) -> str:
-    names = listed([contest.queries[row].id for row in rows], 3)
+def _by_stakes(inputs: ComparisonInput, rows: Sequence[int]) -> str:
+    names = listed([inputs.queries[row].id for row in rows], 3)
     return (
         f"{counted(len(rows), 'query', 'queries')} that people judged ({names}) were chosen because the settings "
         "disagree on them. The judge's errors differ between such queries and others, so these labels cannot correct "
@@ -152,8 +152,8 @@ def _by_stakes(contest: ComparisonSet, rows: Sequence[int]) -> str:
     )
 
 
-def _nothing_covered(judgments: ModelJudgments, contest: ComparisonSet, depth: int) -> Fault:
-    known = {query.id for query in contest.queries}
+def _nothing_covered(judgments: ModelJudgments, inputs: ComparisonInput, depth: int) -> Fault:
+    known = {query.id for query in inputs.queries}
     if known.isdisjoint(judgments.grades):
         message = f"has no judgments of the compared queries ({listed(sorted(known), 3)}); it is for another report."
     else:
@@ -202,8 +202,8 @@ def _about_people(
         )
 
 
-def _circular(contest: ComparisonSet, model: str) -> Iterator[ReportWarning]:
-    users = [one.name for one in contest.contenders if model in _strings(one.setting.parameters)]
+def _circular(inputs: ComparisonInput, model: str) -> Iterator[ReportWarning]:
+    users = [one.name for one in inputs.settings if model in _strings(one.part.parameters)]
     if users:
         yield ReportWarning(
             WarningCode.JUDGE_IN_PIPELINE,

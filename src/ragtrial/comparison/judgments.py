@@ -1,4 +1,4 @@
-"""The judgments of a model: JSON lines apart from people's labels, each with what was asked, answered and paid."""
+"""The judgments of a model: JSON lines, apart from the labels of people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a difference holds for each kind of queries: by tag, relevant documents, length, and words in common."""
+"""Differences within slices of the queries."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.contest import ComparisonSet, Pair
-from ragtrial.comparison.figures import signed
-from ragtrial.comparison.statistics.inference import infer
+from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
 from ragtrial.components.terms.analyzer import Analyzer, stemmers
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
@@ -99,7 +99,7 @@ class SlicesPart(Part):
     """One for each slice that contradicts the whole."""
 
 
-def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
+def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
     """The differences by the primary metric within each slice of the queries.
 
     ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
@@ -107,15 +107,15 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     simultaneous over all slices; a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises
     ReportError if the texts of a report are damaged.
     """
-    wholes = [part for part in comparisons if part.metric == contest.primary]
+    wholes = [part for part in comparisons if part.metric == inputs.primary]
     if len({part.setting for part in wholes}) < len(wholes):
-        sign = contest.sign(contest.primary)
+        sign = inputs.sign(inputs.primary)
         best = max(wholes, key=lambda part: sign * (part.mean_baseline or 0.0))
         wholes = [part for part in wholes if part.baseline == best.baseline]
-    scores = contest.scores(contest.primary)
-    slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
+    scores = inputs.scores(inputs.primary)
+    slices = slices_of(inputs, np.asarray(~np.isnan(scores.values).all(axis=0)))
     sliced, left_out = wholes[:MOST_SLICED], len(wholes[MOST_SLICED:])
-    pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in sliced]
+    pairs = [Pair(inputs.place(whole.baseline), inputs.place(whole.setting)) for whole in sliced]
     members, differences = np.array([one.members for one in slices]), scores.differences(pairs)
     families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
     parts: list[SlicePart] = []
@@ -129,7 +129,7 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
             warnings += [_warning(whole, part)] if part.contradicts else []
     return SlicesPart(
         settings_left_out=left_out,
-        metric=contest.primary,
+        metric=inputs.primary,
         least_differences=LEAST_DIFFERENCES,
         slicings=list(dict.fromkeys(one.slicing for one in slices)),
         comparisons=parts,
@@ -178,7 +178,7 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
     )
 
 
-def slices_of(contest: ComparisonSet, counted: Bools) -> list[QuerySlice]:
+def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     """The slices of the queries that are ``counted``, shape (queries,); others are in none.
 
     By tag, of which a query may have several; by the number of relevant documents (of passages under unit: span); by
@@ -187,7 +187,7 @@ def slices_of(contest: ComparisonSet, counted: Bools) -> list[QuerySlice]:
     texts that were retrieved; where none of a query was, its slice is ``unknown``. A slice of no queries or of all is
     left out. Raises ReportError if a report's texts are damaged.
     """
-    queries, report = contest.queries, contest.contenders[0].report
+    queries, report = inputs.queries, inputs.report
     spans = report.unit == "span"
     relevant = [_relevant(query, _threshold(report)) for query in queries]
     found = [len(labels if spans else {one.doc for one in labels}) for labels in relevant]
@@ -196,7 +196,7 @@ def slices_of(contest: ComparisonSet, counted: Bools) -> list[QuerySlice]:
         *_by_tag(queries),
         *_by_bounds("relevant passages" if spans else "relevant documents", np.array(found), counted),
         *_by_thirds("query length", lengths, counted, _words),
-        *_by_thirds("word overlap", _overlaps(contest, relevant), counted, _percent),
+        *_by_thirds("word overlap", _overlaps(inputs, relevant), counted, _percent),
     ]
     within = [QuerySlice(one.slicing, one.name, one.members & counted) for one in made]
     return [one for one in within if one.members.any() and (one.members != counted).any()]
@@ -260,12 +260,12 @@ Pieces = Mapping[str, Sequence[tuple[int, int, str]]]
 """For each document the stretches of its text that are known: start, end, text; by start."""
 
 
-def _overlaps(contest: ComparisonSet, relevant: Sequence[Sequence[JudgmentPart]]) -> Scores:
+def _overlaps(inputs: ComparisonInput, relevant: Sequence[Sequence[JudgmentPart]]) -> Scores:
     """The share of each query's content words that its labelled passage has, shape (queries,), NaN where unknown."""
-    pieces = _pieces(contest, {one.doc for labels in relevant for one in labels})
-    shares = np.full(len(contest.queries), np.nan)
-    analyzer = _analyzer(contest) if pieces else None
-    for place, (query, labels) in enumerate(zip(contest.queries, relevant, strict=True)):
+    pieces = _pieces(inputs, {one.doc for labels in relevant for one in labels})
+    shares = np.full(len(inputs.queries), np.nan)
+    analyzer = _analyzer(inputs) if pieces else None
+    for place, (query, labels) in enumerate(zip(inputs.queries, relevant, strict=True)):
         texts = _passages(labels, pieces)
         words = set(analyzer.terms(query.text)) if analyzer and texts else set()
         if analyzer and words:
@@ -273,10 +273,10 @@ def _overlaps(contest: ComparisonSet, relevant: Sequence[Sequence[JudgmentPart]]
     return shares
 
 
-def _pieces(contest: ComparisonSet, documents: set[str]) -> Pieces:
+def _pieces(inputs: ComparisonInput, documents: set[str]) -> Pieces:
     """What is known of the text of ``documents``, from reports over the same documents as the first one's."""
-    reports = {id(contender.report): contender.report for contender in contest.contenders}
-    searched = contest.contenders[0].report.dataset.documents_fingerprint
+    reports = {id(setting.report): setting.report for setting in inputs.settings}
+    searched = inputs.report.dataset.documents_fingerprint
     found: dict[str, set[tuple[int, int, str]]] = {}
     for report in reports.values():
         if report.dataset.documents_fingerprint == searched:
@@ -321,9 +321,9 @@ def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tu
     return "".join(parts), covered
 
 
-def _analyzer(contest: ComparisonSet) -> Analyzer:
+def _analyzer(inputs: ComparisonInput) -> Analyzer:
     """As BM25 has it, if it is among the settings; English otherwise. Stop words are the longer list of English."""
-    retrievers = (one for contender in contest.contenders for one in _retrievers(contender.setting.parameters))
+    retrievers = (one for setting in inputs.settings for one in _retrievers(setting.part.parameters))
     bm25 = next((one for one in retrievers if one.get("kind") == "bm25"), {})
     language = str(bm25.get("stop_words"))
     if language == "english" or language not in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):

@@ -1,17 +1,20 @@
-"""From numbers to words."""
+"""The evidence about a difference: its verdict in words, and the reasons to be careful with it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.comparison.comparison_parts import Verdict
-from ragtrial.comparison.statistics.means import highest_mean
+from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
+from ragtrial.comparison.number_text import rounded
+from ragtrial.comparison.statistics.estimates import highest_mean
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference
-from ragtrial.errors import counted
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
+from ragtrial.errors import counted, listed
+from ragtrial.records import ReportWarning, WarningCode
 
 _QUERIES_FOR_SKEWNESS = 100
 """With so many queries half of the observed skewness is believed: of fewer it is mostly chance."""
@@ -109,15 +112,53 @@ def too_wide(margin: float, metric: str) -> str:
     return f"{metric} lies between 0 and {highest:g}; a margin of {margin:g} says nothing.{near}"
 
 
-def rounded(difference: float) -> str:
-    """Three decimals, or two digits where those would not show it."""
-    return f"{difference:.3f}" if difference >= 0.001 else f"{difference:.2g}"
-
-
-def percent(share: float) -> str:
-    """``share`` of 1 as a percentage with as many digits as it has: 95%, 99.5%."""
-    return f"{100 * share:.6g}%"
-
-
 def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
+
+
+FEW_DIFFERENCES = 15
+"""If no more questions differ, only about half of the resamples have enough of them."""
+
+MANY_PAIRS = 50
+FEW_QUERIES = 60
+"""So many comparisons of all pairs over no more questions than these have wide intervals, which hold less often."""
+
+_MOST_NAMED = 3
+
+
+def caution_of(n: int, differing: int, skewness: float) -> Caution | None:
+    """The reason to be careful with an interval from ``n`` questions, of which ``differing`` have a difference."""
+    if n < queries_for_skewness(skewness):
+        return "skewed"
+    return "few differences" if differing <= FEW_DIFFERENCES else None
+
+
+def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterator[ReportWarning]:
+    """Warnings about comparisons by the primary metric: skewed claims, and all pairs of many settings.
+
+    ``baseline`` is None where all pairs are compared.
+    """
+    claims = [part for part in parts if part.ci is not None and not part.ci[0] <= 0 <= part.ci[1]]
+    skewed = [part for part in claims if part.caution == "skewed"]
+    if skewed:
+        skewed.sort(key=lambda part: -abs(part.skewness or 0.0))
+        yield ReportWarning(
+            WarningCode.SKEWED_DIFFERENCES,
+            "a few queries make most of the difference, so these verdicts are less certain than stated: "
+            f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these queries (--queries), or add questions.",
+        )
+    queries = max((part.n for part in parts), default=0)
+    if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:
+        settings = len({name for part in parts for name in (part.baseline, part.setting)})
+        yield ReportWarning(
+            WarningCode.MANY_PAIRS,
+            f"intervals of all {len(parts):,} pairs are wide with {queries} questions, and all of them may hold in "
+            "fewer than 95% of cases. Compare with a baseline (--baseline NAME): "
+            f"{settings - 1} intervals, not {len(parts):,}.",
+        )
+
+
+def _skewness(part: ComparisonPart) -> str:
+    skewness = part.skewness or 0.0
+    counts = f"(skewness {skewness:+.1f}: {part.n:,} queries, {queries_for_skewness(skewness):,} needed)"
+    return f"{part.setting} against {part.baseline} {counts}"

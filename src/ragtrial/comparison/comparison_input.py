@@ -1,0 +1,330 @@
+"""The settings of one or more reports that are compared, over the same queries and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.comparison.report_inputs import (
+    Baseline,
+    Comparability,
+    ComparedReport,
+    Reference,
+    agreement_of,
+    read_entries,
+)
+from ragtrial.comparison.statistics.samples import unrounded
+from ragtrial.errors import ComparisonError, did_you_mean, listed
+from ragtrial.evaluation.grading import Scores
+from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.report.model import Report
+from ragtrial.report.schema import QueryPart, SettingPart
+from ragtrial.report.scored import ScoredPart, scored_part
+from ragtrial.scoring.report_subsets import over_queries
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedSetting:
+    """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` if several reports are compared.
+
+    ``part`` has the scores of the compared queries, in their order, and means over them. ``report_name`` is the name of
+    the report in this comparison.
+    """
+
+    name: str
+    report: Report
+    part: SettingPart
+    report_name: str = ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two settings by index. Their difference is ``setting`` minus ``baseline``."""
+
+    baseline: int
+    setting: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairedScores:
+    """The values of one metric, shape (settings, queries); NaN if a query does not count for a setting."""
+
+    metric: str
+    values: Scores
+
+    @property
+    def means(self) -> Scores:
+        """The mean of each setting over the queries that count for it, shape (settings,); NaN over none."""
+        known = ~np.isnan(self.values)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.where(known, self.values, 0.0).sum(axis=1) / known.sum(axis=1))
+
+    def differences(self, pairs: Sequence[Pair]) -> Scores:
+        """Shape (pairs, queries). NaN if a query does not count for both settings, 0 if only rounding differs."""
+        after, before = self.values[[pair.setting for pair in pairs]], self.values[[pair.baseline for pair in pairs]]
+        return unrounded(after - before, np.abs(after) + np.abs(before))
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonInput:
+    """Settings that may be compared over ``queries`` by ``metrics``. The first metric is the primary one.
+
+    ``baseline`` is an argument of ``pairs``: the name of a setting, or of a report whose settings are compared with the
+    settings of equal names in other reports. None compares all pairs.
+    """
+
+    settings: tuple[ComparedSetting, ...]
+    queries: tuple[QueryPart, ...]
+    metrics: tuple[str, ...]
+    warnings: tuple[ReportWarning, ...] = ()
+    baseline: str | None = None
+    people: frozenset[str] | None = None
+    """The queries judged by people, if a model judged the rest; None means all."""
+
+    @property
+    def primary(self) -> str:
+        return self.metrics[0]
+
+    @property
+    def report(self) -> Report:
+        """The first report."""
+        return self.settings[0].report
+
+    def sign(self, metric: str) -> int:
+        """1 if higher values of ``metric`` are better, -1 if lower values are."""
+        return self.report.sign(metric)
+
+    @property
+    def are_pairs_by_name(self) -> bool:
+        """Whether settings of equal names are compared, because the baseline is a report."""
+        return self.baseline in self.report_names and self.baseline not in self.names
+
+    def scored_queries(self) -> ScoredPart:
+        """How many queries the primary metric scores for any setting, and why it does not score the others."""
+        unknown = np.asarray(np.isnan(self.scores(self.primary).values).all(axis=0))
+        failed = np.asarray(np.array([setting.part.per_query.skipped for setting in self.settings]).all(axis=0))
+        return scored_part(self.queries, (~unknown).tolist(), failed.tolist())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(setting.name for setting in self.settings)
+
+    @property
+    def report_names(self) -> tuple[str, ...]:
+        """The names of the reports, in their order."""
+        return tuple(dict.fromkeys(setting.report_name for setting in self.settings))
+
+    def place(self, name: str) -> int:
+        """The index of the setting called ``name``, or ``SETTING`` if only one report has it.
+
+        Raises ComparisonError with the names that exist.
+        """
+        if name in self.names:
+            return self.names.index(name)
+        indices = [index for index, setting in enumerate(self.settings) if setting.part.name == name]
+        if len(indices) == 1:
+            return indices[0]
+        if indices:
+            several = " or ".join(self.names[index] for index in indices)
+            raise ComparisonError(f"several reports have a setting {name!r}; write {several}.")
+        near = did_you_mean(name, self.names)
+        raise ComparisonError(f"no setting {name!r} is compared.{near} There are: {listed(self.names)}.")
+
+    def pairs(self, baseline: str | None = None) -> tuple[Pair, ...]:
+        """All pairs, the earlier setting as the baseline; or every other setting against ``baseline``.
+
+        If ``baseline`` is a report, its settings are compared with the settings of equal names.
+        """
+        if baseline is None:
+            return tuple(Pair(first, second) for first, second in combinations(range(len(self.settings)), 2))
+        if baseline in self.report_names and baseline not in self.names:
+            return self.pairs_by_name(baseline)
+        index = self.place(baseline)
+        return tuple(Pair(index, other) for other in range(len(self.settings)) if other != index)
+
+    def pairs_by_name(self, report: str) -> tuple[Pair, ...]:
+        """Each setting of ``report`` with the settings of equal names in other reports; possibly none."""
+        own = {one.part.name: index for index, one in enumerate(self.settings) if one.report_name == report}
+        return tuple(
+            Pair(own[setting.part.name], index)
+            for index, setting in enumerate(self.settings)
+            if setting.report_name != report and setting.part.name in own
+        )
+
+    def limited_to(self, metrics: Sequence[str]) -> ComparisonInput:
+        """A copy by the primary metric and by the other metrics that are in ``metrics``."""
+        kept = [name for name in self.metrics[1:] if name in metrics]
+        return replace(self, metrics=(self.primary, *kept))
+
+    def over(self, queries: Collection[str]) -> ComparisonInput:
+        """A copy over the queries with these ids."""
+        rows = [row for row, query in enumerate(self.queries) if query.id in queries]
+        settings = (replace(setting, part=over_queries(setting.part, rows)) for setting in self.settings)
+        return replace(self, settings=tuple(settings), queries=tuple(self.queries[row] for row in rows))
+
+    def only(self, names: Sequence[str]) -> ComparisonInput:
+        """A copy with the settings called ``names``, in this order."""
+        return replace(self, settings=tuple(self.settings[self.place(name)] for name in names))
+
+    def scores(self, metric: str) -> PairedScores:
+        """The values of a metric for each setting and query.
+
+        If a judge judged the other queries, a query for which people found nothing relevant is a tie with 0.
+        """
+        values = np.full((len(self.settings), len(self.queries)), np.nan)
+        for row, setting in enumerate(self.settings):
+            values[row] = setting.part.per_query.evaluations[metric]  # None becomes NaN
+        if self.people is not None:
+            is_people = np.array([query.id in self.people for query in self.queries])
+            values[:, ~is_people] = np.nan
+            values[:, is_people & np.isnan(values).all(axis=0)] = 0.0
+        return PairedScores(metric, values)
+
+
+def input_of(
+    references: Sequence[Reference],
+    metrics: Sequence[str] | None = None,
+    *,
+    primary: str | None = None,
+    settings: Sequence[str] | None = None,
+    baseline: Reference | None = None,
+    all_pairs: bool = False,
+    common: bool = False,
+    may_be_one: bool = False,
+    may_be_unlabelled: bool = False,
+    directory: str | Path = "results",
+) -> ComparisonInput:
+    """The settings of reports, if they may be compared.
+
+    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), or a ``Report``;
+    ids are looked up in ``directory``. ``metrics`` None means all metrics that every report has and that count for any
+    query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else that of the first report).
+    ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline`` is a setting or a whole
+    report; it is read as well if it is not among the references. By default the first of several reports is the
+    baseline if another report has settings of the same names, unless ``all_pairs`` is set. ``common`` limits the
+    comparison to the queries that are the same in all reports. A single setting is an error unless ``may_be_one``; so
+    are reports without a label that counts, unless ``may_be_unlabelled``.
+
+    Raises ReportError for reports that cannot be read; ComparisonError if reports differ in labels, queries or the
+    meaning of metrics, and if there is nothing to compare; MetricError for an unknown metric.
+    """
+    entries, meant = read_entries(references, settings, baseline, Path(directory))
+    agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
+    compared = tuple(_compared(entries, [query.id for query in agreement.queries]))
+    if len(compared) < 2 and not may_be_one:
+        raise ComparisonError(_nothing_to_compare(entries, compared[0].name))
+    inputs = ComparisonInput(compared, agreement.queries, agreement.metrics)
+    if not all_pairs:
+        inputs = replace(inputs, baseline=_baseline_name(inputs, entries, meant))
+    known = {metric: ~np.isnan(inputs.scores(metric).values) for metric in inputs.metrics}
+    if not may_be_unlabelled and not known[inputs.primary].any():
+        counted = inputs.report.metrics[inputs.primary].counted
+        advice = (
+            "Compare by another metric."
+            if any(values.any() for values in known.values())
+            else "No other metric has one: label answers, for example with "
+            '`ragtrial search CONFIG "a question" --label`, and run again.'
+        )
+        raise ComparisonError(f"{inputs.primary} has no value for any query: it counts {counted}. {advice}")
+    kept = [name for name in inputs.metrics if metrics is not None or name == inputs.primary or known[name].any()]
+    warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(inputs, known[inputs.primary])]
+    return replace(inputs, metrics=tuple(kept), warnings=(*warnings, *_without_partner(inputs)))
+
+
+def _nothing_to_compare(entries: Sequence[ComparedReport], name: str) -> str:
+    (entry,) = entries
+    others = [other for other in entry.names if other != name]
+    return (
+        f"there is nothing to compare {name!r} with, the only setting of {entry.name} that is "
+        f"chosen. {'Name another setting' if others else 'Run a config with several retrievers'}"
+        f"{f' ({listed(others)})' if others else ''}, or name another report; `ragtrial list runs` shows them."
+    )
+
+
+def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comparability:
+    """Leave out queries whose scores a search used to choose settings, because they void any test."""
+    warnings = list(agreement.warnings)
+    queries = agreement.queries
+    for entry in entries:
+        search = entry.report.search
+        if search is not None and search.is_adaptive:
+            held_out = set(search.held_out)
+            queries = tuple(query for query in queries if query.id in held_out)
+            message = (
+                f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
+                "chose these settings, so that no test on them is valid."
+            )
+            warnings.append(ReportWarning(WarningCode.HELD_OUT, message))
+    if not queries:
+        raise ComparisonError("no query is left that none of the searches has chosen settings by.")
+    return replace(agreement, queries=queries, warnings=tuple(warnings))
+
+
+def _compared(entries: Sequence[ComparedReport], queries: Sequence[str]) -> Iterator[ComparedSetting]:
+    for entry in entries:
+        row_of = {query.id: row for row, query in enumerate(entry.report.queries)}
+        rows = [row_of[query] for query in queries]
+        for part in entry.settings:
+            name = f"{entry.name}:{part.name}" if len(entries) > 1 else part.name
+            yield ComparedSetting(name, entry.report, over_queries(part, rows), entry.name)
+
+
+def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
+    """The name of the baseline, a setting or a report; None for all pairs."""
+    if baseline is None:
+        return entries[0].name if len(entries) > 1 and inputs.pairs_by_name(entries[0].name) else None
+    name = next((entry.name for entry in entries if entry.report is baseline.report), None)
+    if baseline.setting is None:
+        if name is not None and not inputs.pairs_by_name(name):
+            raise ComparisonError(
+                f"no report has a setting of the same name as one of {name}, which is the baseline. Name one of its "
+                f"settings: {listed(setting.name for setting in inputs.settings if setting.report_name == name)}."
+            )
+        return name
+    is_qualified = name is not None and len(entries) > 1
+    return inputs.names[inputs.place(f"{name}:{baseline.setting}" if is_qualified else baseline.setting)]
+
+
+def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
+    """Warnings about settings that failed when they were run, and about missing files."""
+    for entry in entries:
+        for warning in entry.report.warnings:
+            if warning.code == WarningCode.FILES_MISSING:
+                yield ReportWarning(warning.code, warning.message)
+        for failure in entry.report.failures:
+            message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
+            yield ReportWarning(WarningCode.SETTING_FAILED, message)
+
+
+def _left_out(inputs: ComparisonInput, known: npt.NDArray[np.bool_]) -> Iterator[ReportWarning]:
+    """Warnings about queries that have a value for other settings but not for this one.
+
+    ``known`` marks the values of the primary metric, shape (settings, queries).
+    """
+    anywhere = known.any(axis=0)
+    for setting, own in zip(inputs.settings, known, strict=True):
+        names = [query.id for query, lacks in zip(inputs.queries, anywhere & ~own, strict=True) if lacks]
+        if names:
+            is_skipped = setting.part.per_query.skipped
+            skipped = {query.id for query, so in zip(inputs.queries, is_skipped, strict=True) if so}
+            why = "could not be answered" if skipped.issuperset(names) else f"without {inputs.primary}"
+            yield ReportWarning(
+                WarningCode.QUERIES_LEFT_OUT,
+                f"{setting.name}: queries {why}, left out of every comparison with it: {len(names):,} of "
+                f"{int(anywhere.sum()):,} ({listed(map(repr, names), 3)}). They may be the harder ones.",
+            )
+
+
+def _without_partner(inputs: ComparisonInput) -> Iterator[ReportWarning]:
+    """Warns about settings that no other report has, if reports are compared name by name."""
+    base = inputs.baseline
+    paired = {index for pair in inputs.pairs(base) for index in (pair.baseline, pair.setting)}
+    alone = [name for index, name in enumerate(inputs.names) if index not in paired]
+    if alone and base is not None:
+        message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
+        yield ReportWarning(WarningCode.NO_PARTNER, message)

@@ -1,1 +1,0 @@
-"""Differences query by query, and by kind of query."""

@@ -1,0 +1,417 @@
+"""One query of two settings: both rankings, the moves between them, their worth and their reasons."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair
+from ragtrial.components.refiners import REFINERS, Refiner
+from ragtrial.errors import Fault, ReportError, did_you_mean, listed
+from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, WeightedSum
+from ragtrial.records import FoundText, Unit, highest_grades
+from ragtrial.report.model import Report, part_file
+from ragtrial.report.schema import JudgmentPart, Part, QueryPart
+from ragtrial.scoring.query_details import QueryRanking, load_query
+
+Movement = Literal["up", "down", "same", "new", "gone"]
+
+TEXT_SHOWN = 240
+"""Characters of a text that are kept of it."""
+
+
+class RankedHit(Part):
+    """A hit of a ranking. Where whole documents were ranked elsewhere, place and text are null."""
+
+    rank: int
+    doc: str
+    start: int | None
+    end: int | None
+    score: float | None
+    """The retriever's or the refiner's own: of a reranker the model's, of mmr the value when the hit was chosen."""
+
+    grade: int | None
+    """Null where nobody judged it."""
+
+    text: str | None
+    """How it begins."""
+
+
+class Move(Part):
+    """A document, or a chunk, and where it is in both rankings."""
+
+    doc: str
+    start: int | None
+    """Null where whole documents are ranked."""
+
+    end: int | None
+    grade: int | None
+    movement: Movement
+    """From the baseline's ranking to the setting's."""
+
+    rank_baseline: int | None
+    """Null where it is not in the ranking, as deep as that was kept."""
+
+    rank: int | None
+    share: float | None
+    """What it adds to the difference of the metric; null where the metric is no sum over documents."""
+
+    parts_baseline: list[PartRank]
+    """Where it is in what the baseline is made of; empty for a setting without parts."""
+
+    parts: list[PartRank]
+
+
+class PassageMove(Part):
+    """A labelled passage, and the rank at which each setting has found it; null where it has not."""
+
+    doc: str
+    relevance: int
+    found_baseline: int | None
+    found: int | None
+
+
+class SideBySide(Part):
+    """One query of two settings."""
+
+    id: str
+    text: str
+    metric: str
+    baseline: str
+    setting: str
+    value_baseline: float | None
+    """Null where the metric is not defined for the query."""
+
+    value: float | None
+    difference: float | None
+    hits_baseline: list[RankedHit]
+    hits: list[RankedHit]
+    moves: list[Move]
+    """Every document of either ranking: those that explain most of the difference first, then by their best rank."""
+
+    not_found: list[JudgmentPart]
+    """Judged with a grade above 0, and found by neither."""
+
+    passages: list[PassageMove] | None
+    """Of each label, under unit: span; null where documents are found."""
+
+    why_no_shares: str | None
+    """Why the difference is not split among documents; null where it is."""
+
+    notes: list[str]
+    """What can be said of how the settings came to their rankings, and what the reports have not kept of it."""
+
+
+def side_by_side(inputs: ComparisonInput, pair: Pair, query: str) -> SideBySide:
+    """One query of two settings by the primary metric.
+
+    Raises ReportError for a query that is not compared, and where a report's rankings cannot be read.
+    """
+    asked = next((one for one in inputs.queries if one.id == query), None)
+    if asked is None:
+        names = [one.id for one in inputs.queries]
+        near = did_you_mean(query, names)
+        raise ReportError(f"no query {query!r} is compared.{near} There are {len(names):,}: {listed(names)}.")
+    metric = inputs.primary
+    settings = inputs.settings[pair.baseline], inputs.settings[pair.setting]
+    rankings = [load_query(one.report, [one.part], query)[0] for one in settings]
+    kept = [kept_parts(setting, [query]) for setting in settings]
+    before, after = (ranking.evaluations.get(metric) for ranking in rankings)
+    shares = shares_of(metric, asked, rankings, settings[0].report)
+    passages = _passage_moves(asked, rankings)
+    return SideBySide(
+        id=asked.id,
+        text=asked.text,
+        metric=metric,
+        baseline=settings[0].name,
+        setting=settings[1].name,
+        value_baseline=before,
+        value=after,
+        difference=None if before is None or after is None else after - before,
+        hits_baseline=[_ranked_hit(hit) for hit in rankings[0].hits],
+        hits=[_ranked_hit(hit) for hit in rankings[1].hits],
+        moves=_moves(rankings, kept, shares, of_chunks=settings[0].report.unit == "span"),
+        not_found=list(_not_found(asked, rankings, passages)),
+        passages=passages,
+        why_no_shares=shares if isinstance(shares, str) else None,
+        notes=[
+            *dict.fromkeys(note for one in kept for note in one.notes),
+            *(_asked(ranking) for ranking in rankings if ranking.wordings),
+        ],
+    )
+
+
+def _asked(ranking: QueryRanking) -> str:
+    texts = "; ".join(repr(" ".join(text.split())[:TEXT_SHOWN]) for text in ranking.wordings)
+    return f"{ranking.setting.name}: asked beside the query: {texts}"
+
+
+def _ranked_hit(hit: FoundText) -> RankedHit:
+    text = None if hit.text is None else " ".join(hit.text.split())[:TEXT_SHOWN]
+    return RankedHit(
+        rank=hit.rank, doc=hit.doc, start=hit.start, end=hit.end, score=hit.score, grade=hit.grade, text=text
+    )
+
+
+def _moves(
+    rankings: Sequence[QueryRanking],
+    kept: Sequence[KeptPartRankings],
+    shares: Mapping[str, float] | str,
+    *,
+    of_chunks: bool,
+) -> list[Move]:
+    def key(hit: FoundText) -> Key:
+        return (hit.doc, hit.start, hit.end) if of_chunks else (hit.doc, None, None)
+
+    query = rankings[0].query.id
+    sides = [{key(hit): hit for hit in reversed(ranking.hits)} for ranking in rankings]
+    moves = []
+    for place in {**sides[0], **sides[1]}:
+        before, after = (side.get(place) for side in sides)
+        known = cast("FoundText", after or before)
+        first, second = (None if hit is None else hit.rank for hit in (before, after))
+        moves.append(
+            Move(
+                doc=place[0],
+                start=place[1],
+                end=place[2],
+                grade=known.grade,
+                movement=_movement(first, second),
+                rank_baseline=first,
+                rank=second,
+                share=None if isinstance(shares, str) else shares.get(known.doc, 0.0),
+                parts_baseline=ranks_in(kept[0], query, place),
+                parts=ranks_in(kept[1], query, place),
+            )
+        )
+    return sorted(moves, key=_weight)
+
+
+def _movement(before: int | None, after: int | None) -> Movement:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    return "same" if before == after else "up" if after < before else "down"
+
+
+def _weight(move: Move) -> tuple[float, int, int]:
+    best = min(rank for rank in (move.rank_baseline, move.rank) if rank is not None)
+    return -abs(move.share or 0.0), -max(move.grade or 0, 0), best
+
+
+def _not_found(
+    query: QueryPart, rankings: Sequence[QueryRanking], passages: Sequence[PassageMove] | None
+) -> Iterator[JudgmentPart]:
+    docs = {hit.doc for ranking in rankings for hit in ranking.hits}
+    for place, label in enumerate(query.relevant_docs):
+        passage = passages[place] if passages else None
+        found = label.doc in docs if passage is None else passage.found_baseline or passage.found
+        if label.relevance > 0 and not found:
+            yield label
+
+
+def _passage_moves(query: QueryPart, rankings: Sequence[QueryRanking]) -> list[PassageMove] | None:
+    before, after = (ranking.passages for ranking in rankings)
+    if before is None or after is None:
+        return None
+    return [
+        PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=one.found, found=other.found)
+        for label, one, other in zip(query.relevant_docs, before, after, strict=True)
+    ]
+
+
+Key = tuple[str, int | None, int | None]
+"""A document, and, where chunks are ranked, the characters of one."""
+
+_ASKED_OTHERWISE = "was asked other wordings of the question; what it found for them is not kept."
+_NOT_KEPT = "is not a setting of the report, which has no ranking of it. Run the experiment again."
+
+
+class PartRank(Part):
+    """Where a hit is in a part of a setting."""
+
+    part: str
+    """Its name; of a part of a part both names, as in `hybrid > dense`."""
+
+    rank: int | None
+    """Null where it is not among the hits that are kept of the part."""
+
+    score: float | None
+    """The part's own score for it; null where that is not known."""
+
+    kept: int
+    """How many hits of the part are kept for the query."""
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """The rankings of a part: rows as they are in the report, by query."""
+
+    name: str
+    rows: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class KeptPartRankings:
+    """What a report has of the parts of a setting for some queries, and what is to be said of them."""
+
+    parts: tuple[KeptPart, ...]
+    notes: tuple[str, ...]
+
+
+def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> KeptPartRankings:
+    """The parts of a setting, and theirs, for these queries. Raises ReportError if their files are damaged."""
+    parameters = setting.part.parameters
+    if not parameters.get("parts"):
+        return KeptPartRankings((), ())
+    found = list(_walk(setting.report, parameters, queries, ""))
+    notes, refiner = [], _refiner(parameters)
+    if refiner and refiner.explanation:  # what its kind does
+        options = defaultdict[str, Any](lambda: None, parameters["retriever"])
+        said = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
+        notes.append(f"{setting.name}: {said}.")
+    notes += [f"{setting.name}: {one}" for one in found if isinstance(one, str)]
+    return KeptPartRankings(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
+
+
+def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
+    """Where a document, or a chunk, is in each of the parts."""
+    ranks = []
+    for part in kept.parts:
+        row = part.rows[query]
+        rank = rank_in_row(row, key, [place for place, doc in enumerate(row["docs"]) if doc == key[0]])
+        score = row["scores"][rank - 1] if rank and row.get("scores") else None
+        ranks.append(PartRank(part=part.name, rank=rank, score=score, kept=len(row["docs"])))
+    return ranks
+
+
+def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
+    """The rank of a document, or a chunk, whose document is at these ``places`` of a part's row, from 0.
+
+    Of a chunk its own rank, or else that of the first one in the part that overlaps it; None where there is none.
+    """
+    _, start, end = key
+    if start is not None and end is not None:
+        starts, ends = row["starts"], row["ends"]
+        same = [place for place in places if (starts[place], ends[place]) == (start, end)]
+        places = same or [place for place in places if starts[place] < end and start < ends[place]]
+    return places[0] + 1 if places else None
+
+
+def _walk(report: Report, whole: Mapping[str, Any], queries: Sequence[str], above: str) -> Iterator[KeptPart | str]:
+    """Each part, or a sentence that says why it is not there."""
+    for entry, parameters in whole.get("parts", {}).items():
+        name = f"{above}{entry}"
+        refiner = _refiner(whole)
+        if refiner and refiner.asks_other_texts:
+            yield f"{name} {_ASKED_OTHERWISE}"
+            continue
+        rows = _rows(report, whole, entry, queries)
+        yield f"{name} {_NOT_KEPT}" if rows is None else KeptPart(name, rows)
+        yield from _walk(report, parameters, queries, f"{name} > ")
+
+
+def _rows(
+    report: Report, whole: Mapping[str, Any], entry: str, queries: Sequence[str]
+) -> Mapping[str, Mapping[str, Any]] | None:
+    """The rankings that were kept of a part; of one that is a setting of the report itself, that setting's."""
+    name = part_file(whole, entry)
+    if not report.ranking_file(name).exists():
+        wanted = _without_values(whole["parts"][entry])
+        same = (one.name for one in report.settings if _without_values(one.parameters) == wanted)
+        if (whole_setting := next(same, None)) is None:
+            return None
+        name = whole_setting
+    rows = dict(zip(queries, report.rankings(name, queries), strict=True))
+    if not all(isinstance(row.get("docs"), list) for row in rows.values()):
+        raise ReportError(Fault(str(report.ranking_file(name)), message="is damaged: a row has no docs."))
+    return rows
+
+
+def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters without what a sweep calls them: parts do not know of it."""
+    return {name: value for name, value in parameters.items() if name not in ("entry", "values")}
+
+
+def _refiner(parameters: Mapping[str, Any]) -> type[Refiner] | None:
+    """Its kind of refiner; None where no such kind is registered."""
+    return dict(REFINERS.members()).get(parameters["retriever"].get("kind"))
+
+
+@dataclass(frozen=True)
+class GainShare:
+    """What the judged documents of a query bring to a metric that is a sum over documents.
+
+    ``gains`` has what each judged document brings before its rank is looked at; ``relevant`` is R, and ``ideal`` what
+    a normalised sum is divided by.
+    """
+
+    metric: Metric
+    gains: Mapping[str, float]
+    relevant: int
+    ideal: float
+
+    def at(self, doc: str, rank: int, length: int) -> float:
+        """What a document adds at a rank, counted from 1, of a ranking of ``length`` hits."""
+        gain, structure = self.gains.get(doc), self.metric.definition.structure
+        if not gain or (self.metric.k is not None and rank > self.metric.k):
+            return 0.0
+        if isinstance(structure, WeightedSum):
+            return gain * float(structure.weight(self.metric, np.array([rank]))[0]) / self.ideal
+        if isinstance(structure, HitCount):
+            return float(structure.value(self.metric, *np.array([[gain], [self.relevant], [length]]))[0])
+        raise TypeError(f"{self.metric} is no sum over documents")
+
+
+def why_no_shares(metric: str, unit: Unit) -> str | None:
+    """Why a metric's value is not split among documents, a sentence; None where it is."""
+    parsed = parse_metric(metric)
+    if unit == "span":
+        return "passages count, which may be found in several chunks together."
+    if dict(parsed.parameters).get("judged_only"):
+        return f"{metric} drops hits that nobody judged, and others move up."
+    structure = parsed.definition.structure
+    if isinstance(structure, FirstHit):
+        return f"{metric} looks at the first relevant hit alone."
+    return None if isinstance(structure, HitCount | WeightedSum) else f"{metric} is no sum over documents."
+
+
+def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
+    """What the judged documents of a query bring to ``metric``; for one that ``why_no_shares`` says nothing of."""
+    parsed = parse_metric(metric)
+    judged = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
+    grades = np.array(list(judged.values()), dtype=np.int32)
+    relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure
+    gains = parsed.gain(grades) if parsed.definition.family == "graded" else relevant.astype(np.float64)
+    ideal = 1.0
+    if isinstance(structure, WeightedSum) and structure.normalised:
+        best = np.sort(gains)[::-1][: parsed.k]
+        ideal = float(best @ structure.weight(parsed, np.arange(1, len(best) + 1))) or 1.0
+    return GainShare(parsed, dict(zip(judged, gains.tolist(), strict=True)), int(relevant.sum()), ideal)
+
+
+def shares_of(
+    metric: str, query: QueryPart, rankings: Sequence[QueryRanking], report: Report
+) -> dict[str, float] | str:
+    """What each document adds to the difference of two rankings: they sum to it. Or why that cannot be said.
+
+    Documents that add nothing are not in it.
+    """
+    why = why_no_shares(metric, report.unit)
+    if why is None and any(ranking.evaluations.get(metric) is None for ranking in rankings):
+        why = f"{metric} is not defined for this query."
+    if why is not None:
+        return why
+    share = gain_share(metric, query, report)
+    shares: dict[str, float] = {}
+    for ranking, sign in zip(rankings, (-1.0, 1.0), strict=True):
+        for hit in ranking.hits:
+            if added := share.at(hit.doc, hit.rank, len(ranking.hits)):
+                shares[hit.doc] = shares.get(hit.doc, 0.0) + sign * added
+    return shares

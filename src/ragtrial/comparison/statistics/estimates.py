@@ -1,0 +1,134 @@
+"""Estimates with an interval each: a mean, an effect over data sets, the agreement of two raters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.errors import MetricError
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
+
+_ROUNDING = 1e-12
+
+
+def mean_interval(values: Scores, level: float, metric: str) -> tuple[float, float] | None:
+    """The interval that contains the true mean of what ``values`` of ``metric``, shape (queries,), are a sample of.
+
+    None for fewer than two values, or values that are all equal.
+    """
+    n = len(values)
+    deviation = float(values.std()) if n > 1 else 0.0
+    if deviation <= _ROUNDING * float(np.abs(values).max(initial=0.0)):
+        return None
+    skewness = float(((values - values.mean()) ** 3).mean()) / deviation**3
+    return within(interval_of(float(values.mean()), deviation / math.sqrt(n - 1), skewness, n, level), metric)
+
+
+def interval_of(mean: float, error: float, skewness: float, n: int, level: float) -> tuple[float, float]:
+    """The interval of a mean of ``n`` values with this standard error.
+
+    It is Student's, with one end moved outwards by the skewness of the values: a mean of scores most of which are 1 is
+    more often far above the true one than far below. The other end stays, since a sample that lacks the few low scores
+    has no skewness either. Source: Hall 1983, the one-term inversion of the Edgeworth expansion of the studentised
+    mean.
+    """
+    from scipy.special import stdtrit
+
+    critical = float(stdtrit(n - 1, 1 - level / 2))
+    moved = skewness * (2 * critical**2 + 1) / (6 * math.sqrt(n))
+    return mean + error * (min(moved, 0.0) - critical), mean + error * (max(moved, 0.0) + critical)
+
+
+def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
+    """The part of ``interval`` that a mean of ``metric`` can lie in."""
+    highest = highest_mean(metric)
+    return max(interval[0], 0.0), interval[1] if highest is None else min(interval[1], highest)
+
+
+def highest_mean(metric: str) -> float | None:
+    """The highest mean that ``metric`` can have; the lowest is 0. None where there is no highest, or it is unknown."""
+    try:
+        definition = parse_metric(metric).definition
+    except MetricError:  # of another version, or a plug-in
+        return None
+    return None if definition.aggregate == "sum" else definition.highest
+
+
+@dataclass(frozen=True)
+class CombinedEffect:
+    """The mean effect with its interval, and ``spread``, the standard deviation of true effects between data sets."""
+
+    mean: float
+    low: float
+    high: float
+    spread: float
+
+
+def combined_effect(effects: Scores, variances: Scores, level: float) -> CombinedEffect:
+    """Of at least two ``effects``, independent, each with the sampling variance of its estimate, above 0.
+
+    The variance between data sets is estimated as DerSimonian & Laird 1986 do, and the interval is that of Hartung &
+    Knapp 2001, Student's t with one degree of freedom less than data sets. It is never narrower than known variances
+    would make it (Röver, Knapp & Friede 2015): of two or three effects that happen to agree it is else far too narrow.
+    """
+    from scipy.special import stdtrit
+
+    freedom = len(effects) - 1
+    weights = 1 / variances
+    fixed = float(weights @ effects / weights.sum())
+    excess = float(weights @ np.square(effects - fixed)) - freedom
+    between = max(0.0, excess / float(weights.sum() - np.square(weights).sum() / weights.sum()))
+    weights = 1 / (variances + between)
+    mean = float(weights @ effects / weights.sum())
+    scatter = max(1.0, float(weights @ np.square(effects - mean)) / freedom)
+    half = float(stdtrit(freedom, 1 - level / 2)) * math.sqrt(scatter / float(weights.sum()))
+    return CombinedEffect(mean, mean - half, mean + half, math.sqrt(between))
+
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Kappa:
+    """Cohen's kappa, in [-1, 1], 0 where raters agree as by chance, and its interval, not cut to that range."""
+
+    value: float
+    low: float
+    high: float
+
+
+def confusion(pairs: Sequence[tuple[int, int]], grades: Sequence[int]) -> Counts:
+    """How often the one gave the grade of the row and the other that of the column; shape (grades, grades)."""
+    places = {grade: place for place, grade in enumerate(grades)}
+    table = np.zeros((len(grades), len(grades)), dtype=np.int64)
+    for one, other in pairs:
+        table[places[one], places[other]] += 1
+    return table
+
+
+def weighted_kappa(table: Counts, grades: Sequence[int], confidence: float = 0.95) -> Kappa | None:
+    """Kappa of ``confusion`` of ``grades``, disagreements weighted by the square of the distance of the grades.
+
+    None where one of the two gave everything the same grade. Sources: Cohen 1968, Psychological Bulletin 70; for the
+    variance Fleiss, Cohen & Everitt 1969, Psychological Bulletin 72.
+    """
+    from scipy.special import ndtri
+
+    n = int(table.sum())
+    if min(np.count_nonzero(table.sum(axis=0)), np.count_nonzero(table.sum(axis=1))) < 2:
+        return None
+    shares, values = table / n, np.asarray(grades, dtype=np.float64)
+    weights = 1 - np.square((values[:, None] - values) / (values.max() - values.min()))
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    observed, expected = float((weights * shares).sum()), float(rows @ weights @ columns)
+    kappa = (observed - expected) / (1 - expected)
+    apart = weights - ((weights @ columns)[:, None] + rows @ weights) * (1 - kappa)
+    variance = float((shares * np.square(apart)).sum()) - (kappa - expected * (1 - kappa)) ** 2
+    error = math.sqrt(max(variance, 0.0) / n) / (1 - expected)
+    width = float(ndtri((1 + confidence) / 2)) * error
+    return Kappa(kappa, kappa - width, kappa + width)

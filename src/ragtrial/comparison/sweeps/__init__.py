@@ -1,1 +1,0 @@
-"""What each parameter of a sweep does."""
