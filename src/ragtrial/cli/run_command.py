@@ -214,6 +214,8 @@ def _say(
     if len(report.settings) > 1:
         terminal.table(tables.cost_table(report.ranked_settings()), before="\n")
     terminal.table(tables.audit_table(report, report.ranked_settings()), before="\n")
+    if note := tables.audit_note(report.ranked_settings()):
+        terminal.tell(note)
     compared = findings.comparison if findings else None
     if compared and compared.procedure.baseline:
         from ragtrial.comparison.comparing import close_comparisons

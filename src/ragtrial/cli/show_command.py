@@ -153,6 +153,8 @@ def _say_scores(
         if len(report.settings) > MOST_TIMED and "latency" not in report.config:
             terminal.say(f"Latency of more than {MOST_TIMED} settings is measured only if asked for (`latency: true`).")
     terminal.table(tables.audit_table(report, chosen), before="\n")
+    if note := tables.audit_note(chosen):
+        terminal.tell(note)
 
 
 def _write_expected(

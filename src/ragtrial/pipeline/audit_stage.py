@@ -148,16 +148,22 @@ class AuditStage(Stage[Audited]):
 
 
 def audit(
-    found: Ranked, audited: Audited, evaluations: Mapping[str, Evaluation], exact: Mapping[str, Evaluation]
+    setting: Setting,
+    found: Ranked,
+    audited: Audited,
+    evaluations: Mapping[str, Evaluation],
+    exact: Mapping[str, Evaluation],
 ) -> AuditPart:
-    """The comparison of a setting's rankings with those of exact search, which the evaluations ``exact`` are of."""
+    """Compare a setting's rankings with exact search, whose evaluations are ``exact``."""
     shares, lengths = audited.shares(found), audited.exact.rankings.lengths
     known = shares[~np.isnan(shares)]
     means = {name: (one.mean.mean, exact[name].mean.mean) for name, one in evaluations.items()}
     return AuditPart(
         overlap=float(known.mean()) if len(known) else None,
         lowest_overlap=float(known.min()) if len(known) else None,
+        queries=len(known),
         queries_that_differ=int((known < 1).sum()),
+        repeats=None if setting.retriever.searched_collection is not None else setting.store.is_repeatable,
         short_queries=int((found.rankings.lengths < lengths).sum()),
         unreachable=audited.unreachable,
         used=audited.use.is_used,

@@ -72,7 +72,7 @@ class Scorer:
         part = budget = None
         if result.audited:
             exact = evaluated(self._graded(result, result.audited.exact), metrics, options, skipped)
-            part = audit(result.ranked, result.audited, evaluations, exact)
+            part = audit(result.setting, result.ranked, result.audited, evaluations, exact)
         if options.budget is not None:
             budget = within_budget(graded, result.sizes, options.budget, metrics, options, skipped)
         tied = tied_means(result.ranked.rankings, graded, evaluations[str(metrics.primary)])

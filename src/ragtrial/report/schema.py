@@ -177,8 +177,14 @@ class AuditPart(Part):
     lowest_overlap: float | None
     """That share for the query where it is lowest."""
 
+    queries: int
+    """Queries that were compared: those for which exact search finds a document."""
+
     queries_that_differ: int
     """Queries for which the index misses a document."""
+
+    repeats: bool | None = None
+    """Whether another build of the index returns the same hits; null for an existing collection."""
 
     short_queries: int = 0
     """Queries for which the index returned fewer documents than exact search did."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +43,17 @@ def test_a_graph_that_is_too_small_to_be_searched_is_named_as_scanned(tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["scalar", "product", "binary"])
-def test_quantised_vectors_find_less_and_more_when_scored_again(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("quantization", "least", "most"),
+    [
+        ({"kind": "scalar"}, 0.9, 1.0),
+        ({"kind": "product"}, 0.0, 0.9),
+        ({"kind": "binary"}, 0.0, 0.5),
+    ],
+)
+def test_quantised_vectors_find_less_and_more_when_scored_again(
+    quantization: dict[str, object], least: float, most: float, tmp_path: Path
+) -> None:
     random = np.random.default_rng(3)
     vectors = vectors_of(random.standard_normal((1_500, 64)))
     queries = random.standard_normal((30, 64)).astype(np.float32)
@@ -51,10 +61,19 @@ def test_quantised_vectors_find_less_and_more_when_scored_again(kind: str, tmp_p
     graph = {"kind": "hnsw", "indexing_threshold": 1, "full_scan_threshold": 1, "ef_search": 300}
     shares = []
     for more in ({"rescore": False}, {"rescore": True, "oversampling": 8.0}):
-        options = {"kind": "qdrant", "index": graph, "quantization": {"kind": kind}, **more}
+        options = {"kind": "qdrant", "index": graph, "quantization": quantization, **more}
         store = QdrantStore.model_validate(options)
         shares.append(recall(found_by(store, vectors, queries, 10, tmp_path).codes, true))
+    assert least < shares[0] < most
     assert shares[0] < shares[1]
+
+
+def test_the_range_of_a_byte_is_in_what_the_embedded_engine_wrote(tmp_path: Path) -> None:
+    quantization = {"kind": "scalar", "quantile": 0.9}
+    store = QdrantStore.model_validate({"kind": "qdrant", "quantization": quantization})
+    store.build(vectors_of(like_embeddings(50, 8, seed=4)), tmp_path, nothing)
+    written = json.loads((tmp_path / "shard" / "edge_config.json").read_text())
+    assert written["quantization_config"]["scalar"] == {"type": "int8", "quantile": pytest.approx(0.9)}
 
 
 def test_the_key_is_in_no_file_and_in_no_fingerprint(url: str, tmp_path: Path) -> None:

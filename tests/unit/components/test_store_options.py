@@ -179,6 +179,14 @@ def test_options_of_searches_are_in_what_a_collection_of_qdrant_is_sent(tmp_path
             collection.close()
 
 
+def test_an_id_that_several_points_have_hides_no_other_item(tmp_path: Path) -> None:
+    items = [Stored(name, "text", {}, row.tolist()) for name, row in zip("aaaab", MANY.matrix, strict=False)]
+    with filled_qdrant(tmp_path, items, "ip") as filled:
+        collection = filled.options.open()
+        assert [item.id for item in collection.get(["a", "b"])[0]] == ["a", "a", "a", "a", "b"]
+        collection.close()
+
+
 def test_a_session_on_a_table_reads_only_and_has_the_options_of_the_collection(tmp_path: Path) -> None:
     with filled_table(tmp_path, ITEMS, "ip") as filled:
         changes = {"ef_search": 123, "probes": 5, "timeout": 9.0}

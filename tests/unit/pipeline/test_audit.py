@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import AuditPart
+from ragtrial.views.report_tables import audit_note
+from store_kinds import found_by
+from vector_oracles import exactly, vectors_of
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +65,12 @@ def test_no_queries_have_no_overlap() -> None:
 
 def part(lost: float | None, unreachable: int = 0) -> AuditPart:
     return AuditPart(
-        overlap=1.0, lowest_overlap=1.0, queries_that_differ=0, unreachable=unreachable, lost={"ndcg@10": lost}
+        overlap=1.0,
+        lowest_overlap=1.0,
+        queries=4,
+        queries_that_differ=0,
+        unreachable=unreachable,
+        lost={"ndcg@10": lost},
     )
 
 
@@ -194,7 +203,28 @@ def test_the_overlap_of_a_poor_index_is_that_of_a_computation_by_hand(clustered:
     assert audit.overlap == pytest.approx(np.mean(shares))
     assert np.mean(shares) < 0.95
     assert audit.lowest_overlap == pytest.approx(min(shares))
+    assert (audit.queries, audit.repeats) == (40, False)
     assert audit.queries_that_differ == sum(share < 1 for share in shares)
+    assert audit_note(report.settings) == (
+        f"poor: the index is approximate; {audit.queries_that_differ} of 40 rankings miss documents of exact search. "
+        "Another build of it may miss others in as many."
+    )
+    assert audit_note([report.setting("good"), report.setting("exact")]) == ""
+
+
+def test_two_builds_rank_differently_only_where_one_of_them_differs_from_exact_search(tmp_path: Path) -> None:
+    vectors = vectors_of(np.random.default_rng(3).standard_normal((2_000, 64)))
+    queries = np.random.default_rng(4).standard_normal((200, 64)).astype(np.float32)
+    exact = exactly(vectors, queries, TOP_K, "cosine").codes
+    builds = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        builds.append(found_by(ChromaStore(), vectors, queries, TOP_K, tmp_path / name).codes)
+    misses = [(codes != exact).any(axis=1) for codes in builds]
+    differ = (builds[0] != builds[1]).any(axis=1)
+    assert differ.any()
+    assert not (differ & ~misses[0] & ~misses[1]).any()
+    assert not ChromaStore().is_repeatable
 
 
 def test_what_is_lost_is_the_score_of_exact_search_less_that_of_the_index(report: Report) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
@@ -136,15 +137,20 @@ class QdrantCollection(Collection):
         return None if self.options.exact else max(self.options.ef or int(self._graph.ef_construct or 0), depth)
 
     def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
+        for points in self._scrolled(self._filter(conditions)):
+            yield [self._item(point) for point in points]
+
+    def _scrolled(self, chosen: Any, vectors: bool | list[str] = False) -> Iterator[list[Any]]:  # noqa: FBT001, FBT002 - Qdrant's
+        """The points that pass a filter, page by page; no page is empty."""
         offset: Any = None
-        chosen = self._filter(conditions)
         while True:
             with self._failing():
                 points, offset = self._client.scroll(
-                    self.options.name, scroll_filter=chosen, limit=PAGE, offset=offset, with_payload=True
-                )
+                    self.options.name, scroll_filter=chosen, limit=PAGE, offset=offset, with_payload=True,
+                    with_vectors=vectors,
+                )  # fmt: skip
             if points:
-                yield [self._item(one) for one in points]
+                yield points
             if offset is None:
                 return
 
@@ -156,13 +162,8 @@ class QdrantCollection(Collection):
                     self.options.name, [one for name in ids if (one := _point_id(name)) is not None],
                     with_payload=True, with_vectors=wanted,
                 ))  # fmt: skip
-            elif ids:
-                points, _ = self._client.scroll(
-                    self.options.name, scroll_filter=self._with_ids(ids), limit=2 * len(ids), with_payload=True,
-                    with_vectors=wanted,
-                )  # fmt: skip
             else:
-                points = []
+                points = list(chain.from_iterable(self._scrolled(self._with_ids(ids), wanted))) if ids else []
         rows = [one.vector[self.options.vector] if isinstance(one.vector, Mapping) else one.vector for one in points]
         return [self._item(one) for one in points], np.array(rows, dtype=np.float32).reshape(len(rows), self._size)
 
