@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from custom_search import SEARCH
 from experiments import DOCUMENTS, Experiment, write_experiment
+from ragtrial.cache.arrays import read_arrays, write_arrays
+from ragtrial.cache.seals import SEAL, read_seal, seal
 from ragtrial.cache.upkeep import Upkeep
+from ragtrial.errors import RagtrialError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
 
+Array = npt.NDArray[Any]
 SECTIONS = {
     "embedder": {"kind": "custom", "function": "other:embed", "batch_size": 4},
     "chunker": {"kind": "recursive", "size": 150, "overlap": 0, "unit": "characters"},
@@ -135,3 +141,68 @@ def test_a_stage_that_belongs_elsewhere_is_named_and_changes_no_number(
     again = run_experiment(experiment.config())
     assert numbers(again) == numbers(fresh[1])
     assert [one for one in again.warnings if one.code == "repaired"] == []
+
+
+def shorter(array: Array) -> Array:
+    return array[: len(array) // 2]
+
+
+def narrower(array: Array) -> Array:
+    return array[:, :-1] if array.ndim == 2 else array[:-1]
+
+
+def beyond(array: Array) -> Array:
+    return np.full_like(array, 30_000) if array.dtype.kind in "iu" and array.dtype.itemsize > 1 else array
+
+
+def below(array: Array) -> Array:
+    return np.full_like(array, -7) if array.dtype.kind == "i" else array
+
+
+ARRAY_KINDS = ["bm25", "chunks", "documents", "embeddings", "lengths", "rankings", "rescored", "terms", "truncated"]
+"""The kinds of stages that hold arrays."""
+
+
+def changed_arrays(folder: Path, change: Callable[[Array], Array], scratch: Path) -> Iterator[tuple[Path, bytes]]:
+    """Each file of arrays in ``folder``, and its bytes with one array changed."""
+    for path in sorted(folder.rglob("*.np*")):
+        arrays = list(read_arrays(path))
+        for place, array in enumerate(arrays):
+            changed = change(array) if array.ndim and array.size else array
+            if changed.shape == array.shape and np.array_equal(changed, array):
+                continue
+            write_arrays(scratch, [*arrays[:place], changed, *arrays[place + 1 :]])
+            yield path, scratch.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ARRAY_KINDS)
+@pytest.mark.parametrize("change", [shorter, narrower, beyond, below])
+def test_a_sealed_stage_whose_arrays_do_not_fit_one_another_is_an_error_or_built_again(
+    fresh: tuple[Experiment, Report], tmp_path: Path, kind: str, change: Callable[[Array], Array]
+) -> None:
+    """Whoever has written it has sealed it rightly: no number is another one, and nothing crashes."""
+    experiment = Experiment(shutil.copytree(fresh[0].folder, tmp_path / "copy"))
+    if kind != "rankings":  # else nothing would be read again
+        shutil.rmtree(experiment.workspace / "rankings")
+    workspace = shutil.copytree(experiment.workspace, tmp_path / "workspace")
+    problems = []
+    for entry in entries(experiment, kind)[:1]:
+        for path, content in list(changed_arrays(entry, change, tmp_path / "scratch")):
+            shutil.rmtree(experiment.workspace)
+            shutil.copytree(workspace, experiment.workspace)
+            what = read_seal(entry).what
+            path.write_bytes(content)
+            (entry / SEAL).unlink()
+            seal(entry, what)
+            try:
+                report = run_experiment(experiment.config())
+            except RagtrialError:
+                continue
+            except Exception as error:  # noqa: BLE001 - all of them are reported together
+                problems.append(f"{path.name}: {type(error).__name__} {error}")
+                continue
+            wrong = [part[0] for part in numbers(report) if part not in numbers(fresh[1])]
+            crashed = [failure.error for failure in report.failures if failure.details]
+            if wrong or crashed or len(report.settings) + len(report.failures) != len(RETRIEVERS):
+                problems.append(f"{path.name}: {wrong} {crashed}")
+    assert problems == []

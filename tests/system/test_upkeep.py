@@ -396,6 +396,24 @@ def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, c
     assert answer(capsys, "prune", str(experiment.file), "--unused")[1]["removed"] == []
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("verify",), ("prune", "--unused"), ("push",), ("pull",)])
+@pytest.mark.parametrize("content", [None, b"", b"\xff2 \n", b"3 0123\n"])
+def test_every_command_of_the_cache_heals_a_layout_that_is_gone_or_damaged(
+    experiment: Experiment, tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], content: bytes | None
+) -> None:
+    layout = experiment.workspace / "LAYOUT"
+    whole = layout.read_bytes()
+    layout.unlink()
+    if content is not None:
+        layout.write_bytes(content)
+    (tmp_path / "shared").mkdir()
+    url = [str(tmp_path / "shared")] if arguments[0] in ("push", "pull") else []
+    assert command_line(["cache", arguments[0], *url, str(experiment.workspace), *arguments[1:]]) == 0
+    capsys.readouterr()
+    assert layout.read_bytes() == whole
+    assert answer(capsys, "verify", str(experiment.file))[1]["damaged"] == []
+
+
 def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture) -> None:
     (path,) = experiment.workspace.glob("chunks/*/start.npy")
     flip(path)

@@ -97,6 +97,17 @@ def map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     return np.memmap(path, dtype, "r").view(np.ndarray)
 
 
+def is_within(numbers: npt.NDArray[Any], count: int, least: int = 0) -> bool:
+    """Whether all ``numbers`` are from ``least`` to below ``count``, as positions in something must be."""
+    return not numbers.size or (int(numbers.min()) >= least and int(numbers.max()) < count)
+
+
+def are_offsets(offsets: npt.NDArray[Any], count: int, end: int) -> bool:
+    """Whether ``offsets``, shape (count + 1,), divide ``end`` values among ``count`` rows, one after another."""
+    fits = offsets.shape == (count + 1,) and int(offsets[0]) == 0 and int(offsets[-1]) == end
+    return fits and bool((np.diff(offsets) >= 0).all())
+
+
 def array_digest(array: npt.NDArray[Any]) -> str:
     """The hash of the values of ``array``, in hex digits; not of its shape and type."""
     return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=DIGEST_BYTES).hexdigest()

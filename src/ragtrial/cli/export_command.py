@@ -9,7 +9,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options
 
 _SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}
-_FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
+_FORMS = ("trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
 
 
 @click.command("export")

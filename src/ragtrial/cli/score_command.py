@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragtrial.scoring.score_runs import Scoring
 
 _QRELS_FORMS = ("trec", "beir", "json", "jsonl", "parquet", "labels", "report")
-_RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results")
+_RUN_FORMS = ("trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results")
 
 
 def _refuse_z_scores(_context: click.Context, _option: click.Parameter, given: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.arrays import is_within, read_array, write_array
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import Codes
 from ragtrial.records import Span
@@ -31,6 +31,12 @@ class Chunks:
 
     def __init__(self, library: Library, folder: Path, name: str | None = None) -> None:
         self._hold(library, name or folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
+        if not is_within(self.document, len(library)):
+            raise ValueError("a chunk is of no document")
+        if not is_within(self.start, 2**62) or bool((self.end < self.start).any()):
+            raise ValueError("a chunk ends before it begins")
+        if bool((self.end > library.sizes[self.document]).any()):  # bytes: no fewer than characters
+            raise ValueError("a chunk ends behind its document")
 
     @classmethod
     def of(cls, library: Library, places: Iterable[tuple[int, int, int]]) -> Self:
@@ -49,7 +55,7 @@ class Chunks:
         self.start: npt.NDArray[np.int64] = columns["start"]
         self.end: npt.NDArray[np.int64] = columns["end"]
         self._ids: npt.NDArray[np.uint8] = columns["id"]
-        if len({len(column) for column in columns.values()}) > 1:
+        if len({len(column) for column in columns.values()}) > 1 or self._ids.shape[1:] != (ID_BYTES,):
             raise ValueError("the columns differ in length")
 
     def __len__(self) -> int:

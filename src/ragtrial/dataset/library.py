@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.arrays import are_offsets, read_array, write_array
 from ragtrial.dataset.documents import OnError, left_out, read_documents
 from ragtrial.dataset.pdf import empty_pages
 from ragtrial.errors import CorpusError, Fault
@@ -36,7 +36,7 @@ class Library:
     Files: ``texts.bin`` (UTF-8, one after another), ``offsets.npy`` (int64, documents + 1), ``documents.json`` (ids,
     titles, empty, notes, digest: one value, which is read seven times as fast as a line for each document),
     ``pages.npy`` (int64, where pages start, one document after another) and ``page_offsets.npy`` (int64,
-    documents + 1).
+    documents + 1). Raises ValueError for files that do not fit one another.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,6 +53,9 @@ class Library:
         self._digest: str | None = kept.get("digest")
         self._held = -1, ""
         self.notes = tuple(ReportWarning(**note) for note in kept["notes"])
+        fits = are_offsets(self._offsets, len(self.ids), len(self._bytes)) and len(self.titles) == len(self.ids)
+        if not fits or not are_offsets(self._page_offsets, len(self.ids), len(self._pages)):
+            raise ValueError("its texts, pages and titles do not fit its documents")
 
     @classmethod
     def write(cls, corpus: Path, folder: Path, on_error: OnError = "stop") -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ragtrial.dataset.column_roles import Columns, Role, roles_of, usual_names
+from ragtrial.dataset.column_roles import Columns, Kind, Role, roles_of, usual_names
 from ragtrial.dataset.documents import truncated
 from ragtrial.dataset.faults import Faults
 from ragtrial.errors import Fault, LabelsError, counted
@@ -53,9 +53,9 @@ def fields_of(line: str) -> list[str]:
     return [field.strip() for field in next(csv.reader([line], delimiter=sign))]
 
 
-def is_header(fields: Sequence[str], columns: Columns | None = None) -> bool:
+def is_header(fields: Sequence[str], columns: Columns | None = None, kind: Kind = "qrels") -> bool:
     """Whether a first line names columns: it has no number, and at least two usual names, or those of ``columns``."""
-    names = usual_names("qrels") | {"score"}
+    names = usual_names(kind) | {"score"}
     known = sum(field.lower() in names for field in fields) >= _FEWEST_NAMES
     given = columns is not None and set(columns.values()) <= set(fields)
     return (known or given) and not any(map(_NUMBER.fullmatch, fields))

@@ -140,6 +140,8 @@ class AuditStage(Stage[Audited]):
 
     def load(self, folder: Path, reach: Reach, exact: Ranked, *_index: object) -> Audited:
         scores = read_array(folder / "scores.npy")
+        if scores.shape != (len(exact.seen), self._depth.units):
+            raise ValueError(f"it has scores of the shape {scores.shape} for {len(exact.seen):,} questions")
         return Audited(exact.cut(self._depth), scores, reach.unreachable, use=reach.use)
 
     def amount(self, known: Known) -> Amount:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -91,10 +91,13 @@ class VectorStage(Stage[Embeddings]):
     whole: EmbeddingStage
     """That of the model's own vectors: itself, unless they are cut."""
 
-    def load(self, folder: Path) -> Embeddings:
+    def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
         health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
-        return Embeddings(read_array(folder / "vectors.npy"), health, Spent.of_sums(read_array(folder / "spent.npy")))
+        matrix: Floats = read_array(folder / "vectors.npy")
+        if matrix.shape != (len(texts), self.resources.embedder(self.setting.embedder).dimension() or matrix.shape[-1]):
+            raise ValueError(f"it has vectors of the shape {matrix.shape} for {len(texts):,} texts")
+        return Embeddings(matrix, health, Spent.of_sums(read_array(folder / "spent.npy")))
 
 
 @dataclass(eq=False)
@@ -111,6 +114,7 @@ class EmbeddingStage(VectorStage):
     def __post_init__(self) -> None:
         self.whole = self
         self.needs = (self.texts, self.lengths)
+        self.reads = (self.texts,)
         self._embedder = self.resources.embedder(self.setting.embedder.whole)
         self.rate = f"embedding {self._embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
@@ -142,8 +146,8 @@ class EmbeddingStage(VectorStage):
         if isinstance(made, Embedded):
             self.resources.note_tokens(self.setting.embedder, made.amount, made.billed)
 
-    def load(self, folder: Path) -> Embeddings:
-        made = super().load(folder)
+    def load(self, folder: Path, texts: Sized) -> Embeddings:
+        made = super().load(folder, texts)
         if self._late is None:
             return made
         self.resources.workspace.mark("tokens", self._tokens(self._late).stem)
@@ -229,6 +233,7 @@ class TruncationStage(VectorStage):
 
     def __post_init__(self) -> None:
         self.needs = (self.whole,)
+        self.reads = (self.whole.texts,)
         self.title = f"embeddings ({self.setting.embedder.summary()})"
         self.label = f"{self.whole.label}, {self.dimensions} dimensions"
 

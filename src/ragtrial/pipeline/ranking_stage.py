@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragtrial.cache.arrays import is_within
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.components.retrievers.base import Texts
@@ -21,6 +22,7 @@ from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_sett
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, skipped_in, stages_kept
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage, dotted_options, options_and_code
+from ragtrial.rankings import PADDING
 from ragtrial.records import Question, Unit
 
 
@@ -120,7 +122,11 @@ class RankingStage(Stage[Ranked]):
         return ranked
 
     def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
-        return Ranked.load(folder, library, {one.name: one for one in chunks})
+        ranked = Ranked.load(folder, library, {one.name: one for one in chunks})
+        ranks = len(library) if self.unit == "document" else len(ranked.candidates.units)
+        if len(ranked.seen) != len(self.questions) or not is_within(ranked.rankings.codes, ranks, PADDING):
+            raise ValueError("it does not rank what these questions are asked of")
+        return ranked
 
     def is_incomplete(self, artefact: Ranked) -> bool:
         return bool(artefact.candidates.skipped.any())

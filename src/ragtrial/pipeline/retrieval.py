@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from ragtrial.cache.arrays import read_arrays, write_arrays
+from ragtrial.cache.arrays import is_within, read_arrays, write_arrays
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -96,11 +96,19 @@ class Ranked:
 
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
-        """What was saved in ``folder``."""
+        """What was saved in ``folder``. Raises ValueError for arrays that do not fit one another."""
         first, skipped, codes, scores, ranked, ranked_scores, brought, places, seen = read_arrays(folder / _FILE)
         in_words = json.loads(first.tobytes())
         name = str(in_words["units"])
         units = known[name] if name in known else Chunks(library, folder / "units", name)
+        fits = codes.shape == scores.shape and ranked.shape == ranked_scores.shape == brought.shape == places.shape
+        fits = fits and (len(codes),) == skipped.shape == seen.shape == (len(ranked),)
+        if not fits or not all(is_within(part, len(units), PADDING) for part in (codes, brought)):
+            raise ValueError("its arrays do not fit one another, or its units")
+        if not is_within(places, int(seen.max(initial=0)) + 1) or not is_within(
+            ranked, max(len(units), len(library)), PADDING
+        ):
+            raise ValueError("it ranks what is not there")
         candidates = Candidates(units, Rankings(codes, scores), skipped, in_words["facts"])
         return cls(candidates, Rankings(ranked, ranked_scores), brought, places, seen, stages_kept(folder))
 

@@ -20,6 +20,7 @@ import fsspec
 import numpy as np
 import pytest
 
+from commands import commands_of
 from experiments import DOCUMENTS, Experiment, write_experiment
 from local_servers import local_server
 from ragtrial.cache.pulling import Transfer
@@ -140,7 +141,7 @@ def copy_of(first: Experiment, folder: Path) -> Experiment:
 
 def sealed(made: Experiment) -> set[tuple[str, str]]:
     """Kind and name of every finished stage that may travel."""
-    found = (seal.parent for seal in made.workspace.glob("*/*/stage.json"))
+    found = (seal.parent for seal in made.workspace.glob("*/[!.]*/stage.json"))
     return {(folder.parent.name, folder.name) for folder in found if folder.parent.name != "latency"}
 
 
@@ -308,6 +309,39 @@ def test_vectors_travel_row_by_row(first: Experiment, shared: Shared, tmp_path: 
     pull(capsys, shared, third.workspace)
     run_experiment(third.config())
     assert len([text for text in third.embedded() if "page" not in text]) == 1
+
+
+def fill(folder: Path) -> None:
+    (folder / "x.bin").write_bytes(b"x" * 9_999)
+
+
+@pytest.mark.parametrize("after", [1, 8, 40])
+def test_a_pull_that_is_killed_loses_nothing_and_the_next_one_ends_it(
+    first: Experiment, tmp_path: Path, capsys: Capture, after: int
+) -> None:
+    """The kill comes when so many stages have arrived; no half stage counts, and a run makes nothing again."""
+    for number in range(50):
+        Workspace(first.workspace).stage("filler", f"{number:032x}", "a filler", fill)
+    shared = Shared(str(tmp_path / "shared"))
+    push(capsys, shared, first.workspace)
+    second = copy_of(first, tmp_path / "second")
+    with commands_of(tmp_path / "logs") as start:
+        pulling = start(tmp_path, "cache", "pull", shared.url, str(second.workspace), "-q")
+        pulling.wait_until(lambda: len(list(second.workspace.glob("*/[!.]*/stage.json"))) >= after)
+        pulling.process.kill()
+        pulling.process.wait()
+    arrived = sealed(second)
+    assert len(arrived) < len(sealed(first)), "the pull had ended before the kill"
+    for kind, name in arrived:
+        check_bytes(second.workspace / kind / name)
+    pull(capsys, shared, second.workspace)
+    assert sealed(second) == sealed(first)
+    report = run_experiment(second.config())
+    assert second.embedded() == []
+    assert hits_of(report, "dense") == hits_of(run_experiment(first.config()), "dense")
+    checked = ragtrial(capsys, "cache", "verify", str(second.workspace), "--json").json
+    assert checked["damaged"] == []
+    assert list(second.workspace.rglob(".partial-*")) == []
 
 
 @quickly

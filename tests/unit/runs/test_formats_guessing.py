@@ -43,6 +43,10 @@ KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("qrels", "a.txt", "q1 d1 -1\n", "beir"),
     ("qrels", "a.txt", "q1 d1\t1\n", "beir"),
     ("run", "a.txt", "q1\td1 1\n", "msmarco"),
+    ("run", "a.csv", "query_id,doc_id,score\nq1,d1,0.5\n", "csv"),
+    ("run", "a.csv", '\n"qid";"docno";"rank"\n"q1";"d1";"1"\n', "csv"),
+    ("run", "a.tsv", "score\tquery-id\tcorpus-id\n0.5\tq1\td1\n", "csv"),
+    ("run", "a.txt", "qid Q0 docno rank score tag\nq1 Q0 d1 1 0.5 t\n", "csv"),
     ("qrels", "a.json", '{"q1": {"d1": 2}}', "json"),
     ("qrels", "a.jsonl", '{"qid": 1, "docid": "d", "grade": 1}\n', "jsonl"),
     ("qrels", "a.parquet", "", "parquet"),
@@ -122,7 +126,7 @@ def test_what_looks_like_no_form_is_refused_with_what_was_seen(
         guess(tmp_path / "a", kind)
     end = {
         "run": "If it is a run, say which form with --format: "
-        "trec, msmarco, json, jsonl, parquet, report, rankings, results.",
+        "trec, msmarco, csv, json, jsonl, parquet, report, rankings, results.",
         "qrels": "If it is qrels, say which form with --qrels-format (of export: --format): "
         "trec, beir, json, jsonl, parquet, labels, report.",
     }
@@ -137,7 +141,6 @@ SCORED = [
     ("q1 d1 0.5\n", "0.5"),
     ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"),
     ("q1 d1 high\n", "high"),
-    ("query-id\tcorpus-id\tscore\nq\td\t1\n", "score"),
 ]
 
 
@@ -149,7 +152,7 @@ def test_scores_in_a_third_column_are_no_ranks(tmp_path: Path, content: str, val
     assert told(caught, tmp_path) == [
         f"a: has 3 columns, of which the last is no rank: '{value}'. Write query, document and score as TREC (query Q0 "
         "document rank score tag) or JSONL; ranks that fall are read with --format msmarco. If it is a run, say which "
-        "form with --format: trec, msmarco, json, jsonl, parquet, report, rankings, results."
+        "form with --format: trec, msmarco, csv, json, jsonl, parquet, report, rankings, results."
     ]
 
 
@@ -223,7 +226,8 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as wrong:
         read_runs(tmp_path / "a.txt", form="labels")
     assert str(wrong.value) == (
-        "'labels' is not a form of a run; it may be: trec, msmarco, json, jsonl, parquet, report, rankings, results."
+        "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
+        "results."
     )
 
 

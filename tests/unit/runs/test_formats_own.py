@@ -37,6 +37,55 @@ def test_qrels_of_three_columns_are_read_with_and_without_header(tmp_path: Path,
     assert qrels_rows(read_qrels(tmp_path / name, form="beir")) == {"q2": {"d 1": 2, "d3": -1}, "q1": {"d9": 0}}
 
 
+RUNS_WITH_HEADERS = {
+    "commas": "query_id,doc_id,score\nq1,d2,0.5\nq1,d1,9\nq2,d3,1e-3\n",
+    "ranx": "q_id,doc_id,score\nq1,d2,0.5\nq1,d1,9.0\nq2,d3,.001\n",
+    "other order": "score,query_id,rank,doc_id\n0.5,q1,2,d2\n9,q1,1,d1\n0.001,q2,1,d3\n",
+    "pyterrier": 'qid,docid,docno,rank,score,query\nq1,7,d2,1,0.5,"a, b"\nq1,8,d1,0,9,"a, b"\nq2,9,d3,0,0.001,c\n',
+    "semicolons": '\ufeff"qid";"docno";"sim"\r\n"q1";"d2";"0.5"\r\n"q1";"d1";"9"\r\n"q2";"d3";"0.001"\r\n',
+    "tabs": "query-id\tcorpus-id\tscore\nq1\td2\t0.5\n\nq1\td1\t9\n\t\t\nq2\td3\t0.001\n",
+    "spaces": "# of a tool\n\ntopic Q0 docno rank score tag\nq1 Q0 d2 2 0.5 t\nq1 Q0 d1 1 9 t\nq2 Q0 d3 1 0.001 t\n",
+    "pandas": ",qid,did,score\n0,q1,d2,0.5\n1,q1,d1,9.0\n2,q2,d3,0.001\n",
+}
+
+
+@pytest.mark.parametrize("name", RUNS_WITH_HEADERS)
+def test_a_run_with_a_header_is_read_whatever_the_order_and_the_names_of_its_columns(tmp_path: Path, name: str) -> None:
+    columns = {"document": "docno"} if name == "pyterrier" else None
+    write_files(tmp_path, {"a.csv": RUNS_WITH_HEADERS[name]})
+    (run,) = read_runs(tmp_path / "a.csv", columns=columns)
+    assert run.values is not None
+    assert (run.queries, list(run.documents)) == (("q1", "q2"), ["d2", "d1", "d3"])
+    assert run.values.tolist() == [0.5, 9, 0.001]
+
+
+def test_a_rank_orders_a_run_with_a_header_that_has_no_score(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.csv": "rank,qid,pid\n2,q,a\n1,q,b\n"})
+    assert read_runs(tmp_path / "a.csv")[0].by_rank
+
+
+def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path) -> None:
+    head = "qid,docno,score\n"
+    files = {
+        "a.csv": head + "q,a,high\nq,b\n", "b.csv": head + "q,a,high\n\nq,,1\nq,b,nan\n", "c.csv": head,
+        "d.csv": "qid,text,score\nq,a,1\n", "e.csv": "qid,docno,doc_id,score\nq,a,b,1\n",
+    }  # fmt: skip
+    write_files(tmp_path, files)
+    assert faults_of(RunFileError, tmp_path / "a.csv") == [
+        "a.csv:3: must be 3 fields, as the header has; found 2 fields."
+    ]
+    assert faults_of(RunFileError, tmp_path / "b.csv") == [
+        "b.csv:2: the score 'high' is no number, or none of 64 bits.",
+        "b.csv:4: the document is empty; an id is a string or a whole number.",
+        "b.csv:5: the score nan is no number, or none of 64 bits.",
+    ]
+    assert faults_of(RunFileError, tmp_path / "c.csv") == ["c.csv: has a header and no rows."]
+    assert faults_of(RunFileError, tmp_path / "d.csv") == [
+        "d.csv: has no column for the document; it has: 'qid', 'text', 'score'. Say which it is: document=NAME."
+    ]
+    assert faults_of(RunFileError, tmp_path / "e.csv")[0].startswith("e.csv: the document may be any of the columns")
+
+
 def test_every_bad_row_of_qrels_is_told_with_its_line(tmp_path: Path) -> None:
     rows = "q\td\t1\nq\te\nq\tf\t1.5\nq\td\t2\nq\tg\t9999999\nq\t\n"
     write_files(tmp_path, {"a.tsv": HEADER + rows, "none.tsv": HEADER, "long.tsv": "q\td\tx\nq\td\t1\n" * 30})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.arrays import are_offsets, is_within, read_array, write_array
 from ragtrial.components.terms.lists import TermLists
 from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
 
@@ -59,9 +59,8 @@ class TermIndex:
         absent: Floats = read_array(folder / "absent.npy")
         self._chunks = int(kept["chunks"])
         self._is_positive = bool(kept["positive"]) and not len(absent)
-        fits = (len(self._indptr) - 1, int(self._indptr[-1]), self._chunks) == (
-            len(vocabulary), len(data), len(order),
-        )  # fmt: skip
+        fits = are_offsets(self._indptr, len(vocabulary), len(data)) and self._chunks == len(order)
+        fits = fits and is_within(self._indices, self._chunks)
         if not fits or len(data) != len(self._indices) or len(absent) not in (0, len(vocabulary)):
             raise ValueError("the columns do not fit together")
         self._scorer = Weighting("lucene", 1, 0, 0).scorer()  # which only adds up what is in the columns

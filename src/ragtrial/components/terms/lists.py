@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.cache.arrays import map_file, read_array, write_array
+from ragtrial.cache.arrays import are_offsets, is_within, map_file, read_array, write_array
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.rankings import Codes, Counts
 
@@ -30,9 +30,10 @@ class TermLists:
         self.vocabulary: dict[str, int] = {term: code for code, term in enumerate(terms)}
         self.offsets: Counts = read_array(folder / "offsets.npy")
         size = (folder / "terms.bin").stat().st_size
-        if size != 4 * int(self.offsets[-1]) or len(self.vocabulary) != len(terms):
-            raise ValueError("terms, offsets and vocabulary do not fit together")
         self._codes: Codes = map_file(folder / "terms.bin", np.dtype(np.int32), size // 4)
+        fits = are_offsets(self.offsets, len(self.offsets) - 1, size // 4) and len(self.vocabulary) == len(terms)
+        if not fits or not is_within(self._codes, len(terms)):
+            raise ValueError("terms, offsets and vocabulary do not fit together")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -16,16 +16,18 @@ from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
 Form = Literal[
-    "trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results"
+    "trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results"
 ]  # fmt: skip
-"""What a file is: TREC text (runs of 6 columns, qrels of 4); MS MARCO runs of 3 columns (query, document, rank); qrels
-of 3 columns, as BEIR has them; JSON objects in objects; a JSON object a line; Parquet; prompt_queries.json; a report,
-by folder or id; a rankings file of a report; results as RetrievalEvaluator writes them, or as they were published."""
+"""The form of a file. "trec": TREC text (runs of 6 columns, qrels of 4). "msmarco": runs of 3 columns (query,
+document, rank). "beir": qrels of 3 columns, as BEIR has them. "csv": runs with a header, fields between commas,
+semicolons, tabs or spaces. "json": objects in an object. "jsonl": one object a line. "labels": prompt_queries.json.
+"report": a report, by folder or id. "rankings": a rankings file of a report. "results": results as
+RetrievalEvaluator writes them, or as they were published."""
 
 FORMS: tuple[Form, ...] = get_args(Form)
 FORMS_OF: dict[Kind, tuple[Form, ...]] = {
     "qrels": ("trec", "beir", "json", "jsonl", "parquet", "labels", "report"),
-    "run": ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results"),
+    "run": ("trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results"),
 }
 """The forms that qrels, or runs, may have."""
 
@@ -114,8 +116,8 @@ def _seen(head: bytes, kind: Kind) -> Form:
 
 def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
     """By the width that most lines have: whoever reads the file tells the lines that are shorter or longer."""
-    if kind == "qrels" and is_header(fields_of(lines[0])):
-        return "beir"
+    if is_header(fields_of(lines[0]), kind=kind):
+        return "beir" if kind == "qrels" else "csv"
     usual, seen = _usual_width([line.split() for line in lines]), f"such as {shown(lines[0].strip())}"
     tabbed = [line.rstrip("\r").split("\t") for line in lines]
     if usual == (4 if kind == "run" else 6):

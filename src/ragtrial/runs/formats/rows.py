@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,8 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
     if form == "trec":
         return _trec_rows(source, faults)
     text = text_of(source, faults.error)
+    if form == "csv":
+        return _header_rows(text, kind, columns, faults)
     if form == "json":
         value = json_value(text, faults.file, faults.error, "qrels or a run")
         return _mapping_rows(value, kind, fault_in(text, faults.file), faults)
@@ -181,6 +184,35 @@ def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
         raise faults.fail("has no judgments.")
     faults.fault_of = lambda row, message: Fault(faults.file, rows[row].line, 0, message)
     return Rows([row.query for row in rows], [row.document for row in rows], [row.grade for row in rows], "grade")
+
+
+def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """Rows below a header, whose fields are between tabs, commas, semicolons or white space, as in the header."""
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#"))
+    sign = max("\t,;", key=lines[first].count)
+    records = csv.reader(lines[first:], delimiter=sign) if sign in lines[first] else map(str.split, lines[first:])
+    numbered = ((number, [field.strip() for field in record]) for number, record in enumerate(records, first + 1))
+    rows = [(number, record) for number, record in numbered if any(record)]
+    names = rows.pop(0)[1]
+    chosen = roles_of(names, kind, columns, faults)
+    for number, record in rows:
+        if len(record) != len(names):
+            faults.add(f"must be {len(names)} fields, as the header has; found {len(record)} fields.", number)
+    if not rows:
+        raise faults.fail("has a header and no rows.")
+    faults.raise_any()
+    faults.fault_of = lambda row, message: Fault(faults.file, rows[row][0], 0, message)
+    queries, documents, numbers = ([record[names.index(name)] for _, record in rows] for name in chosen.values())
+    return Rows(queries, documents, [_number_in(field) for field in numbers], list(chosen)[2])
+
+
+def _number_in(field: str) -> object:
+    """The number that a field spells; the field if it spells none."""
+    try:
+        return float(field)
+    except ValueError:
+        return field
 
 
 def _trec_rows(source: Source, faults: Faults) -> Rows:
