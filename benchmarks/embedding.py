@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 from quiet import refuse_if_busy
 
+from ragtrial.components.batching import TextList
 from ragtrial.components.chunkers import cutting
-from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.text_batches import TextList
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import Floats

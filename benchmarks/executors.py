@@ -34,12 +34,12 @@ import psutil
 from embedding import chunk_texts
 from quiet import refuse_if_busy
 
+from ragtrial.components.batching import TextList
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.executors.pool import thread_limits
+from ragtrial.components.executors.base import thread_limits
 from ragtrial.components.executors.processes import ProcessExecutor
-from ragtrial.components.text_batches import TextList
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.rankings import Floats
 

@@ -38,8 +38,8 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.settings import Setting, settings_of
-from ragtrial.config.space import Point, Space
 from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.config.variants import Point, Space
 from ragtrial.errors import ConfigError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.options import validate

@@ -18,9 +18,10 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.models import MOST_TIMED
-from ragtrial.config.setting_faults import SettingFaults, at_options
 from ragtrial.config.settings import (
     Setting,
+    SettingFaults,
+    at_options,
     chosen_settings,
     settings_of,
     too_long_warnings,

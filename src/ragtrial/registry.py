@@ -6,7 +6,6 @@ import importlib
 import logging
 import pkgutil
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
@@ -31,18 +30,18 @@ _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 class Registry(Generic[T]):
     """The members of one family by name.
 
-    ``noun`` is what one member is called in messages ("chunker"). Each module of ``package`` has a member that is named
-    as the module, with - or _: the module is imported when its member is asked for, and all of them when all members
-    are. Other distributions add members by entry points of the group ``ragtrial.<family>``, the last name of
-    ``package``: the name of the entry point is that of the member, its value the member or the module that registers
-    it. Two members with one name are refused.
+    ``noun`` is what one member is called in messages ("chunker"). The modules of ``package`` register its members; one
+    that is named as a member, with - or _, is imported alone when that member is asked for. Other distributions add
+    members by entry points of the group ``ragtrial.<family>``, the last name of ``package``: the name of the entry
+    point is that of the member, its value the member or the module that registers it. Two members with one name are
+    an error.
     """
 
     def __init__(self, noun: str, package: str | None = None) -> None:
         self.noun = noun
         self._members: dict[str, T] = {}
         self._package = package
-        self._is_complete = package is None
+        self._is_complete = False
 
     def register(self, name: str) -> Callable[[T], T]:
         """A decorator that adds what it decorates under ``name``."""
@@ -62,19 +61,21 @@ class Registry(Generic[T]):
         yield from self._all().items()
 
     def find(self, name: object) -> T | None:
-        """The member called ``name``; None if there is none. Imports its module, and others only if it has none.
+        """The member called ``name``; None if there is none. Imports as few modules as possible.
 
         Raises InputError for a plug-in that cannot be loaded.
         """
         if not isinstance(name, str):
             return None
-        if name not in self._members and self._package:
+        if self._package and name not in self._members:
             module = name.replace("-", "_")
             if module in self._modules:
                 importlib.import_module(f"{self._package}.{module}")
-            elif name in self._plug_ins:
+            if name not in self._members:
+                import_members(importlib.import_module(self._package))
+            if name not in self._members and name in self._plug_ins:
                 self._load(self._plug_ins[name])
-        return self._members.get(name) or self._all().get(name)
+        return self._members.get(name)
 
     def __contains__(self, name: object) -> bool:
         return self.find(name) is not None
@@ -117,11 +118,10 @@ class Registry(Generic[T]):
             ) from error
 
     def _all(self) -> Mapping[str, T]:
-        """All members, ragtrial's own first, in the order of their modules; plug-ins that fail are reported."""
-        if not self._is_complete:
-            import_members(sys.modules[self._package or ""])
-            in_order = sorted(self._members.items(), key=lambda pair: getattr(pair[1], "__module__", ""))
-            self._members = dict(in_order)
+        """All members; those of a package by name, plug-ins last. A plug-in that cannot be loaded is reported."""
+        if self._package and not self._is_complete:
+            import_members(importlib.import_module(self._package))
+            self._members = dict(sorted(self._members.items()))
             self._is_complete = True
             for name in sorted(self._plug_ins.keys() - self._members.keys()):
                 try:

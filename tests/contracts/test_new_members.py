@@ -71,7 +71,7 @@ RETRIEVER = '''
 
 from typing import Literal
 
-from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever
 from ragtrial.rankings import from_rows
 from ragtrial.records import ReportWarning
 
@@ -133,7 +133,7 @@ EXECUTOR = '''
 from pathlib import Path
 from typing import Literal
 
-from ragtrial.components.embedders.encoding import shard_vectors
+from ragtrial.components.embedders.base import shard_vectors
 from ragtrial.components.executors.base import EXECUTORS, Executor
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from chroma_databases import Item, write_collection
 from experiments import DOCUMENTS, Experiment, python, write_experiment
+from ragtrial.components.interfaces import NOT_RANKING, REACHING
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
-from ragtrial.components.retrievers.base import NOT_RANKING, REACHING
 from ragtrial.config.settings import Setting
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.open_setting import open_setting

@@ -12,7 +12,7 @@ from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import load_config, run_experiment
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
 from ragtrial.components.refiners.late_rerank import LateRerank
-from ragtrial.components.retrievers.sparse import SparseRetriever
+from ragtrial.components.retrievers.token_search import SparseRetriever
 
 
 def config_of(page: Path) -> dict[str, Any]:

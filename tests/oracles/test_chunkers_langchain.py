@@ -16,8 +16,7 @@ from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
 from langchain_text_splitters.base import split_text_on_tokens
 
 from ragtrial.components.chunkers import LengthFunction
-from ragtrial.components.chunkers.fixed import FixedChunker
-from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers.plain import FixedChunker, RecursiveChunker
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts, sentences

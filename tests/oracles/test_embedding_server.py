@@ -12,7 +12,7 @@ import pytest
 
 from embedding_server import embedding_server
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.openai import OpenAIEmbedder
+from ragtrial.components.embedders.endpoint import OpenAIEmbedder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

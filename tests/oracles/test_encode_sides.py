@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.model_layout import ModelLayout
+from ragtrial.components.embedders.model_files import ModelLayout
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from tiny_models import FORMS, MOST_TOKENS, write_model_of
 

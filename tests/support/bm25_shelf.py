@@ -11,7 +11,7 @@ from corpora import write_rows
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.retrievers.base import Candidates, OpenRetriever
+from ragtrial.components.interfaces import Candidates, OpenRetriever
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.stores import Index
 from ragtrial.dataset.chunks import Chunks

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
-from ragtrial.config.space import Space
 from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.config.variants import Space
 from ragtrial.errors import ConfigError
 from ragtrial.options import validate
 from ragtrial.search.session import Measured, Session, SettingsOfSpace

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from experiments import Experiment
 from ragtrial.components.retrievers import Candidates, Retriever
-from ragtrial.components.token_vectors.cache import TokenVectors
+from ragtrial.components.token_vectors.vectors import TokenVectors
 from ragtrial.config.settings import setting_of
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.open_setting import SettingContext

@@ -44,7 +44,7 @@ def command(
     --corpus uses your documents, --labels your questions and answers.
     """
     from ragtrial.cache.atomic import write_text
-    from ragtrial.config.json_schema import config_schema
+    from ragtrial.config.reference import config_schema
 
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
         message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."

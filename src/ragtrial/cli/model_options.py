@@ -14,7 +14,7 @@ import click
 from ragtrial.errors import Fault, InputError, counted
 
 if TYPE_CHECKING:
-    from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
+    from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan
     from ragtrial.labelling.model_prompt import ModelPrompt
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,8 +55,7 @@ class ModelInputs:
 
         Raises UsageError for options that do not go together, InputError for values that are wrong.
         """
-        from ragtrial.components.endpoints.budget import BudgetedChat
-        from ragtrial.components.endpoints.chat import ChatOptions, KeptReplies
+        from ragtrial.components.endpoints.chat import BudgetedChat, ChatOptions, KeptReplies
         from ragtrial.options import validate
 
         if not self.endpoint or not self.model:
@@ -81,7 +80,7 @@ class ModelInputs:
 
     def limit(self) -> Budget:
         """The most that may be spent."""
-        from ragtrial.components.endpoints.budget import Budget
+        from ragtrial.components.endpoints.chat import Budget
 
         return Budget(self.calls, self.budget)
 

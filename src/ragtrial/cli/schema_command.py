@@ -25,7 +25,7 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
     `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
     from ragtrial.cache.atomic import write_text
-    from ragtrial.config.json_schema import config_schema, labels_schema
+    from ragtrial.config.reference import config_schema, labels_schema
     from ragtrial.report.model import report_schema
 
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()

@@ -13,8 +13,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.number_text import signed
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
-from ragtrial.components.terms.analyzer import Analyzer, stemmers
-from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
+from ragtrial.components.terms.analyzer import NO_STOP_WORDS, STOP_WORD_LANGUAGES, Analyzer, stemmers, stop_words_of
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools

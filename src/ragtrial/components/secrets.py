@@ -1,8 +1,9 @@
-"""Secrets of a config: they come from the environment, and nothing keeps them."""
+"""Secrets and addresses of servers in a config."""
 
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, SecretStr
 
@@ -26,3 +27,13 @@ def _from_environment(value: object) -> object:
 
 Secret = Annotated[SecretStr, BeforeValidator(_from_environment)]
 """A password, a key or a token: in a config file only as ``${NAME}``."""
+
+
+def parts_of(url: str) -> SplitResult | None:
+    """The parts of a URL that has a scheme, a host and, if any, a valid port; None for any other text."""
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is no number
+        return None
+    return parts if is_whole else None

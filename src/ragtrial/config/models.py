@@ -11,10 +11,10 @@ from ragtrial.components.chunkers import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.executors import AnyExecutor
-from ragtrial.components.executors.serial import SerialExecutor
+from ragtrial.components.executors.base import SerialExecutor
+from ragtrial.components.interfaces import Retriever
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
-from ragtrial.components.retrievers.base import Retriever
 from ragtrial.components.stores import AnyStore
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText

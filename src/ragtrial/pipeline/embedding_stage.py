@@ -15,10 +15,10 @@ import numpy as np
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.batching import Spent
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import Embedded
-from ragtrial.components.text_batches import Spent
 from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names

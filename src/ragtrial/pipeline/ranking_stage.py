@@ -12,8 +12,8 @@ from typing import Any
 from ragtrial.cache.arrays import is_within
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
-from ragtrial.components.retrievers.base import Texts
-from ragtrial.components.text_batches import TextList
+from ragtrial.components.batching import TextList
+from ragtrial.components.interfaces import Texts
 from ragtrial.config.settings import failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.retrievers.base import QueryMatches
+from ragtrial.components.interfaces import QueryMatches
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice

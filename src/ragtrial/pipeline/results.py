@@ -15,12 +15,12 @@ from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
+from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.interfaces import QueryMatches
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
-from ragtrial.components.retrievers.base import QueryMatches
-from ragtrial.components.text_batches import TextList
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrial.components.retrievers.base import REACHING
+from ragtrial.components.interfaces import REACHING
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE

@@ -16,9 +16,8 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED, scored
 from ragtrial.config.settings import Setting, setting_of, settings_of
-from ragtrial.config.space import Point, Space
 from ragtrial.config.sweep import Combination, unique
-from ragtrial.config.variants import combinations_given, listed_config, probes_of
+from ragtrial.config.variants import Point, Space, combinations_given, listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError, RunError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluator import RetrievalEvaluator

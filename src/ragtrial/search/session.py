@@ -17,8 +17,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import Setting, setting_of
-from ragtrial.config.space import Point, Space
-from ragtrial.config.variants import probes_of
+from ragtrial.config.variants import Point, Space, probes_of
 from ragtrial.errors import RunError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.search.split import Split

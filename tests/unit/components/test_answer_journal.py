@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from corpora import library_of
-from ragtrial.components.external_retrievers.answer_journal import Journal
-from ragtrial.components.external_retrievers.hits import place, read_hit
+from ragtrial.components.retrievers.custom import Journal
+from ragtrial.components.retrievers.external import place, read_hit
 from ragtrial.dataset.library import Library
 
 

@@ -20,8 +20,7 @@ from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms.analyzer import Analyzer
-from ragtrial.components.terms.index import TermIndex, Weighting
-from ragtrial.components.terms.lists import TermLists
+from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
 from ragtrial.config.load import load_config
 from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.chunks import Chunks

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
+from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Encode
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.text_batches import TextList
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Floats

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from endpoint_double import EndpointDouble, saying
-from ragtrial.components.endpoints.budget import Budget, BudgetedChat
-from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatRequest, KeptReplies
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, ChatMessage, ChatOptions, ChatRequest, KeptReplies
 
 Groups = Sequence[Sequence[ChatRequest]]
 NO_LIMIT = Budget()

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from endpoint_double import EndpointDouble
-from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, ChatReply, KeptReplies, replies
-from ragtrial.components.endpoints.chat_text import folded, message_text, spoken, unquoted
-from ragtrial.components.refiners.wording_writer import WordingWriter
+from ragtrial.components.endpoints.chat import (
+    ChatMessage,
+    ChatOptions,
+    ChatReply,
+    KeptReplies,
+    folded,
+    message_text,
+    replies,
+    spoken,
+    unquoted,
+)
+from ragtrial.components.refiners.expand import WordingWriter
 from ragtrial.records import Question
 
 MESSAGES: dict[str, tuple[Any, str | None]] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.base import directions
-from ragtrial.components.chunkers.cluster import ClusterChunker, segmented
+from ragtrial.components.chunkers.meaning import ClusterChunker, segmented
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 

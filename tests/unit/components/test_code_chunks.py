@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.components.chunkers import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.code import CodeChunker, Language
+from ragtrial.components.chunkers.structured import CodeChunker, Language
 from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
 from ragtrial.options import validate
 

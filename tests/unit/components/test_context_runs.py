@@ -14,7 +14,7 @@ from corpora import write_rows
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
 from ragtrial.components.chunkers.cutting import cut
-from ragtrial.components.chunkers.fixed import FixedChunker
+from ragtrial.components.chunkers.plain import FixedChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
+from ragtrial.components.batching import as_they_come
+from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.client import Client, requests_sent
-from ragtrial.components.endpoints.concurrency import as_they_come
-from ragtrial.components.endpoints.embeddings import embed
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.rerank import rerank
+from ragtrial.components.refiners.rerankers import rerank
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.errors import EndpointError, ModelNotFoundError
 

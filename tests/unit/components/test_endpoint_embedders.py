@@ -18,10 +18,10 @@ from commands import commands_of
 from endpoint_double import EndpointDouble, Fault, vector_of
 from experiments import write_experiment
 from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
-from ragtrial.components.text_batches import TextList
 from ragtrial.errors import EmbedderError, EndpointError, WorkspaceError
 from ragtrial.rankings import Floats
 

@@ -14,13 +14,11 @@ import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies
-from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import embed
+from ragtrial.components.endpoints.client import Client, asked_wait
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.waits import asked_wait
-from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
-from ragtrial.components.refiners.pair_scores import TextPairs
+from ragtrial.components.refiners.rerankers import EndpointScores, RerankEndpoint, TextPairs
 from ragtrial.errors import EmbedderError, EndpointError, RefusedError
 
 REFUSALS: dict[str, tuple[int, Any]] = {

@@ -14,8 +14,7 @@ from endpoint_double import EndpointDouble, Fault
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.endpoints.chat import ChatOptions
-from ragtrial.components.refiners.expand import ExpandRefiner
-from ragtrial.components.refiners.wording_writer import PROMPTS
+from ragtrial.components.refiners.expand import PROMPTS, ExpandRefiner
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.experiment import search_settings
 from ragtrial.records import Question, Written

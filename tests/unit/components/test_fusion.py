@@ -15,9 +15,9 @@ import yaml
 from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
+from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.refiners.fusion import FusionRefiner
-from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library

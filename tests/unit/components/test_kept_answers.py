@@ -18,10 +18,9 @@ from endpoint_double import EndpointDouble
 from ragtrial.cache.journal import read_rows
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.openai import OpenAIEmbedder
+from ragtrial.components.embedders.endpoint import OpenAIEmbedder
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies
-from ragtrial.components.refiners.endpoint_scores import EndpointScores, RerankEndpoint
-from ragtrial.components.refiners.pair_scores import TextPairs
+from ragtrial.components.refiners.rerankers import EndpointScores, RerankEndpoint, TextPairs
 
 TEXTS = [f"text {number} {'word ' * (number % 7)}".strip() for number in range(50)]
 AT_ONCE = 4

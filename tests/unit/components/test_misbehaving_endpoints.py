@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from misbehaving import KEY, OWN, REPLY, SCORES, SERVICES, SOUND, TEXTS, TRANSPORT, VECTORS, misbehaving, wrong_modes
+from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, chat
 from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import embed
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.rerank import rerank
+from ragtrial.components.refiners.rerankers import rerank
 from ragtrial.errors import EndpointError
 
 RIGHT = {"embeddings": VECTORS, "rerank": SCORES, "chat": REPLY}

@@ -20,9 +20,9 @@ from test_executors import BATCH, TEXTS, embedded, wait_for_end, with_function
 from commands import LONGEST, Command
 from experiments import Experiment, write_experiment
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.executors.base import SerialExecutor
 from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.executors.ray import RayExecutor
-from ragtrial.components.executors.serial import SerialExecutor
 from ragtrial.errors import ConfigError, EmbedderError
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,8 @@ import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
-from ragtrial.components.refiners.endpoint_scores import RerankEndpoint
-from ragtrial.components.refiners.rerankers import EndpointReranker
-from ragtrial.components.retrievers.base import Texts
+from ragtrial.components.interfaces import Texts
+from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint
 from ragtrial.errors import ConfigError, EndpointError
 from ragtrial.records import Question
 from refining import Bench, candidates, rows_of, write_bench

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.components.chunkers import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.semantic import SemanticChunker
+from ragtrial.components.chunkers.meaning import SemanticChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers import sentences as sentence_rules
-from ragtrial.components.chunkers.cluster import ClusterChunker
+from ragtrial.components.chunkers.meaning import ClusterChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts

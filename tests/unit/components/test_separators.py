@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers.plain import RecursiveChunker
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.terms.analyzer import Analyzer, stemmers
-from ragtrial.components.terms.lists import TermLists
-from ragtrial.components.terms.stop_words import STOP_WORD_LANGUAGES, read_stop_words, stop_words_of
+from ragtrial.components.terms.analyzer import STOP_WORD_LANGUAGES, Analyzer, read_stop_words, stemmers, stop_words_of
+from ragtrial.components.terms.index import TermLists
 from ragtrial.errors import ConfigError
 
 BARE = Analyzer("none", ())
@@ -181,7 +180,7 @@ def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, messa
 def test_terms_are_written_as_they_come_titles_as_often_as_they_weigh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtrial.components.terms.lists._FLUSHED_AT", 2)
+    monkeypatch.setattr("ragtrial.components.terms.index._FLUSHED_AT", 2)
     done: list[int] = []
     TermLists.write(tmp_path, [("T", "a b a"), ("", ""), ("U", "b")], BARE, 2, done.append)
     lists = TermLists(tmp_path)

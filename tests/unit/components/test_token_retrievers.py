@@ -13,7 +13,7 @@ import pytest
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.cache.vectors import VectorCache
-from ragtrial.components.token_vectors.matches import late_matches
+from ragtrial.components.retrievers.token_search import late_matches
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.progress import Silent

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ragtrial.components.token_vectors import maxsim as module
-from ragtrial.components.token_vectors.cache import TokenVectors
-from ragtrial.components.token_vectors.maxsim import TokenIndex, maxsim
-from ragtrial.components.token_vectors.postings import Postings
+from ragtrial.components.token_vectors import indexes as module
+from ragtrial.components.token_vectors.indexes import Postings, TokenIndex, maxsim
+from ragtrial.components.token_vectors.vectors import TokenVectors
 from ragtrial.rankings import PADDING, Rankings
 from token_models import terms, tokens
 
@@ -118,7 +117,7 @@ def test_maxsim_search_is_that_of_every_pair_whatever_the_blocks(
     index = late_index(tmp_path_factory.mktemp("index"), texts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_TILE", tile)
-        patch.setattr(module, "_CELLS", tile)
+        patch.setattr(module, "_MAXSIM_CELLS", tile)
         found = rows(index.search(queries, depth, is_mean=False))
     for query, row in zip(queries, found, strict=True):
         own = {code: maxsim(query, one.vectors, is_mean=False) for code, one in enumerate(texts) if len(one)}

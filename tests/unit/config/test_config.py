@@ -10,7 +10,7 @@ import pytest
 from experiments import python, write_experiment
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.chunkers import CHUNKERS
-from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS
@@ -685,7 +685,7 @@ def test_only_the_kinds_that_a_config_names_are_imported(tmp_path: Path) -> None
         "print(*(name.removeprefix('ragtrial.components.') for name in sys.modules))"
     )
     found = set(python(program, experiment.file).stdout.split())
-    assert {"chunkers.recursive", "embedders.custom", "stores.exact", "retrievers.bm25"} <= found
+    assert {"chunkers.plain", "embedders.custom", "stores.exact", "retrievers.bm25"} <= found
     others = {
         "chunkers.code",
         "embedders.openai",

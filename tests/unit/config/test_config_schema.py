@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ragtrial.config import load_config
-from ragtrial.config.json_schema import config_schema, labels_schema
+from ragtrial.config.reference import config_schema, labels_schema
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import InputError
 from ragtrial.report.model import report_schema

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ragtrial.config.axis_values import RangeAxis, ShareOfKey
 from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
@@ -20,6 +19,8 @@ from ragtrial.config.strict_yaml import merged_values, parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
     Combination,
+    RangeAxis,
+    ShareOfKey,
     SweepOptions,
     combinations,
     identity_of,

@@ -14,7 +14,7 @@ from ragtrial.cache.sharing import SharedCache
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace
-from ragtrial.components.text_batches import Meter, Spent
+from ragtrial.components.batching import Meter, Spent
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import CostsPart

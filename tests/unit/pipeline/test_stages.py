@@ -281,7 +281,7 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     ("place", "made_again"),
     [
         ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
-        ("ragtrial.components.chunkers.recursive.RecursiveChunker.revision", CUT),
+        ("ragtrial.components.chunkers.plain.RecursiveChunker.revision", CUT),
         ("ragtrial.components.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
     ],
 )

@@ -17,20 +17,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.embedders.base import (
-    SIDES,
-    Embedder,
-    Encode,
-    MeteredEncode,
-    checked,
-    too_many,
-    truncated,
-    without_side,
-)
-from ragtrial.components.embedders.encoding import Workers, model_vectors
-from ragtrial.components.endpoints.concurrency import as_they_come
-from ragtrial.components.endpoints.refusals import Refusals
-from ragtrial.components.text_batches import (
+from ragtrial.components.batching import (
     MOST_BATCHES,
     Batch,
     Meter,
@@ -38,6 +25,7 @@ from ragtrial.components.text_batches import (
     TextList,
     TextSource,
     absent,
+    as_they_come,
     batches,
     first_of_each,
     keys_of,
@@ -46,6 +34,19 @@ from ragtrial.components.text_batches import (
     naming_the_text,
     shards,
 )
+from ragtrial.components.embedders.base import (
+    SIDES,
+    Embedder,
+    Encode,
+    MeteredEncode,
+    Workers,
+    checked,
+    model_vectors,
+    too_many,
+    truncated,
+    without_side,
+)
+from ragtrial.components.endpoints.client import Refusals
 from ragtrial.errors import EmbedderError, InputError, counted
 from ragtrial.rankings import Counts, Floats
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import EMBEDDERS, Encode, checked, sided
-from ragtrial.components.embedders.declared import DeclaredEmbedder
+from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, Encode, checked, sided
 from ragtrial.components.user_functions import FunctionName, import_object, version_parts
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Floats

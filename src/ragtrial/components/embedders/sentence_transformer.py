@@ -20,8 +20,14 @@ from ragtrial.components.embedders.backends import (
     refusal,
 )
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
-from ragtrial.components.embedders.model_files import find_model, model_fingerprint
-from ragtrial.components.embedders.model_layout import TASKS, ModelLayout, has_absolute_positions, positions_of
+from ragtrial.components.embedders.model_files import (
+    TASKS,
+    ModelLayout,
+    find_model,
+    has_absolute_positions,
+    model_fingerprint,
+    positions_of,
+)
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EmbedderError, InputError
 from ragtrial.options import ModelName

@@ -1,9 +1,12 @@
-"""Chat completions from OpenAI-compatible endpoints; each reply is kept the moment it arrives."""
+"""Chat models behind endpoints: requests, the text of replies, and a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +14,11 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
-from ragtrial.components.endpoints.answers import billed, member, named
-from ragtrial.components.endpoints.bodies import chat_budget, whole_characters
-from ragtrial.components.endpoints.chat_text import message_text, spoken
-from ragtrial.components.endpoints.client import Client
-from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.batching import as_they_come
+from ragtrial.components.endpoints.client import Client, Refusals, billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
-from ragtrial.components.endpoints.refusals import Refusals
+from ragtrial.components.endpoints.transport import chat_budget, whole_characters
+from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 from ragtrial.errors import EndpointError, RefusedError, without_secrets
 
 
@@ -216,3 +217,279 @@ def replies(
             advance(1)
             yield request, reply
     refusals.check()
+
+
+_TEXT_PARTS = ("text", "output_text")
+
+_THOUGHTS = (
+    (r"<(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)>",
+     r"</(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)>"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    ("\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}",
+     "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
+)  # fmt: skip
+"""The marks around thoughts, of servers that do not take these out of the content of a message."""
+
+_MARKS = re.compile(
+    r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|(?:return|end|im_end|eot_id)\|>"
+    r"|<\|(?:begin|end)_of_solution\|>"
+)
+"""What such servers leave around the answer itself."""
+
+_THOUGHT_MARKS = [re.compile(f"(?P<begin>{begin})|{end}", re.IGNORECASE) for begin, end in _THOUGHTS]
+
+_QUOTES = {"Ps", "Pe", "Pi", "Pf"}
+_STRAIGHT = "\"'`\N{FULLWIDTH QUOTATION MARK}\N{FULLWIDTH APOSTROPHE}"
+_NO_QUOTES = "()[]{}\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS}"
+
+
+def message_text(message: Any) -> str | None:
+    """The text of a message, without thoughts; empty where the model wrote none, None for what is no message."""
+    if not isinstance(message, Mapping):
+        return None
+    content = message.get("content")
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return spoken(content)
+    if not isinstance(content, list) or not all(isinstance(part, str | Mapping) for part in content):
+        return None
+    return spoken("".join(_parts(content)))
+
+
+def spoken(text: str) -> str:
+    """``text`` without thoughts between marks.
+
+    Where only the end is marked, all before it is thought; all of a text that begins with thoughts without an end.
+    """
+    for marks in _THOUGHT_MARKS:
+        text = _without(marks, text)
+    return _MARKS.sub("", text).strip()
+
+
+def unquoted(text: str) -> str:
+    """``text`` without the quotation marks around it, of whatever language."""
+    text = text.strip()
+    while len(text) > 1 and _is_quote(text[0]) and _is_quote(text[-1]):
+        text = text[1:-1].strip()
+    return text
+
+
+def folded(text: str) -> str:
+    """``text`` with the usual form of letters, digits and punctuation of any width, character by character."""
+    if text.isascii():
+        return text
+    return "".join(_FOLDED.get(char) or _narrow(char) for char in text)
+
+
+def _parts(content: list[Any]) -> Iterator[str]:
+    for part in content:
+        text = part if isinstance(part, str) else part.get("text")
+        if isinstance(text, str) and (isinstance(part, str) or part.get("type", "text") in _TEXT_PARTS):
+            yield text
+
+
+def _without(marks: re.Pattern[str], text: str) -> str:
+    said: list[str] = []
+    after, begin = 0, -1
+    for mark in marks.finditer(text):
+        if mark["begin"] is not None:
+            begin = mark.start() if begin < 0 else begin
+            continue
+        if begin >= 0:
+            said.append(text[after:begin])
+        else:
+            said.clear()
+        after, begin = mark.end(), -1
+    if begin >= 0 and not "".join([*said, text[after:begin]]).strip():
+        return ""
+    return "".join([*said, text[after:]])
+
+
+def _is_quote(char: str) -> bool:
+    return char in _STRAIGHT or (unicodedata.category(char) in _QUOTES and char not in _NO_QUOTES)
+
+
+_FOLDED = {
+    "\N{IDEOGRAPHIC FULL STOP}": ".",
+    "\N{IDEOGRAPHIC COMMA}": ",",
+    "\N{RATIO}": ":",
+    "\N{PRESENTATION FORM FOR VERTICAL COLON}": ":",
+    "\N{ARABIC COMMA}": ",",
+    "\N{ARABIC QUESTION MARK}": "?",
+}
+
+
+def _narrow(char: str) -> str:
+    form = unicodedata.normalize("NFKC", char)
+    return form if len(form) == 1 else char
+
+
+_REPLY_TOKENS = 150
+"""The usual length of a reply."""
+
+_LONGEST_REPLY = 2000
+"""The length of a reply that is reserved where nothing limits it."""
+
+_MARGIN = 1.15
+"""On the tokens that are expected of a request after others were billed."""
+
+_MESSAGE_TOKENS = 16
+"""Tokens that services count beside the text of a message, at most."""
+
+_TOGETHER = 64
+
+RequestGroup = Sequence[ChatRequest]
+"""Requests that are of use only together."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be spent: requests, and money at the prices of the options; None for no limit."""
+
+    calls: int | None = None
+    money: float | None = None
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """What different ``requests`` take, of which ``kept`` are answered already.
+
+    ``tokens`` are those that will be read and written, estimated for the script of each text; ``cost`` is None without
+    prices.
+    """
+
+    requests: int
+    kept: int
+    tokens: tuple[int, int]
+    cost: float | None
+
+    @property
+    def calls(self) -> int:
+        return self.requests - self.kept
+
+
+class BudgetedChat:
+    """A chat model behind an endpoint. ``kept`` are its replies, on the disk the moment they arrive."""
+
+    def __init__(self, options: ChatOptions, kept: KeptReplies) -> None:
+        self.options = options
+        self._kept = kept
+
+    def plan(self, requests: Iterable[ChatRequest]) -> CallPlan:
+        """What it takes to have all ``requests`` answered."""
+        different = dict.fromkeys(requests)
+        missing = self._missing(different)
+        read, written = (sum(counts) for counts in zip((0, 0), *map(self._tokens, missing), strict=True))
+        return CallPlan(
+            len(different), len(different) - len(missing), (read, written), self.options.cost_of(read, written)
+        )
+
+    def ask(
+        self, groups: Sequence[RequestGroup], budget: Budget, advance: Callable[[int], None]
+    ) -> Iterator[list[ChatReply]]:
+        """The replies of the first groups that are answered whole within ``budget``, in their order.
+
+        Raises EndpointError, after what was answered until then was yielded; ModelNotFoundError without a key.
+        """
+        left, waiting = _Left(budget), list(groups)
+        while waiting:
+            affordable, new = self._affordable(waiting, left)
+            if not affordable:
+                affordable, new = self._probe(waiting[0], left)
+            if not new and not affordable:
+                return
+            answered = dict(replies(self.options, [*chain.from_iterable(affordable), *new], self._kept, advance))
+            left.pay({request: answered[request] for request in new}, self.options)
+            for group in affordable:
+                yield [answered[request] for request in group]
+            waiting = waiting[len(affordable) :]
+
+    def _affordable(self, groups: Sequence[RequestGroup], left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
+        """The first ``groups`` that can be paid, as many as are sent side by side, and their requests without reply."""
+        affordable: list[RequestGroup] = []
+        new: dict[ChatRequest, None] = {}
+        for group in groups:
+            missing = [request for request in dict.fromkeys(self._missing(group)) if request not in new]
+            costs = [left.most_cost(request, self.options) for request in missing]
+            if len(new) >= _TOGETHER or not left.can_pay(len(missing), costs):
+                break
+            affordable.append(group)
+            new.update(dict.fromkeys(missing))
+        return affordable, list(new)
+
+    def _probe(self, group: RequestGroup, left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
+        """One request of a group that is too dear by the bound, to see what the model's tokenizer makes of it."""
+        missing = self._missing(group)
+        if left.share is None and left.has_calls(len(missing)):
+            cost = left.most_cost(missing[0], self.options)
+            return [], missing[:1] if left.can_pay(1, [cost]) else []
+        return [], []
+
+    def kept(self, group: RequestGroup) -> list[ChatReply] | None:
+        """The replies to ``group`` if all are kept; nothing is asked."""
+        found = [self._kept.get(self.options, request) for request in group]
+        known = [reply for reply in found if reply is not None]
+        return known if len(known) == len(found) else None
+
+    def _missing(self, requests: Iterable[ChatRequest]) -> list[ChatRequest]:
+        return [request for request in requests if self._kept.get(self.options, request) is None]
+
+    def _tokens(self, request: ChatRequest) -> tuple[int, int]:
+        return round(_estimated(request)), min(self.options.reply_limit or _REPLY_TOKENS, _REPLY_TOKENS)
+
+
+class _Left:
+    """What is left of a budget: what requests cost, and the most that they can cost until they are answered.
+
+    ``share`` is the largest of what was billed for a request, as a share of its estimate; None before any was.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.share: float | None = None
+        self._budget = budget
+        self._calls = 0
+        self._spent = 0.0
+        self._reserved = 0.0
+
+    def most_cost(self, request: ChatRequest, options: ChatOptions) -> float:
+        """The most that a request can cost: at first a token for each byte, in whatever script."""
+        if self.share is None:
+            read = float(sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request))
+        else:
+            read = _estimated(request) * self.share * _MARGIN
+        return options.cost_of(read, options.reply_limit or _LONGEST_REPLY) or 0.0
+
+    def has_calls(self, calls: int) -> bool:
+        return self._budget.calls is None or self._calls + calls <= self._budget.calls
+
+    def can_pay(self, calls: int, costs: Sequence[float]) -> bool:
+        """Whether this many more calls fit; if so, they are reserved.
+
+        What is sent side by side takes half of the money at most, so that it is known in time what requests cost.
+        """
+        reserved = self._reserved + sum(costs)
+        if not self.has_calls(calls):
+            return False
+        if self._budget.money is not None and calls:
+            left = self._budget.money - self._spent
+            if reserved > (left / 2 if self._reserved else left):
+                return False
+        self._calls += calls
+        self._reserved = reserved
+        return True
+
+    def pay(self, answered: Mapping[ChatRequest, ChatReply], options: ChatOptions) -> None:
+        """Replace what was reserved by what it cost; where an endpoint does not say that, it stays."""
+        cost = options.cost(answered.values())
+        self._spent += self._reserved if cost is None else cost
+        self._reserved = 0.0
+        for request, reply in answered.items():
+            if reply.input_tokens is not None:
+                self.share = max(self.share or 0.0, reply.input_tokens / max(_estimated(request), 1.0))
+
+
+def _estimated(request: ChatRequest) -> float:
+    return sum(estimated_tokens(message.content) for message in request)

@@ -1,26 +1,28 @@
-"""The HTTP client of all endpoints: limits concurrency, retries busy servers, and keeps keys out of messages."""
+"""A client of an endpoint: sends requests, repeats them after passing failures, and reads answers."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from threading import BoundedSemaphore, Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
 
-from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.waits import asked_wait
+from ragtrial.components.endpoints.transport import BodyError, collected, json_value, mapped
 from ragtrial.errors import EndpointError, RefusedError, without_secret
 
 if TYPE_CHECKING:
     import httpx
+
 
 _FIRST_WAIT = 0.5
 _FIRST_WAIT_OF_LIMIT = 2.0
@@ -284,3 +286,147 @@ def _of_fields(text: str, body: Mapping[str, Any]) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
+
+
+_MOST_TOKENS = 2**53
+
+
+def named(client: Client) -> str:
+    """The model and its address, for messages."""
+    return f"the model {client.options.model!r} at {client.options.base_url}"
+
+
+def member(answer: Any, name: str, kind: type, who: str) -> Any:
+    """The value that an answer has under ``name``. Raises EndpointError where it is not of that kind."""
+    found = answer.get(name) if isinstance(answer, Mapping) else None
+    if not isinstance(found, kind):
+        has = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
+        raise EndpointError(f"{who} answered without {name!r}; the answer has {str(has)[:100]}.")
+    return found
+
+
+def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any]]:
+    """The rows of an answer to ``count`` texts, in the order of the texts, whatever order they arrived in.
+
+    Raises EndpointError unless there is exactly one for each.
+    """
+    if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
+        raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
+    indexes = [row.get("index", position) for position, row in enumerate(rows)]
+    if sorted(index for index in indexes if type(index) is int) != list(range(count)):
+        raise EndpointError(
+            f"{who} answered with the indexes {str(indexes)[:60]}; expected each of 0 to {count - 1} once."
+        )
+    placed = dict(zip(indexes, rows, strict=True))
+    return [placed[position] for position in range(count)]
+
+
+def billed(answer: Any, *path: str | tuple[str, ...]) -> int | None:
+    """The first number under the names of ``path``, None if an answer does not say it."""
+    *steps, names = path
+    for step in steps:
+        answer = answer.get(step) if isinstance(answer, Mapping) else None
+    values = [answer.get(name) for name in names] if isinstance(answer, Mapping) else []
+    return next((int(value) for value in values if is_number(value) and 0 <= value <= _MOST_TOKENS), None)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether ``value`` is a finite number; true and false are none."""
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MOST_IN_A_ROW = 16
+
+
+class Refusals:
+    """The refusals of one endpoint, counted by several threads.
+
+    ``is_known`` says that the endpoint has answered such requests before.
+    """
+
+    def __init__(self, *, is_known: bool = False) -> None:
+        self._lock = Lock()
+        self._is_known = is_known
+        self.first: RefusedError | None = None
+        """The first refusal, if there is one."""
+
+        self._in_a_row = 0
+
+    def note_answer(self) -> None:
+        with self._lock:
+            self._is_known = True
+            self._in_a_row = 0
+
+    def note(self, error: RefusedError) -> None:
+        """Count a refusal. Raises ``error`` where so many come in a row that no text is at fault."""
+        with self._lock:
+            self.first = self.first or error
+            self._in_a_row += 1
+            if self._in_a_row >= _MOST_IN_A_ROW:
+                raise error
+
+    def check(self) -> None:
+        """Raise the first refusal if nothing else was ever answered."""
+        if self.first is not None and not self._is_known:
+            raise self.first
+
+    def by_halves(self, items: Sequence[T], ask: Callable[[Sequence[T]], R]) -> Iterator[tuple[Sequence[T], R | None]]:
+        """``items`` in parts, each with what ``ask`` gives for it; None for an item that is refused by itself.
+
+        The last half is asked first. Raises RefusedError where everything is refused.
+        """
+        try:
+            answer = ask(items)
+        except RefusedError as error:
+            if len(items) == 1:
+                self.note(error)
+                yield items, None
+                return
+        else:
+            self.note_answer()
+            yield items, answer
+            return
+        middle = len(items) // 2
+        for half in (items[middle:], items[:middle]):
+            yield from self.by_halves(half, ask)
+
+
+_ASKING = re.compile(r"(?:retry|try again|wait)[^\d\n]{0,40}", re.IGNORECASE)
+_DURATION = re.compile(
+    r"(?:(?P<h>\d{1,6})\s?h[a-z]*\s?)?(?:(?P<m>\d{1,6})\s?m(?:in[a-z]*)?(?![a-z])\s?)?"
+    r"(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)\s?(?P<unit>ms|milli|s)?)?",
+    re.IGNORECASE,
+)
+
+
+def asked_wait(headers: Mapping[str, str], text: str) -> float | None:
+    """The seconds that a failed answer asks to wait, None where neither its headers nor its ``text`` name them.
+
+    The header has a number or a date (RFC 9110, 10.2.3); texts say ``Please try again in 1m2.5s``, or have
+    ``"retryDelay": "34s"``.
+    """
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        try:
+            seconds = float(value) * scale
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return _wait_in(text)
+
+
+def _wait_in(text: str) -> float | None:
+    for asking in _ASKING.finditer(text):
+        parts = _DURATION.match(text, asking.end())
+        if parts is not None and parts[0]:
+            is_short = (parts["unit"] or "").lower().startswith("m") or "ms" in asking[0].lower()
+            seconds = float(parts["s"] or 0) * (0.001 if is_short else 1.0)
+            return int(parts["h"] or 0) * 3600 + int(parts["m"] or 0) * 60 + seconds
+    return None

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from ragtrial.components.urls import parts_of
+from ragtrial.components.secrets import parts_of
 from ragtrial.errors import ModelNotFoundError, hold_secret
 from ragtrial.options import Options
 

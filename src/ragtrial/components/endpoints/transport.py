@@ -1,15 +1,19 @@
-"""HTTP connections on which a whole exchange has one deadline: connection, headers and body together."""
+"""HTTP connections with one deadline for each exchange, and limits for the size of its body."""
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any
 
 import httpcore
+
+from ragtrial.cache.untrusted import load_json
 
 if TYPE_CHECKING:
     import httpx
@@ -88,3 +92,122 @@ def http_client(headers: dict[str, str], connections: int) -> httpx.Client:
         if isinstance(transport, httpx.HTTPTransport):
             transport._pool._network_backend = _Backend()  # noqa: SLF001
     return client
+
+
+ENVELOPE = 4_000_000
+"""Bytes of an answer beside what was asked for."""
+
+_NUMBERS = 8192
+"""Numbers of a vector at most, where their count is not known."""
+
+_NUMBER_BYTES = 25
+_CHARACTER_BYTES = 12
+"""The longest form of a character in JSON: two escapes."""
+
+_ROW_BYTES = 2_000
+_CHAT_BYTES = 4_000_000
+"""A reply and the thoughts before it: more than 100,000 tokens in the longest form."""
+
+_MOST_LISTS = 100_000
+"""Lists and objects of an answer: each takes up to 30 times the memory of its bytes."""
+
+_SURROGATES = ("\\ud", "\\uD")
+
+
+class BodyError(Exception):
+    """A body is no answer; the message begins with a verb. ``is_cut`` says that another try may bring a whole one."""
+
+    def __init__(self, message: str, *, is_cut: bool = False) -> None:
+        super().__init__(message)
+        self.is_cut = is_cut
+
+
+def vectors_budget(texts: int, dimensions: int | None) -> int:
+    """The most bytes of the vectors of ``texts``."""
+    return ENVELOPE + texts * ((dimensions or _NUMBERS) * _NUMBER_BYTES + _ROW_BYTES)
+
+
+def scores_budget(texts: Iterable[str]) -> int:
+    """The most bytes of the scores of ``texts``, which some servers repeat."""
+    return ENVELOPE + sum(_ROW_BYTES + len(text) * _CHARACTER_BYTES for text in texts)
+
+
+def chat_budget(characters: int) -> int:
+    """The most bytes of a reply to so many ``characters``, which some servers repeat."""
+    return _CHAT_BYTES + characters * _CHARACTER_BYTES
+
+
+def collected(parts: Iterable[bytes], encoding: str, most: int, *, is_whole: bool = True) -> bytes:
+    """The body that arrives in ``parts``, inflated. Raises BodyError for more than ``most`` bytes.
+
+    Where it need not be whole, as of an error, it is cut there.
+    """
+    if encoding not in ("", "identity", "gzip"):
+        raise BodyError(f"answered in the encoding {encoding[:40]!r}, which was not asked for")
+    inflater = zlib.decompressobj(31) if encoding == "gzip" else None
+    body = bytearray()
+    for part in parts:
+        try:
+            body += part if inflater is None else inflater.decompress(part, most + 1 - len(body))
+        except zlib.error as error:
+            raise BodyError("answered with a body that is not gzip", is_cut=True) from error
+        if len(body) > most:
+            if is_whole:
+                raise BodyError(f"answered with more than {most / 1e6:,.1f} MB, more than the answer can take")
+            return bytes(body[:most])
+    if inflater is not None and is_whole and not inflater.eof:
+        raise BodyError("answered with a body that is cut", is_cut=True)
+    return bytes(body)
+
+
+def json_value(body: bytes) -> Any:
+    """The JSON value of a body. Raises BodyError.
+
+    A half of a surrogate pair, as servers leave that cut a reply within an emoji, is U+FFFD: it can be neither written
+    nor hashed.
+    """
+    if body.count(b"[") + body.count(b"{") > _MOST_LISTS:
+        raise BodyError(f"answered with more than {_MOST_LISTS:,} lists and objects, more than the answer can take")
+    try:
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        value = load_json(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BodyError("answered with something that is not JSON", is_cut=True) from error
+    except ValueError as error:
+        raise BodyError(f"answered with JSON that cannot be used: {error}") from error
+    return mapped(value, whole_characters) if has_surrogates(text) else value
+
+
+def _is_vector(value: list[Any]) -> bool:
+    return {*map(type, value)} <= {int, float}
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every string changed, those that are names, too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(name): mapped(member, change) for name, member in value.items()}
+    if isinstance(value, list) and not _is_vector(value):
+        return [mapped(member, change) for member in value]
+    return value
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether JSON may have surrogates, as they are or escaped."""
+    return any(escape in text for escape in _SURROGATES) or not _is_encodable(text)
+
+
+def whole_characters(text: str) -> str:
+    """``text`` with U+FFFD for each half of a surrogate pair that lacks the other."""
+    if _is_encodable(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
-from ragtrial.components.retrievers.base import Candidates, Ranker, RetrieverContext
+from ragtrial.components.interfaces import Candidates, Ranker, RetrieverContext
 from ragtrial.records import Question
 from ragtrial.registry import Registry
 
 if TYPE_CHECKING:
-    from ragtrial.components.refiners.wording_writer import WordingWriter
+    from ragtrial.components.refiners.expand import WordingWriter
 
 
 class OpenRefiner(Protocol):

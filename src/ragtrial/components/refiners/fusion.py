@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, Field, model_validator
 
+from ragtrial.components.interfaces import Candidates, Fact, RetrieverContext, place_order
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.components.retrievers.base import Candidates, Fact, RetrieverContext, place_order
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import RunError, listed

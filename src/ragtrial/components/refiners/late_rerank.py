@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ragtrial.components.batching import TextList
+from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
-from ragtrial.components.text_batches import TextList
-from ragtrial.components.token_vectors.cache import TokenEncoder
-from ragtrial.components.token_vectors.indexed import MatchingModel
-from ragtrial.components.token_vectors.maxsim import maxsim
+from ragtrial.components.retrievers.token_search import MatchingModel
+from ragtrial.components.token_vectors.indexes import maxsim
 from ragtrial.components.token_vectors.models import Form
+from ragtrial.components.token_vectors.vectors import TokenEncoder
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, unfilled
 from ragtrial.records import Question, ReportWarning

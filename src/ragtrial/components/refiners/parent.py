@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse

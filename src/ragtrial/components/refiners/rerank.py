@@ -14,11 +14,18 @@ from pydantic import Field, model_validator
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.backends import LIBRARIES
+from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.endpoint_scores import RerankEndpoint
-from ragtrial.components.refiners.pair_scores import Precision, TextPairs
-from ragtrial.components.refiners.rerankers import LOCAL, EndpointReranker, LocalReranker, Reranker, Scorer
-from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext, Texts
+from ragtrial.components.refiners.rerankers import (
+    LOCAL,
+    EndpointReranker,
+    LocalReranker,
+    Precision,
+    RerankEndpoint,
+    Reranker,
+    Scorer,
+    TextPairs,
+)
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import RunError, listed
 from ragtrial.options import ModelName

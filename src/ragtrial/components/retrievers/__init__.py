@@ -1,6 +1,6 @@
 """Questions in, rankings out. One file per kind, named as the kind, registers it."""
 
-from ragtrial.components.retrievers.base import (
+from ragtrial.components.interfaces import (
     RETRIEVERS,
     Candidates,
     ChunkRetriever,

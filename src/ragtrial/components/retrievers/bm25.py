@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.retrievers.base import (
+from ragtrial.components.interfaces import (
     RETRIEVERS,
     Candidates,
     ChunkRetriever,
@@ -22,10 +22,16 @@ from ragtrial.components.retrievers.base import (
 )
 from ragtrial.components.terms import analyzer as analysis
 from ragtrial.components.terms import index
-from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer, stemmers
-from ragtrial.components.terms.index import TermIndex, Weighting
-from ragtrial.components.terms.lists import TermLists
-from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, read_stop_words, stop_words_of
+from ragtrial.components.terms.analyzer import (
+    NO_STEMMER,
+    NO_STOP_WORDS,
+    STOP_WORD_LANGUAGES,
+    Analyzer,
+    read_stop_words,
+    stemmers,
+    stop_words_of,
+)
+from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, CorpusError, RunError, counted, did_you_mean
 from ragtrial.options import located

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.collections import AnyCollection, CollectionOptions, Conditions, opened
-from ragtrial.components.retrievers.base import (
+from ragtrial.components.interfaces import (
     RETRIEVERS,
     Candidates,
     Facts,

@@ -19,7 +19,7 @@ from ragtrial.components.collections.vector_agreement import (
     is_normalised,
     other_dimension,
 )
-from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext
+from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.dataset.texts import short
 from ragtrial.errors import InputError

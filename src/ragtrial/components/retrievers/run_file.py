@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.retrievers.base import (
+from ragtrial.components.interfaces import (
     RETRIEVERS,
     Candidates,
     Facts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
-from ragtrial.components.endpoints.concurrency import as_they_come
+from ragtrial.components.batching import as_they_come
 
 
 def in_batches(

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys
+from ragtrial.components.batching import Spent
 from ragtrial.components.contextual_text import IndexedTexts, by_document
 from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
-from ragtrial.components.embedders.model_layout import Task
+from ragtrial.components.embedders.model_files import Task
 from ragtrial.components.embedders.sentence_transformer import without_bars
-from ragtrial.components.text_batches import Spent
-from ragtrial.components.token_vectors.cache import EncodeTokens, TokenEncoder, TokenVectors, checked
+from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors, checked
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.rankings import Counts, Floats
 

@@ -12,11 +12,10 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.embedders.backends import LIBRARIES
-from ragtrial.components.embedders.model_files import find_model, model_fingerprint
-from ragtrial.components.embedders.model_layout import ModelLayout, Task, read_json
+from ragtrial.components.embedders.model_files import ModelLayout, Task, find_model, model_fingerprint, read_json
 from ragtrial.components.embedders.sentence_transformer import limit_lengths, without_bars
-from ragtrial.components.retrievers.base import Ranker, RetrieverContext
-from ragtrial.components.token_vectors.cache import EncodeTokens, TokenEncoder, TokenVectors, checked
+from ragtrial.components.interfaces import Ranker, RetrieverContext
+from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors, checked
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName

@@ -7,9 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
-from ragtrial.components.endpoints.chat import ChatReply, ChatRequest
-from ragtrial.components.endpoints.chat_text import folded, unquoted
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded, unquoted
 from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.labelling.answers import new_id

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer

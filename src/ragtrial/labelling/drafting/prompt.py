@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragtrial.components.endpoints.chat_text import folded, unquoted
+from ragtrial.components.endpoints.chat import folded, unquoted
 
 STYLES: Mapping[str, str] = {
     "factual": "Ask for one fact, in one full sentence, as people ask an expert.",

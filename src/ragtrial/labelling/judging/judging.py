@@ -12,8 +12,7 @@ from pydantic import JsonValue
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.comparison.judgments import ModelJudgment, sealed
-from ragtrial.components.endpoints.budget import Budget, BudgetedChat, CallPlan
-from ragtrial.components.endpoints.chat import ChatReply, ChatRequest
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest
 from ragtrial.errors import Fault, RunError
 from ragtrial.labelling.judging.prompt import grade_in
 from ragtrial.labelling.judging.texts_to_judge import TextToJudge

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragtrial.comparison.judgments import HIGHEST
-from ragtrial.components.endpoints.chat_text import folded
+from ragtrial.components.endpoints.chat import folded
 
 JUDGE_PROMPT = """\
 You grade how well a passage answers a search question. The grades:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ragtrial.config.space import Point
+from ragtrial.config.variants import Point
 from ragtrial.errors import InputError
 from ragtrial.search.session import Session, Trial
 

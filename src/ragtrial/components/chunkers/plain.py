@@ -1,19 +1,29 @@
-"""Paragraphs, else lines, else sentences, else words: the coarsest pieces that fit, merged up to the size."""
+"""Chunkers that look at the characters alone: separators, windows, sentences, whole documents."""
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
-from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of, merged_by_sums
-from ragtrial.components.chunkers.sentences import wide_ends
+from ragtrial.components.chunkers.base import (
+    CHUNKERS,
+    Chunker,
+    LengthFunction,
+    Measure,
+    SizedChunker,
+    Stretch,
+    chunks_of,
+    merged_by_sums,
+    trimmed,
+)
+from ragtrial.components.chunkers.sentences import sentences, wide_ends
 from ragtrial.records import Span
 
 _SENTENCE = ". "
@@ -172,3 +182,82 @@ def recursive_stretches(
 ) -> list[Stretch]:
     """The stretches of ``text[start:end]`` that fit, as ``recursive`` cuts them."""
     return _Task(text, measure).in_place(start, end, separators)
+
+
+@CHUNKERS.register("fixed")
+class FixedChunker(SizedChunker):
+    """A window of ``size`` units that moves by ``size - overlap``, wherever that cuts.
+
+    A window that begins inside a word may count a token or two more when it is read on its own. With ``measure: text``
+    these are the windows of LangChain's TokenTextSplitter, but that white space at their ends is no part of them, a
+    character of several tokens is not torn, and a window that adds white space alone is left out.
+    """
+
+    kind: Literal["fixed"] = "fixed"
+    """Windows of `size` that move by `size - overlap`, wherever that cuts."""
+
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+        budget, overlap = self.window(ruler)
+        edges, before = _edges(text, ruler)
+        windows: list[Stretch] = []
+        first, last = 0, 0
+        while last < len(edges) - 1:
+            last = max(bisect_right(before, before[first] + budget) - 1, first + 1)
+            windows.append((edges[first], edges[last]))
+            first = max(bisect_left(before, before[last] - overlap), first + 1)
+        return chunks_of(text, windows)
+
+
+def _edges(text: str, ruler: LengthFunction) -> tuple[list[int], list[int]]:
+    """The characters between which a window may be cut, and how many units start before each.
+
+    A unit reaches to the start of the next, so that characters a tokenizer drops are in some chunk; several tokens of
+    one character (a Korean syllable can be three) are not torn apart.
+    """
+    edges, before = [0], [0]
+    for index in range(1, len(ruler.starts)):
+        if ruler.starts[index] > ruler.starts[index - 1]:
+            edges.append(ruler.starts[index])
+            before.append(index)
+    return [*edges, len(text)], [*before, len(ruler.starts)]
+
+
+_WORD = re.compile(r"\S+")
+
+
+@CHUNKERS.register("sentence")
+class SentenceChunker(SizedChunker):
+    """Neighbouring sentences joined up to ``size``; a chunk repeats as many whole ones as fit in ``overlap``.
+
+    A sentence longer than ``size`` is a matter of its own: cut between words, a word longer than that between units,
+    and joined with no other sentence. Tokens are counted where they stand: on its own a chunk may have one or two more
+    with a tokenizer that puts the space before a word into its token. ``sentences`` says where
+    sentences end.
+    """
+
+    revision = 2
+
+    kind: Literal["sentence"] = "sentence"
+    """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""
+
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+        measure = Measure(ruler, *self.window(ruler))
+        within = replace(measure, overlap=0)
+
+        def of_words(start: int, end: int) -> list[Stretch]:
+            return within.merged_or_cut((word.span() for word in _WORD.finditer(text, start, end)), within.units)
+
+        found = ((sentence.start, sentence.end) for sentence in sentences(text))
+        return [Span(*stretch) for stretch in measure.merged_or_cut(found, of_words)]
+
+
+@CHUNKERS.register("document")
+class DocumentChunker(Chunker):
+    """One chunk per document: for short documents, and for benchmarks that are defined that way."""
+
+    kind: Literal["document"] = "document"
+    """One chunk per document."""
+
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+        span = trimmed(text, 0, len(text))
+        return [span] if span else []

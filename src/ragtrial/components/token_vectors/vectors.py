@@ -1,4 +1,4 @@
-"""Token vectors and term weights of texts: computed once, and kept under the text's hash, batch by batch."""
+"""Token vectors and term weights of texts, computed once and kept."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache
-from ragtrial.components.embedders.model_layout import Task
-from ragtrial.components.text_batches import (
+from ragtrial.components.batching import (
     Meter,
     Spent,
     TextList,
@@ -24,6 +23,7 @@ from ragtrial.components.text_batches import (
     lengths_of,
     longest_first,
 )
+from ragtrial.components.embedders.model_files import Task
 from ragtrial.rankings import Codes, Counts, Floats
 
 _NUMBER = np.dtype(np.int32).itemsize

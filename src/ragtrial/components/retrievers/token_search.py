@@ -1,37 +1,94 @@
-"""The base of sparse and late retrieval: encoded chunks, an index of them that is kept, and the search."""
+"""Retrieval by token vectors (late interaction) and by term weights (sparse models)."""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.embedders.model_layout import ModelLayout
-from ragtrial.components.retrievers.base import (
+from ragtrial.components.batching import TextList, lengths_of
+from ragtrial.components.embedders.model_files import ModelLayout
+from ragtrial.components.interfaces import (
+    RETRIEVERS,
     Candidates,
     ChunkRetriever,
     Facts,
+    HitMatches,
     OpenRetriever,
     QueryMatches,
     RetrieverContext,
+    Weighted,
     place_order,
 )
-from ragtrial.components.text_batches import TextList, lengths_of
-from ragtrial.components.token_vectors.cache import TokenEncoder, TokenVectors
-from ragtrial.components.token_vectors.matches import late_matches, sparse_matches
-from ragtrial.components.token_vectors.models import TokenModel, has_words
+from ragtrial.components.token_vectors.indexes import (
+    MAXSIM_VERSION,
+    POSTINGS_VERSION,
+    Postings,
+    TokenIndex,
+    similarities,
+)
+from ragtrial.components.token_vectors.models import Form, TokenModel, has_words
+from ragtrial.components.token_vectors.vectors import TokenEncoder, TokenVectors
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.progress import stage
 from ragtrial.rankings import PADDING, Codes, Counts, Rankings
 from ragtrial.records import Question, ReportWarning, WarningCode
+
+_MOST = 8
+"""How many terms or matches are shown."""
+
+Named = Callable[[Sequence[int]], list[str]]
+"""The words of ids."""
+
+
+def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Named) -> QueryMatches:
+    """The shared terms, each with the product of both weights; over all shared terms these add up to the score."""
+    found = []
+    for hit in hits:
+        shared, here, there = np.intersect1d(query.ids, hit.ids, assume_unique=True, return_indices=True)
+        worth = query.vectors[here, 0].astype(np.float64) * hit.vectors[there, 0]
+        found.append(HitMatches(_largest(shared.tolist(), worth.tolist(), named), _weights(hit, named)))
+    return QueryMatches(_weights(query, named), tuple(found))
+
+
+def late_matches(query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: Tokenizer | None) -> QueryMatches:
+    """For each token of the question the most similar token of the text, and the similarity; without special tokens."""
+    if tokenizer is None or (query.ids < 0).any():
+        return QueryMatches((), tuple(HitMatches(()) for _ in hits))
+    is_word = np.array([not tokenizer.is_special(number) for number in query.ids.tolist()], dtype=np.bool_)
+    asked = TokenVectors(query.ids[is_word], query.vectors[is_word])
+    found = []
+    for hit in hits:
+        if not len(asked) or not len(hit) or (hit.ids < 0).any():
+            found.append(HitMatches(()))
+            continue
+        near = similarities(asked, hit.vectors)
+        best = near.argmax(axis=1)
+        pairs = zip(tokenizer.words(asked.ids.tolist()), tokenizer.words(hit.ids[best].tolist()), strict=True)
+        named = [one if one == other else f"{one} ~ {other}" for one, other in pairs]
+        ranked = sorted(zip(named, near.max(axis=1).tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
+        once = dict(reversed(ranked))  # keeps the better one of equal matches
+        found.append(HitMatches(tuple(sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])))
+    return QueryMatches((), tuple(found))
+
+
+def _weights(text: TokenVectors, named: Named) -> tuple[Weighted, ...]:
+    return _largest(text.ids.tolist(), text.vectors[:, 0].tolist(), named)
+
+
+def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[Weighted, ...]:
+    """The words of the largest values, with these; equal values by id."""
+    best = sorted(zip(ids, worth, strict=True), key=lambda pair: (-pair[1], pair[0]))[:_MOST]
+    return tuple(zip(named([number for number, _ in best]), (value for _, value in best), strict=True))
 
 
 class TokenSearch(Protocol):
@@ -150,3 +207,66 @@ class _OpenTokenRetriever:
         """How many tokens each chunk has for the model."""
         tokenizer, prompt = self.retriever.tokenizer(), self.retriever.document_prompt
         return None if tokenizer is None else lengths_of(self.context.texts(), prompt, tokenizer)
+
+
+@RETRIEVERS.register("late")
+class LateRetriever(TokenRetriever):
+    """The chunks nearest to the question by late interaction (ColBERT and its kin), by exact search.
+
+    A late-interaction model of the sentence-transformers library gives every token a vector. The score is MaxSim: for
+    each token of the question the largest inner product with any token of the chunk, summed. Every chunk is compared;
+    the vectors are read from the disk block by block. Source: Khattab & Zaharia 2020, ColBERT.
+    """
+
+    form: ClassVar[Form] = "late"
+
+    kind: Literal["late"] = "late"
+    """The chunks whose tokens best match those of the question: late interaction (ColBERT), with exact MaxSim."""
+
+    @property
+    def version(self) -> int:
+        return MAXSIM_VERSION
+
+    def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
+        sizes = [(len(one), one.vectors.shape[1]) for block in encoder.blocks(keys) for one in block]
+        tokens, width = np.array([size for size, _ in sizes], dtype=np.int64), sizes[0][1]
+        TokenIndex.write(folder, encoder.blocks(keys), tokens, width)
+        return {"token_vectors": int(tokens.sum()), "dimension": width}
+
+    def open_index(self, folder: Path, order: Counts) -> TokenSearch:
+        return _MaxSim(TokenIndex(folder, order), is_mean=self.mean_over_tokens())
+
+
+@dataclass(frozen=True)
+class _MaxSim:
+    index: TokenIndex
+    is_mean: bool
+
+    def search(self, queries: Sequence[TokenVectors], depth: int) -> Rankings:
+        return self.index.search(queries, depth, is_mean=self.is_mean)
+
+
+@RETRIEVERS.register("sparse")
+class SparseRetriever(TokenRetriever):
+    """The chunks nearest to the question by learned sparse vectors (SPLADE and its kin), by exact search.
+
+    A sparse encoder of the sentence-transformers library gives a text a weight for each term of its vocabulary, also
+    for terms that are not in it. The score is the inner product of both vectors, summed over the terms that they
+    share; a chunk that shares none is not found. Source: Formal et al. 2021, SPLADE.
+    """
+
+    form: ClassVar[Form] = "sparse"
+
+    kind: Literal["sparse"] = "sparse"
+    """The chunks that share the most important terms with the question, as weighted by a sparse encoder (SPLADE)."""
+
+    @property
+    def version(self) -> int:
+        return POSTINGS_VERSION
+
+    def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
+        weights = Postings.write(folder, encoder.blocks(keys))
+        return {"terms_per_chunk": round(weights / len(keys), 1)}
+
+    def open_index(self, folder: Path, order: Counts) -> TokenSearch:
+        return Postings(folder, order)

@@ -1,4 +1,4 @@
-"""What every retriever owes, and what it may ask for."""
+"""Interfaces of retrievers and refiners: what they are given, and the rankings that they return."""
 
 from __future__ import annotations
 
@@ -297,4 +297,4 @@ REACHING = ("chunker", "context", "embedder", "store")
 NOT_RANKING = ("top_k", "score", "input_name", "input_names")
 """The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
 
-RETRIEVERS: Registry[type[Retriever]] = Registry("retriever", __package__)
+RETRIEVERS: Registry[type[Retriever]] = Registry("retriever", "ragtrial.components.retrievers")
