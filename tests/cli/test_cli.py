@@ -117,7 +117,7 @@ def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> 
     assert headline == "dense, ndcg@3 1.000: it finds an answer in the first 3 for 2 of 2 questions"
     assert header.startswith("small: 1 setting on 3 documents, 2 questions, run ")
     assert columns.split()[:2] == ["setting", "ndcg@3"]
-    assert row.split() == ["dense", "1.0000", "1.0000", "0.3333", "1.0000", "1.0000", "1.0000", "0.3333", "2"]
+    assert row.split() == ["dense", "1.000", "1.000", "0.333", "1.000", "1.000", "1.000", "0.333", "2"]
     report = Path(last.removeprefix("report: "))
     assert load_report(report.parent).run_id == header.rpartition(" ")[2] == report.parent.name
     assert (report.parent / "config.yaml").read_text(encoding="utf-8") == CONFIG
@@ -371,7 +371,7 @@ def test_the_index_of_a_setting_is_shown_against_exact_search(tmp_path: Path, ca
         place = next(number for number, line in enumerate(lines) if line.startswith("index against exact search"))
         assert lines[place - 1] == ""
         assert lines[place].split()[4:] == ["overlap", "lowest", "ndcg@3", "unreachable"]
-        assert lines[place + 1].split() == ["dense", "1.0000", "1.0000", "+0.0000", "0"]
+        assert lines[place + 1].split() == ["dense", "1.0000", "1.0000", "0.000", "0"]
 
 
 def test_a_crash_when_no_file_can_be_written_is_still_told(

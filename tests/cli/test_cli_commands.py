@@ -457,7 +457,7 @@ def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(
     listed = ragtrial(capsys, "list")
     assert listed.code == 0
     by_name = dict(line.split("  ", 1) for line in listed.out.splitlines())
-    assert by_name[two_runs[0]].endswith("dense ndcg@3 1.0000")
+    assert by_name[two_runs[0]].endswith("dense ndcg@3 1.000")
     assert by_name[two_runs[1]] == f"{path}: {told}"
 
 
@@ -502,7 +502,7 @@ def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) 
     header, *rows = made.out.splitlines()
     assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "queries", "labels", "best"]
     assert [row.split()[0] for row in rows] == two_runs[::-1]
-    assert all(row.endswith("  dense ndcg@3 1.0000") for row in rows)
+    assert all(row.endswith("  dense ndcg@3 1.000") for row in rows)
     assert [row["name"] for row in ragtrial(capsys, "list", "runs", "--json").json] == two_runs[::-1]
 
 

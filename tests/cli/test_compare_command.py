@@ -63,21 +63,23 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
     ]
     assert lines[7:13] == [
         "",
-        "setting    mean  difference      95% interval       p  won  tied  lost   n  smallest  needed  verdict",
-        "new      0.7250     +0.2250  +0.2105 +0.2395?  0.0005   12     0     0  12     0.021      14  better",
-        "few      0.5417     +0.0417                 -       -    1    11     0  12         -       -  "
+        "setting   mean  difference    95% interval       p  won  tied  lost   n  detectable  questions needed  "
+        "verdict",
+        "new      0.725      +0.225  +0.211 +0.239?  0.0005   12     0     0  12       0.021                14  better",
+        "few      0.542      +0.042               -       -    1    11     0  12           -                 -  "
         "too few differences",
-        f"old      0.5000{'':79}(baseline)",
-        "same     0.5000     +0.0000                 -       -    0    12     0  12         -       -  identical",
+        f"old      0.500{'':89}(baseline)",
+        "same     0.500       0.000               -       -    0    12     0  12           -                 -  "
+        "identical",
     ]
     assert lines[13:] == [
         "",
-        "new scored 0.7250 on the questions used to pick it; expect about 0.7250 on new ones. It was the best in "
+        "new scored 0.725 on the questions used to pick it; expect about 0.725 on new ones. It was the best in "
         "100% of bootstrap resamples.",
         "too few differences: the two differ on fewer than 10 queries; no interval is given.",
         "? few differences: 15 queries or fewer differ, so this interval is rough.",
-        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed in "
-        "all to detect 0.02 (the margin).",
+        "detectable: the difference that these questions detect 80% of the time. questions needed: in all, to detect "
+        "0.02 (the margin).",
         "Paired sign-flip test and balanced bootstrap-t (max-t, all 4,096 flips, 10,000 resamples, seed 0); 95% "
         "intervals, simultaneous for 3 comparisons.",
     ]
@@ -196,22 +198,22 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     report = report_of({"a": list(steps), "b": list(steps - 1e-6 * steps)})
     made = package.compare(report, baseline="a", procedure="t-holm")
     (row,) = [row for row in verdict_table(made, made.comparisons).rows if row[0] == "b"]
-    assert row[2:5] == ["+0.0000", "+0.0000 +0.0000", "<0.0001"]
+    assert row[2:5] == ["0.000", "0.000 0.000", "<0.0001"]
     assert row[10] == "enough"
     assert verdict_table(made, made.comparisons, 200).notes == [
         "no worse, or within the margin: the margin is 0.02.",
-        "smallest: the smallest difference these questions would detect 80% of the time. needed: questions needed in "
-        "all to detect 0.02 (the margin).",
+        "detectable: the difference that these questions detect 80% of the time. questions needed: in all, to detect "
+        "0.02 (the margin).",
     ]
 
 
 @pytest.mark.parametrize(
     ("width", "header", "told"),
     [
-        (104, "mean difference 95% interval p won tied lost n", "smallest: "),
-        (103, "mean difference 95% interval p n", "Too wide for 103 columns: won, tied, lost (--json has all)."),
-        (70, "difference 95% interval", "Too wide for 70 columns: mean, p, won, tied, lost, n (--json has all)."),
-        (20, "difference 95% interval", "Too wide for 20 columns: mean, p, won, tied, lost, n (--json has all)."),
+        (113, "mean, difference, 95% interval, p, won, tied, lost, n, detectable", ""),
+        (112, "mean, difference, 95% interval, p, n, detectable", "won, tied, lost"),
+        (77, "difference, 95% interval, detectable", "mean, p, won, tied, lost, n"),
+        (20, "difference, 95% interval", "mean, p, won, tied, lost, n, detectable"),
     ],
 )
 def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_it_lacks(
@@ -219,12 +221,12 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_i
 ) -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
     table = verdict_table(made, made.comparisons[:1], width)
-    _, line, *advice = table.notes  # the first is about few differences
-    assert " ".join(table.titles).split() == f"setting {header} smallest needed verdict".split()
-    assert width == 104 or advice[0].startswith("smallest: ")
+    assert table.titles == ["setting", *header.split(", "), "questions needed", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert [row[-1] for row in table.cells] == ["verdict", "better", "(baseline)"]
-    assert line.startswith(told)
+    _, *notes = table.notes  # the first is about few differences
+    assert notes[-1].startswith("detectable: ")
+    assert notes[:-1] == ([f"Too wide for {width} columns: {told} (--json has all)."] if told else [])
 
 
 def test_the_margin_and_too_few_differences_are_explained_where_a_row_has_them(small: Path, capsys: Capture) -> None:
@@ -242,9 +244,9 @@ def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
     _, line = table.notes
-    assert table.titles[-3:] == ["n", "smallest", "verdict"]
+    assert table.titles[-3:] == ["n", "detectable", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
-    assert line == "smallest: the smallest difference these questions would detect 80% of the time."
+    assert line == "detectable: the difference that these questions detect 80% of the time."
 
 
 def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:
@@ -280,7 +282,7 @@ def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> Non
     ]
     both = made.model_copy(update={"comparisons": [row, *fewer]})
     (cells,) = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row]).rows
-    assert cells[-3:] == ["+0.2500", "-0.1250 (5)", "-"]
+    assert cells[-3:] == ["+0.250", "-0.125 (5)", "-"]
 
 
 def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(

@@ -96,7 +96,7 @@ def assert_shown(shown: str, setting: SettingPart, within: float) -> None:
                 assert setting.budget.hits == pytest.approx(float(cell), abs=max(0.06, 20 * within))
             else:
                 value, *n = cell.split()
-                assert scores[metric].mean == pytest.approx(float(value), abs=0.00006 + within), (setting.name, metric)
+                assert scores[metric].mean == pytest.approx(float(value), abs=0.0006 + within), (setting.name, metric)
                 assert n in ([], [f"({scores[metric].n})"])
 
 

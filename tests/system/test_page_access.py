@@ -73,8 +73,8 @@ def test_means_are_best_first_with_the_best_of_each_column_in_bold(seen: Seen) -
     assert len(set(values)) > 1
     assert table.locator("th[aria-sort=descending]").inner_text().startswith("ndcg@3")
     bold = [cell.inner_text() for cell in table.locator("td.best").all()]
-    assert f"{max(values):.4f}" in bold
-    assert f"{min(values):.4f}" not in bold
+    assert f"{max(values):.3f}" in bold
+    assert f"{min(values):.3f}" not in bold
 
 
 def test_columns_sort_by_click_and_by_key(seen: Seen) -> None:

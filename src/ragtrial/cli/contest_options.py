@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,12 @@ class ComparisonInputs:
     confidence: float
     common: bool
 
+    def command(self, name: str, *more: str) -> str:
+        """The command ``name`` about the same reports, with the same options."""
+        given = [f"--{option}={value}" for option in ("results", "baseline", "metric", "margin", "confidence")
+                 if (value := getattr(self, option)) not in (None, *_USUAL)]  # fmt: skip
+        return shlex.join(["ragtrial", name, *self.reports, *given, *(["--common"] if self.common else []), *more])
+
     def contest(
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
     ) -> ComparisonInput:
@@ -45,6 +52,9 @@ class ComparisonInputs:
         from ragtrial.comparison.comparing import options_of
 
         return options_of(contest, margin=self.margin, confidence=self.confidence, **options)
+
+
+_USUAL = ("results", 0.02, 0.95)
 
 
 def contest_options(function: F) -> F:

@@ -24,7 +24,7 @@ def command(terminal: Terminal, name: str) -> int:
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools
     ragtrial explain chunker.size            meaning, default and range
     ragtrial explain recursive               all options of a chunker
-    ragtrial explain needed                  a column of a comparison
+    ragtrial explain detectable              a column of a comparison
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     from dataclasses import asdict
 

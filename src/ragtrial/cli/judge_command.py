@@ -58,14 +58,14 @@ def command(
     if judging is None:
         rows = judge_offline(texts)
         write_judgments(rows, file)
-        return _end(terminal, rows, output, len(texts))
+        return _end(terminal, rows, output, len(texts), compared)
     plan = judging.plan(texts)
     of_queries = counted(len(texts), "query", "queries")
     terminal.tell(plan_line(f"{counted(plan.requests, 'text')} of {of_queries}", plan))
     if asked.only_plan:
         terminal.say_json({"exit_code": 0, "queries": len(texts), "texts": plan.requests, **plan_json(plan)})
         return 0
-    return _end(terminal, _judged(terminal, judging, texts, asked, file), output, len(texts))
+    return _end(terminal, _judged(terminal, judging, texts, asked, file), output, len(texts), compared)
 
 
 def _judged(
@@ -89,7 +89,7 @@ def _judged(
     return rows
 
 
-def _end(terminal: Terminal, rows: list[ModelJudgment], output: str, queries: int) -> int:
+def _end(terminal: Terminal, rows: list[ModelJudgment], output: str, queries: int, compared: ComparisonInputs) -> int:
     judged = len({row.query for row in rows})
     unparsable = sum(row.grade is None for row in rows)
     costs = [row.cost for row in rows if row.cost is not None]
@@ -106,7 +106,7 @@ def _end(terminal: Terminal, rows: list[ModelJudgment], output: str, queries: in
     if judged < queries:
         left = counted(queries - judged, "query is", "queries are")
         terminal.tell(f"{left} not judged yet; the same command with a larger budget continues")
-    terminal.tell(f"next: ragtrial compare --judge {output}")
+    terminal.tell(f"next: {compared.command('compare', '--judge', output)}")
     terminal.say_json({"exit_code": 0, "wrote": [output], "judgments": len(rows), "queries": judged,
                        "unparsable": unparsable, "refused": len(refused), "cost": cost})  # fmt: skip
     return 0

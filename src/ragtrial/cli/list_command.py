@@ -87,7 +87,7 @@ def _say_runs(terminal: Terminal, directory: Path) -> int:
     """The runs, newest first: what each compared, by which labels, and what it was made from."""
     from ragtrial.report.find import list_reports
     from ragtrial.report.model import load_report
-    from ragtrial.views.table import Table, number
+    from ragtrial.views.table import Table, mean_number
 
     rows: list[dict[str, Any]] = []
     for folder in reversed(list_reports(directory)):
@@ -114,7 +114,8 @@ def _say_runs(terminal: Terminal, directory: Path) -> int:
         terminal.tell(f"no reports in {directory}; `ragtrial run CONFIG` makes one.")
     cells = [
         [row["name"], _date(row["name"]), row["experiment"], str(row["settings"]), str(row["queries"]),
-         f"{row['judgments']:,}", f"{row['best']} {row['metric']} {number(row['score'])}", row["parent"] or ""]
+         f"{row['judgments']:,}", f"{row['best']} {row['metric']} {mean_number(row['score'], row['queries'])}",
+         row["parent"] or ""]
         for row in rows if "error" not in row
     ]  # fmt: skip
     columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "best", "scored again from"]

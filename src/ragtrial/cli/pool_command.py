@@ -90,6 +90,7 @@ def command(
 def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str) -> None:
     """What is in the worklist, how it was chosen, and what to do next."""
     from pathlib import Path
+    from shlex import quote
 
     from ragtrial.labelling.confined import label_options
 
@@ -105,7 +106,7 @@ def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str
             f"{made.new:,} of {found} among the first {made.depth} were chosen, where the settings disagree most"
         )
     terminal.tell(
-        f"labels go to {worklist.labels}; next: ragtrial label {output}{label_options(worklist, Path(output))}"
+        f"labels go to {worklist.labels}; next: ragtrial label {quote(output)}{label_options(worklist, Path(output))}"
     )
     terminal.warn(contest.warnings)
     terminal.say_json(

@@ -101,6 +101,8 @@ def _answered(
 
 
 def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost: float | None) -> int:
+    from shlex import quote
+
     from ragtrial.labelling.confined import label_options
     from ragtrial.labelling.drafting.drafting import COPIED
     from ragtrial.labelling.pooling.worklist import read_worklist
@@ -123,7 +125,7 @@ def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost:
         terminal.tell(f"{total - counts.replies:,} not asked yet; the same command with a larger budget continues")
     if counts.drafts:
         file = expand_user(output)
-        terminal.tell(f"next: ragtrial label {output}{label_options(read_worklist(file), file)}")
+        terminal.tell(f"next: ragtrial label {quote(output)}{label_options(read_worklist(file), file)}")
     wrote = [output] if counts.drafts else []
     found = {**counts.model_dump(), "drafts": counts.drafts, "questions": total, "cost": cost}
     terminal.say_json({"exit_code": 0, "wrote": wrote, **found})

@@ -78,7 +78,7 @@ def command(
             "gates and --baseline are for settings that are chosen before a run; this config has a search. Say its "
             "baseline in search.baseline, or run the winner's config with gates."
         )
-    checks = prepared(experiment, asked, baseline, limit, terminal)
+    checks = prepared(experiment, asked, baseline, limit, terminal, config)
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     report = run_experiment(
         experiment,
@@ -95,7 +95,7 @@ def command(
     )
     found = _found(report)
     findings = checks.findings(report) if checks else None
-    comparison = None if found else _compared(report)
+    comparison = None if found else _compared(report, config)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison, found)
     grown = _extrapolated(report, terminal) if extrapolate else None
@@ -128,7 +128,7 @@ def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | Non
     return grown
 
 
-def _compared(report: Report) -> Comparison | None:
+def _compared(report: Report, config: str) -> Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many."""
     from ragtrial.comparison.comparing import MOST_SETTINGS, ComparisonOptions, compare_settings
     from ragtrial.comparison.comparison_input import input_of
@@ -136,8 +136,8 @@ def _compared(report: Report) -> Comparison | None:
     if len(report.settings) > MOST_SETTINGS:
         return None
     with suppress(ComparisonError, ReportError):
-        contest = input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
-        return compare_settings(contest, ComparisonOptions())
+        inputs = input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
+        return compare_settings(inputs, ComparisonOptions(config=config))
     return None
 
 

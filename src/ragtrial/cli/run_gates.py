@@ -40,6 +40,7 @@ class RunChecks:
 
     checks: Checks
     baseline: RunBaseline | None
+    config: str
 
     def findings(self, report: Report) -> Findings:
         """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
@@ -54,7 +55,8 @@ class RunChecks:
             wanted = baseline.report is not None or (baseline.setting in settings and len(settings) > 1)
         try:
             if wanted:
-                contest, aim = _contest(report, baseline), ComparisonOptions(baseline.name if baseline else None)
+                contest = _contest(report, baseline)
+                aim = ComparisonOptions(baseline.name if baseline else None, config=self.config)
                 compared = Compared(contest, aim, analyse(contest, aim))
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
@@ -63,7 +65,7 @@ class RunChecks:
 
 
 def prepared(
-    config: ExperimentConfig, asked: GateOptions, baseline: str | None, limit: int | None, terminal: Terminal
+    config: ExperimentConfig, asked: GateOptions, baseline: str | None, limit: int | None, terminal: Terminal, file: str
 ) -> RunChecks | None:
     """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
     if baseline is None and asked == GateOptions():
@@ -88,7 +90,7 @@ def prepared(
         faults += [Fault("--baseline", message=f"run {found.report.run_id} has no {metric}.") for metric in missing]
     if faults or checks is None:
         raise InputError(*faults)
-    return RunChecks(checks, found)
+    return RunChecks(checks, found, file)
 
 
 def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:

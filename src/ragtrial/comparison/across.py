@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from ragtrial.comparison.commands import Commands
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, options_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
@@ -114,7 +115,8 @@ def compare_across(
         left_out=left_out,
         sentences=[],
     )
-    return found.model_copy(update={"sentences": list(_sentences(found))})
+    commands = {entry.name: aim.commands(contest) for entry, (contest, aim) in zip(entries, made, strict=True)}
+    return found.model_copy(update={"sentences": list(_sentences(found, commands))})
 
 
 def _common(
@@ -225,7 +227,7 @@ def _over(
     )
 
 
-def _sentences(found: AcrossComparison) -> Iterator[str]:
+def _sentences(found: AcrossComparison, commands: Mapping[str, Commands]) -> Iterator[str]:
     count, best = len(found.data_sets), found.best
     mean = _mean_over(best, found.data_sets)
     yield f"Best on average: {best} (mean {found.metric} of {counted(count, 'data set')} {mean:.3f})."
@@ -243,7 +245,7 @@ def _sentences(found: AcrossComparison) -> Iterator[str]:
     if count < FEW:
         yield f"{count} data sets are few: they say little about how the settings compare on others."
     if lost:
-        yield f"Next: look at the questions where {best} loses: ragtrial compare {lost[0].name} --queries."
+        yield f"Next: look at the questions where {best} loses: {commands[lost[0].name].compare('--queries')}"
     elif count < FEW:
         yield f"Next: take {best}, and add data sets if it is to serve others."
     else:

@@ -9,14 +9,13 @@ from functools import partial
 
 import numpy as np
 
+from ragtrial.comparison.commands import Commands
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import FoundPart
 from ragtrial.comparison.tradeoffs import weigh_costs
-from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import Direction
-from ragtrial.report.find import reference_to
 from ragtrial.report.schema import PAID
 from ragtrial.report.scored import ScoredPart
 
@@ -33,10 +32,9 @@ class Cheapest:
 class Compared:
     """What is compared: settings with their means of ``metric``, which decides.
 
-    ``found`` are the questions for which each finds an answer, None where that is not known. ``reports`` are what a
-    command calls them, ``called`` what a sentence calls settings that have other names. ``cheapest`` of some settings
-    is None where no cost of all of them is known, or all are equal. ``are_pairs_by_name``: settings of equal names in
-    several reports are compared.
+    ``found`` counts the questions for which each finds an answer, None if that is not known. ``called`` has the names
+    in sentences of settings that have other names. ``cheapest`` of some settings is None if no cost of all of them is
+    known, or all are equal. ``are_pairs_by_name``: settings of equal names in several reports are compared.
     """
 
     means: Mapping[str, float | None]
@@ -44,7 +42,7 @@ class Compared:
     scored: ScoredPart
     better: Direction = "higher"
     found: FoundPart | None = None
-    reports: Sequence[str] = ()
+    commands: Commands = field(default_factory=Commands)
     called: Mapping[str, str] = field(default_factory=dict)
     cheapest: Callable[[Sequence[str]], Cheapest | None] = lambda _names: None
     are_pairs_by_name: bool = False
@@ -55,8 +53,8 @@ class Compared:
         return sorted(names, key=lambda name: math.inf if (mean := self.means[name]) is None else -sign * mean)
 
 
-def compared_of(inputs: ComparisonInput, estimated: Scores | None = None) -> Compared:
-    """What is compared in a inputs; ``estimated`` are the means with a judge, beside which answers are not counted."""
+def compared_of(inputs: ComparisonInput, commands: Commands, estimated: Scores | None = None) -> Compared:
+    """The settings of ``inputs``; ``estimated`` are their means with a judge, for which answers are not counted."""
     values = inputs.scores(inputs.primary).values
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
@@ -67,7 +65,7 @@ def compared_of(inputs: ComparisonInput, estimated: Scores | None = None) -> Com
         scored=inputs.scored_queries(),
         better="higher" if inputs.sign(inputs.primary) > 0 else "lower",
         found=found_answers(inputs) if estimated is None else None,
-        reports=list(_references(inputs)),
+        commands=commands,
         called=_called(inputs),
         cheapest=partial(cheapest_of, inputs),
         are_pairs_by_name=inputs.are_pairs_by_name,
@@ -118,16 +116,6 @@ def cheapest_of(inputs: ComparisonInput, names: Sequence[str]) -> Cheapest | Non
                 cheapest, f"{format(known[cheapest], form)} {title}, the others up to {format(dearest, form)}"
             )
     return None
-
-
-def _references(inputs: ComparisonInput) -> dict[str, None]:
-    """The reports as commands name them, a report that is the baseline first; nothing where one is not written."""
-    reports = {setting.report_name: setting.report for setting in inputs.settings}
-    names = sorted(reports, key=lambda name: name != inputs.baseline)
-    try:
-        return dict.fromkeys(reference_to(reports[name].folder) for name in names)
-    except ReportError:
-        return {}
 
 
 def _called(inputs: ComparisonInput) -> dict[str, str]:

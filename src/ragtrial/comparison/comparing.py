@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.comparison.commands import Commands, commands_about
 from ragtrial.comparison.compared import compared_of
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
@@ -67,6 +68,20 @@ class ComparisonOptions:
     """One of PROCEDURES."""
     judge: JudgeSide | None = None
     """A judge that has judged queries beside people; the inputs is then ``judge.inputs``."""
+    judge_file: str = ""
+    config: str | None = None
+    """The config of the reports, as a command names it; None if it is not known."""
+
+    def commands(self, inputs: ComparisonInput) -> Commands:
+        """Commands that go on from a comparison of ``inputs`` with these options."""
+        usual, flips = ComparisonOptions(), self.procedure
+        confidence = f"{1 - flips.level:.12g}"
+        common = ["--margin", f"{self.margin:.12g}"] if self.margin != usual.margin else []
+        common += ["--confidence", confidence] if flips.level != usual.procedure.level else []
+        common += ["--common"] if inputs.is_common else []
+        own = ["--procedure", self.procedure_name] if self.procedure_name != DEFAULT else []
+        own += ["--judge", self.judge_file] if self.judge_file else []
+        return commands_about(inputs, common, own, self.config)
 
 
 def options_of(
@@ -147,7 +162,7 @@ def with_judge(inputs: ComparisonInput, options: ComparisonOptions, file: str | 
     """
     if options.procedure_name != DEFAULT:
         raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {options.procedure_name}.")
-    return replace(options, judge=judge_side(inputs, read_judgments(file)))
+    return replace(options, judge=judge_side(inputs, read_judgments(file)), judge_file=str(file))
 
 
 def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Comparison:
@@ -181,7 +196,9 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
         conclusion=conclusion_of(
             decisive,
             procedure,
-            compared_of(inputs, None if options.judge is None else options.judge.means(scored[0])),
+            compared_of(
+                inputs, options.commands(inputs), None if options.judge is None else options.judge.means(scored[0])
+            ),
             None if inputs.are_pairs_by_name else inputs.names[ranked[0]],
             None if selection is None else selection.corrected,
             partial(depend_on_unjudged, inputs, margin=options.margin),

@@ -86,6 +86,9 @@ class ComparisonInput:
     people: frozenset[str] | None = None
     """The queries judged by people, if a model judged the rest; None means all."""
 
+    is_common: bool = False
+    """Whether the queries that the reports do not share are left out."""
+
     @property
     def primary(self) -> str:
         return self.metrics[0]
@@ -218,7 +221,7 @@ def input_of(
     compared = tuple(_compared(entries, [query.id for query in agreement.queries]))
     if len(compared) < 2 and not may_be_one:
         raise ComparisonError(_nothing_to_compare(entries, compared[0].name))
-    inputs = ComparisonInput(compared, agreement.queries, agreement.metrics)
+    inputs = ComparisonInput(compared, agreement.queries, agreement.metrics, is_common=common)
     if not all_pairs:
         inputs = replace(inputs, baseline=_baseline_name(inputs, entries, meant))
     known = {metric: ~np.isnan(inputs.scores(metric).values) for metric in inputs.metrics}

@@ -7,10 +7,10 @@ step.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ragtrial.comparison.commands import Commands
 from ragtrial.comparison.compared import Compared
 from ragtrial.comparison.comparison_parts import (
     ComparisonPart,
@@ -20,7 +20,8 @@ from ragtrial.comparison.comparison_parts import (
     ProcedurePart,
     Verdict,
 )
-from ragtrial.comparison.number_text import digits_of, percent, telling
+from ragtrial.comparison.evidence import could_be_labelled
+from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 
@@ -28,10 +29,6 @@ MOST_NAMED = 5
 
 LEAST_SCORED = LEAST_DIFFERENCES
 """With fewer scored questions no setting is ranked."""
-
-MOST_LABELLED = 300
-MOST_TIMES = 10
-"""What a person could label: at most so many more questions, and so many times those there are."""
 
 WORSE: tuple[Verdict, ...] = ("worse", "worse within the margin")
 _CLAIMS: tuple[Verdict, ...] = ("better", *WORSE, "no worse")
@@ -203,9 +200,9 @@ class _Judged:
             return ""
         interval = ""
         if part.ci is not None:
-            low, high = (telling(end, self.digits) for end in part.ci)
+            low, high = (signed(end, self.compared.scored.scored) for end in part.ci)
             interval = f", {percent(self.procedure.confidence)} CI {low} to {high}"
-        return f" ({telling(part.difference, self.digits)}{interval})"
+        return f" ({signed(part.difference, self.compared.scored.scored)}{interval})"
 
     def changed(self, name: str) -> str:
         """A setting that is compared with that of the same name in another report."""
@@ -225,19 +222,14 @@ class _Judged:
             )
         return f"{called}: {verdict}{labels}, {part.metric} {before} to {after}{self.difference(part)}{counts}"
 
-    def command(self, name: str, *options: str) -> str:
-        return shlex.join(["ragtrial", name, *self.compared.reports, *options])
-
     @property
-    def against(self) -> list[str]:
-        """The option of commands that names the baseline."""
-        baseline = None if self.compared.are_pairs_by_name else self.made.baseline
-        return [] if baseline is None else ["--baseline", baseline]
+    def commands(self) -> Commands:
+        return self.compared.commands
 
     @property
     def look(self) -> str:
         """The command that shows the questions on which settings differ."""
-        return self.command("compare", *self.against, "--queries")
+        return self.commands.compare("--queries")
 
     def next_step(self) -> NextStepPart:
         """One thing to do next: the first of these that applies."""
@@ -255,12 +247,16 @@ class _Judged:
         if self.made.kind != "no ranking yet":
             return None
         missing = LEAST_SCORED - self.compared.scored.scored
-        return NextStepPart(action=f"label at least {counted(missing, 'more question')}", command=_LABEL)
+        return self._label(f"label at least {counted(missing, 'more question')}")
+
+    def _label(self, action: str) -> NextStepPart:
+        return NextStepPart(action=action + self.commands.about_config, command=self.commands.label_question())
 
     def _label_hits(self) -> NextStepPart | None:
         if not self.made.depends_on_unjudged:
             return None
-        return NextStepPart(action="label the hits that could change this", command=self.command("pool", *self.against))
+        action = f"label the hits that could change this{self.commands.about_config}"
+        return NextStepPart(action=action, command=self.commands.pool())
 
     def _take_winner(self) -> NextStepPart | None:
         better, baseline, look = self.named("better"), self.made.baseline, self.look
@@ -291,7 +287,7 @@ class _Judged:
                     if thin
                     else f"they settle {pair} in 4 of 5 cases, if the difference stays as it is"
                 )
-                return NextStepPart(action=f"label about {more:,} more questions ({why})", command=_LABEL)
+                return self._label(f"label about {counted(more, 'more question')} ({why})")
             look = self.look
             action = f"look at the questions on which {pair} differ"
             if not thin and self.made.kind != "two runs":
@@ -307,7 +303,7 @@ class _Judged:
         good = [reference, *self.named("no worse", "identical")]
         if len(good) < 2:
             return None
-        costs, cheapest = self.command("show", "--costs"), self.compared.cheapest(good)
+        costs, cheapest = self.commands.show("--costs"), self.compared.cheapest(good)
         taken = reference if cheapest is None else cheapest.setting
         if cheapest is None and not self.named("no worse"):
             reason = "all score the same on every question"
@@ -327,12 +323,9 @@ class _Judged:
         if self.made.kind == "two runs" and self.named("better"):
             return NextStepPart(action="keep the new run; see what has changed", command=look)
         if len(self.named("identical")) == len(self.shown):
-            more = self.command("compare", "--metrics", "all")
+            more = self.commands.compare("--metrics", "all")
             return NextStepPart(action="change something, or look at other metrics: nothing differs here", command=more)
         return NextStepPart(action="look at the questions that have changed", command=look)
-
-
-_LABEL = 'ragtrial search "QUESTION" --label'
 
 
 def labels_to_settle(part: ComparisonPart) -> int | None:
@@ -345,7 +338,7 @@ def labels_to_settle(part: ComparisonPart) -> int | None:
         differing = part.wins + part.losses
         total = math.ceil(part.n * LEAST_DIFFERENCES / differing) if differing else None
     more = 0 if total is None else total - part.n
-    return _round_up(more) if 0 < more <= min(MOST_LABELLED, MOST_TIMES * part.n) else None
+    return _round_up(more) if could_be_labelled(more, part.n) else None
 
 
 def _round_up(count: int) -> int:

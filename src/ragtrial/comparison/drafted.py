@@ -113,7 +113,7 @@ def _measured(part: DraftedPart) -> str:
         lacking = "drafted questions that count" if part.on_drafted is None else "people's questions"
         return f"The effect cannot be measured here without {lacking}."
     names = f"{_named(part.words)} minus {_named(part.vectors)}"
-    interval = f" (95% interval of the change {signed_interval(part.gap_ci, ' to ')})" if part.gap_ci else ""
+    interval = f" (95% interval of the change {signed_interval(part.gap_ci, between=' to ')})" if part.gap_ci else ""
     return (
         f"Measured here: {names} is {signed(part.on_drafted)} on drafted questions and {signed(part.on_people)} on "
         f"people's, a change of {signed(part.gap)}{interval}."

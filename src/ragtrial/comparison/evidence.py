@@ -16,6 +16,10 @@ from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference,
 from ragtrial.errors import counted, listed
 from ragtrial.records import ReportWarning, WarningCode
 
+MOST_LABELLED = 300
+MOST_TIMES = 10
+"""The most questions that a person labels: so many more, and so many times those there are."""
+
 _QUERIES_FOR_SKEWNESS = 100
 """With so many queries half of the observed skewness is believed: of fewer it is mostly chance."""
 
@@ -98,9 +102,14 @@ def _advice(evidence: Evidence, margin: float) -> str:
     if evidence.detectable is None:
         return ""
     found = f"; {evidence.n:,} questions detect a difference of {rounded(evidence.detectable)} with 80% power"
-    if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
+    if evidence.queries_needed is None or not could_be_labelled(evidence.queries_needed - evidence.n, evidence.n):
         return found
     return f"{found}, {evidence.queries_needed:,} one of {margin:g}"
+
+
+def could_be_labelled(more: int, n: int) -> bool:
+    """Whether a person could label so many questions more than the ``n`` there are."""
+    return 0 < more <= min(MOST_LABELLED, MOST_TIMES * n)
 
 
 def too_wide(margin: float, metric: str) -> str:

@@ -258,7 +258,7 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
     yield from _of_agreement(made)
     favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
     if favoured.bias is not None and favoured.ci is not None:
-        ends = signed_interval(favoured.ci, " to ")
+        ends = signed_interval(favoured.ci, between=" to ")
         yield f"The judge's largest bias in favour of a setting: {favoured.setting}, {signed(favoured.bias)} ({ends})."
     open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
     if open_:

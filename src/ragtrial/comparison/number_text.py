@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 MANY_QUESTIONS = 1_000
-"""From as many on the fourth decimal of a mean is more than noise."""
+"""With as many questions the fourth decimal of a mean is more than noise."""
 
 
 def digits_of(n: int) -> int:
-    """The decimals of a mean over ``n`` questions."""
+    """The number of decimals of a mean over ``n`` questions."""
     return 3 if n < MANY_QUESTIONS else 4
 
 
-def signed(difference: float | None, unknown: str = "-", digits: int = 4) -> str:
-    """Four decimals, or ``digits``, and a sign, and never -0.0000; ``unknown`` for None."""
-    return unknown if difference is None else f"{round(difference, digits) + 0.0:+.{digits}f}"
+def signed(difference: float | None, n: int = 0, unknown: str = "-") -> str:
+    """A sign and the decimals of a mean over ``n`` questions, or four if those would show a difference as 0.
+
+    0 has no sign; ``unknown`` stands for None.
+    """
+    if difference is None:
+        return unknown
+    digits = digits_of(n)
+    shown = digits if abs(difference) >= 0.5 * 10**-digits else 4
+    return f"{difference:+.{shown}f}" if round(difference, shown) else f"{0:.{digits}f}"
 
 
-def telling(difference: float, digits: int) -> str:
-    """A sign and ``digits`` decimals, or four where those would show a difference as 0."""
-    return signed(difference, digits=digits if abs(difference) >= 0.5 * 10**-digits else max(digits, 4))
-
-
-def signed_interval(ends: tuple[float, float] | None, between: str = " ") -> str:
+def signed_interval(ends: tuple[float, float] | None, n: int = 0, between: str = " ") -> str:
     """Both ends as ``signed`` has them; a dash for None."""
-    return "-" if ends is None else f"{signed(ends[0])}{between}{signed(ends[1])}"
+    return "-" if ends is None else f"{signed(ends[0], n)}{between}{signed(ends[1], n)}"
 
 
 def probability(p: float) -> str:

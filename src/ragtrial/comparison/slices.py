@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
 from ragtrial.components.terms.analyzer import NO_STOP_WORDS, STOP_WORD_LANGUAGES, Analyzer, stemmers, stop_words_of
@@ -169,11 +169,11 @@ def _side(ci: tuple[float, float] | None) -> int:
 
 def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
     of_all, here = ("better", "worse") if _side(whole.gain_ci) > 0 else ("worse", "better")
-    low, high = part.ci or (np.nan, np.nan)
+    ends = signed_interval(part.ci, part.n, " to ")
     return WarningPart(
         code=WarningCode.SLICE_CONTRADICTS,
         message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
-        f"{part.slicing} {part.name}: {signed(part.difference)}, {signed(low)} to {signed(high)}.",
+        f"{part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
     )
 
 

@@ -112,9 +112,10 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
     if found["unjudged"]:
         verdict = {None: "", True: ", so this verdict may change", False: ", and the verdict would hold"}
+        low, high = (signed(found[end], part.n) for end in ("low", "high"))
         found["sentence"] = (
             f"{found['unjudged']:,} hits have no label; if all went in favour of one side, the difference would be "
-            f"{signed(found['low'])} or {signed(found['high'])} (two scenarios, not limits){verdict[depends]}"
+            f"{low} or {high} (two scenarios, not limits){verdict[depends]}"
         )
     return made.model_copy(update={**found, "depends_on_unjudged": depends})
 

@@ -44,7 +44,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         near = [one.setting for one in found.finalists if one.setting != winner and _is_open(found, one.setting)]
         if near:
             yield f"Inconclusive against it: {listed(near)}."
-        yield "Next: run the winner's config, and look at the questions that it loses: ragtrial compare --queries."
+        yield "Next: run the winner's config, winner.yaml of the report, and look at the questions that it loses."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
         yield f"It is worse than {found.baseline} with the current labels{change}; it came first by chance."
@@ -52,7 +52,7 @@ def _verdict(found: SearchResult, winner: str) -> Iterator[str]:
         return
     yield f"No difference from {found.baseline} is shown{change}."
     if (more := labels_to_settle(verdict)) is not None:
-        yield f"Next: label about {more:,} more questions to settle the two, or keep the config as it is."
+        yield f"Next: label about {counted(more, 'more question')} to settle the two, or keep the config as it is."
     elif verdict.verdict == "no worse":
         yield "Next: keep the config as it is, or take the winner if it is cheaper."
     else:

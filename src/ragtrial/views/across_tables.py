@@ -8,7 +8,7 @@ from ragtrial.cache.untrusted import visible
 from ragtrial.comparison.across import AcrossComparison, DataSetPart
 from ragtrial.comparison.number_text import percent, signed, signed_interval
 from ragtrial.errors import counted
-from ragtrial.views.table import Column, Table, number
+from ragtrial.views.table import Column, Table, mean_number
 
 _MARKS = {"better": "*", "worse": "*", "worse within the margin": "*"}
 
@@ -40,20 +40,22 @@ def across_table(found: AcrossComparison) -> Table:
         Column("difference", is_text=True), *of_data, Column("together"),
         Column(f"{percent(found.confidence)} interval"), Column("verdict", is_text=True),
     ]  # fmt: skip
+    fewest = min(data.queries for data in found.data_sets)
     rows = [
         [
             one.setting,
             *(_difference(data, one.setting) for data in found.data_sets),
-            signed(one.difference),
-            signed_interval(one.ci),
+            signed(one.difference, fewest),
+            signed_interval(one.ci, fewest),
             one.verdict,
         ]
         for one in found.settings
     ]
-    means = [f"{number(data.means[found.baseline])} " for data in found.data_sets]
+    means = [f"{mean_number(data.means[found.baseline], data.queries)} " for data in found.data_sets]
     return Table(columns, [[found.baseline, *means, "", "", "(baseline: mean)"], *rows])
 
 
 def _difference(data: DataSetPart, setting: str) -> str:
     part = next(one for one in data.comparisons if one.setting == setting)
-    return "-" if part.difference is None else f"{signed(part.difference)}{_MARKS.get(part.verdict or '', ' ')}"
+    mark = "" if part.difference is None else _MARKS.get(part.verdict or "", " ")
+    return signed(part.difference, data.queries) + mark

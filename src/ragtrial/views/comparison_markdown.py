@@ -25,7 +25,7 @@ def _sections(findings: Findings) -> Iterator[str]:
     yield f"### {for_markdown(findings.subject)}: {_outcome(findings)}"
     comparison = findings.comparison
     if comparison is not None:
-        yield "<br>\n".join(map(for_markdown, comparison.conclusion.sentences))
+        yield "<br>\n".join(map(for_markdown, tables.flat_sentences(comparison.conclusion)))
     if comparison is None:
         yield _table(_score_table(findings, [findings.primary_metric]))
     else:

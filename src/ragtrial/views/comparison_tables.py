@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragtrial.cache.untrusted import visible
 from ragtrial.comparison.comparing import close_comparisons
-from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.evidence import FEW_DIFFERENCES
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ConclusionPart
+from ragtrial.comparison.evidence import FEW_DIFFERENCES, could_be_labelled
 from ragtrial.comparison.number_text import percent, probability, rounded, signed, signed_interval
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted
 from ragtrial.views.sections import all_views
-from ragtrial.views.table import Column, Table, number
+from ragtrial.views.table import Column, Table, mean_number
 
 
 def heading(comparison: Comparison) -> str:
@@ -21,6 +22,12 @@ def heading(comparison: Comparison) -> str:
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
     questions = comparison.conclusion.scored.sentence
     return f"{counted(len(comparison.settings), 'setting')}, {questions}, {comparison.primary_metric}, {against}"
+
+
+def flat_sentences(conclusion: ConclusionPart) -> list[str]:
+    """The sentences of a conclusion for where spaces do not align: ``inconclusive: dense (...)``."""
+    lines = [re.sub(r"^ {2}(\S.*?) {2,}", r"\1: ", sentence) for sentence in conclusion.sentences]
+    return [re.sub(r" {3}(?=with the current labels$)", ", ", line) for line in lines]
 
 
 def comparison_blocks(
@@ -67,14 +74,14 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=3)]
     columns += [Column(title, importance=1) for title in ("won", "tied", "lost")] + [Column("n", importance=2)]
     # No number of queries finds a margin of 0.
-    columns += [Column(title) for title in ["smallest", *(["needed"] if margin else [])]]
+    columns += [Column("detectable", importance=5), *([Column("questions needed")] if margin else [])]
     table, cautions = [], {part.caution for part in rows if part.caution}
     for part in rows:
-        named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
+        named = [part.setting] if shared else [part.setting, part.baseline, mean_number(part.mean_baseline, part.n)]
         mark = {"skewed": "~", "few differences": "?", None: " " * bool(cautions)}[part.caution]
         table.append([*[*named, *_cells(part, mark)][: len(columns)], part.verdict or ""])
     if shared:
-        mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
+        mean = mean_number(rows[0].mean_baseline, rows[0].n) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.gain or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
     verdicts, notes = {part.verdict for part in rows}, []
@@ -98,16 +105,24 @@ def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
 
 
 def _cells(part: ComparisonPart, mark: str) -> list[str]:
-    needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
     return [
-        number(part.mean),
-        signed(part.difference),
-        signed_interval(part.ci) + (mark if part.ci else ""),
+        mean_number(part.mean, part.n),
+        signed(part.difference, part.n),
+        signed_interval(part.ci, part.n) + (mark if part.ci else ""),
         "-" if part.p_corrected is None else probability(part.p_corrected),
         *(f"{count:,}" for count in (part.wins, part.ties, part.losses, part.n)),
         "-" if part.detectable is None else rounded(part.detectable),
-        "-" if needed is None else "enough" if enough else f"{needed:,}",
+        _needed(part),
     ]
+
+
+def _needed(part: ComparisonPart) -> str:
+    """The questions that detect the margin; a number only if a person could label as many."""
+    if part.queries_needed is None:
+        return "-"
+    if part.queries_needed <= part.n:
+        return "enough"
+    return f"{part.queries_needed:,}" if could_be_labelled(part.queries_needed - part.n, part.n) else "too many"
 
 
 def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
@@ -125,8 +140,8 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
-    said = "smallest: the smallest difference these questions would detect 80% of the time."
-    return [f"{said} needed: questions needed in all to detect {margin:g} (the margin)." if margin else said]
+    detectable = "detectable: the difference that these questions detect 80% of the time."
+    return [f"{detectable} questions needed: in all, to detect {margin:g} (the margin)." if margin else detectable]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
@@ -147,7 +162,7 @@ def descriptive_table(
     table = []
     for part in rows if metrics else ():
         others = [known.get((part.setting, part.baseline, metric)) for metric in metrics]
-        cells = ["-" if one is None else signed(one.difference) + _other_count(one, part.n) for one in others]
+        cells = ["-" if one is None else signed(one.difference, one.n) + _other_count(one, part.n) for one in others]
         table.append([part.setting, *([] if shared else [part.baseline]), *cells])
     names = [Column("differences, descriptive", is_text=True), *([] if shared else [Column("against")])]
     columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]

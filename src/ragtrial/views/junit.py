@@ -65,9 +65,9 @@ def _compared(findings: Findings) -> Iterator[_Case]:
     lines = list(findings.comparison.conclusion.sentences)
     for part in findings.comparison.comparisons:
         if part.metric == findings.primary_metric:
-            interval = "" if part.ci is None else f", interval {signed_interval(part.ci, ' to ')}"
+            interval = "" if part.ci is None else f", interval {signed_interval(part.ci, part.n, ' to ')}"
             lines.append(
-                f"{part.setting} against {part.baseline}: {signed(part.difference)}{interval}: {part.sentence}"
+                f"{part.setting} against {part.baseline}: {signed(part.difference, part.n)}{interval}: {part.sentence}"
             )
     yield _Case(f"comparison by {findings.primary_metric}", "passed", lines)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ragtrial.comparison.number_text import signed
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.table import Table, cells_if_different, mean_row, mean_table, mean_text, money, number
+from ragtrial.views.table import Table, cells_if_different, mean_number, mean_row, mean_table, mean_text, money, number
 
 if TYPE_CHECKING:
     from ragtrial.comparison.extrapolation import ExtrapolationPart
@@ -67,9 +68,10 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
     names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
     known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
     rows = [
-        [setting.name, *(number(budget.scores[name].mean) for name in names), f"{budget.hits:.1f}"]
+        [setting.name, *(mean_number(mean.mean, mean.n) for mean in map(budget.scores.__getitem__, names)),
+         f"{budget.hits:.1f}"]
         for setting, budget in known
-    ]
+    ]  # fmt: skip
     table = mean_table(f"within {known[0][1].tokens:,} tokens", names, rows)
     hits = replace(table.columns[-1], title="hits")
     return replace(replace(table, columns=[*table.columns[:-1], hits]).fitted(width, _ELSEWHERE), notes=())
@@ -142,7 +144,7 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
         if setting.audit:
             lost = setting.audit.lost[report.primary_metric]
             shares = (setting.audit.overlap, setting.audit.lowest_overlap)
-            change = "-" if lost is None else f"{-lost + 0.0:+.4f}"
+            change = signed(None if lost is None else -lost, setting.scores[report.primary_metric].n)
             short = [f"{setting.audit.short_queries:,}"] if some_are_short else []
             rows.append([setting.name, *map(number, shares), change, number(setting.audit.unreachable, 0), *short])
     columns = ["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"]
@@ -234,9 +236,9 @@ def extrapolation_table(found: ExtrapolationPart) -> Table:
     rows = [
         [
             one.setting,
-            *map(number, one.scores),
-            number(one.expected),
-            "-" if one.ci is None else f"{one.ci[0]:.4f} {one.ci[1]:.4f}",
+            *(mean_number(score, 0) for score in one.scores),
+            mean_number(one.expected, 0),
+            "-" if one.ci is None else " ".join(mean_number(end, 0) for end in one.ci),
         ]
         for one in found.settings
     ]

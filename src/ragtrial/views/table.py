@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from ragtrial.comparison.number_text import digits_of
+
 _SHORTEST_TEXT = 20
 
 
@@ -143,8 +145,13 @@ class AnyMean(Protocol):
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """``0.6631``; a dash where there is none."""
+    """``0.6631``; a dash if there is none."""
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def mean_number(value: float | None, n: int) -> str:
+    """A mean over ``n`` questions, with as many digits as these allow; a dash if there is none."""
+    return number(value, digits_of(n))
 
 
 def cells_if_different(values: Sequence[int | None]) -> list[list[str]]:
@@ -162,7 +169,7 @@ def money(value: float | None) -> str:
 
 def mean_text(mean: AnyMean, n: int) -> str:
     """A mean; one over another number of queries than ``n`` has its own in brackets."""
-    return number(mean.mean) + (f" ({mean.n:,})" if mean.mean is not None and mean.n != n else "")
+    return mean_number(mean.mean, mean.n) + (f" ({mean.n:,})" if mean.mean is not None and mean.n != n else "")
 
 
 def mean_row(name: str, means: Sequence[AnyMean]) -> list[str]:

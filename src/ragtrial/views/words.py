@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 COLUMNS = {
     "setting": "The setting that is compared.",
@@ -18,9 +19,9 @@ COLUMNS = {
     "tied": "Queries for which both score the same.",
     "lost": "Queries for which the baseline scores better.",
     "n": "Queries scored for both settings; in a table of means, queries that the mean is over.",
-    "smallest": "Smallest detectable difference: the smallest that these queries show with 80% power.",
-    "needed": "Questions needed in all to detect a difference as large as the margin with 80% power; `enough`: you "
-    "already have that many.",
+    "detectable": "Detectable difference: the smallest that these questions detect with 80% power.",
+    "questions needed": "Questions needed in all to detect a difference as large as the margin with 80% power; "
+    "`enough`: there are that many; `too many`: more than a person could label (300 more, ten times as many).",
 }
 """By their titles, or by these without a number at one end."""
 
@@ -142,7 +143,7 @@ OTHERS = {
     "document": "`evaluators: {unit: document}` scores documents: the best chunk of a document counts for it.",
     "ci": "Confidence interval: the differences that are compatible with the data.",
     "confidence interval": "The differences that are compatible with the data.",
-    "mde": "Minimum detectable effect: the column `smallest` of a comparison.",
+    "mde": "Minimum detectable effect: the column `detectable` of a comparison.",
     "power": "The chance of finding a difference that is there; ragtrial plans with 80%.",
     "holm": "Holm's correction of p for the number of comparisons: `ragtrial compare --procedure t-holm`.",
     "t holm": "Paired t tests with Holm's correction: `ragtrial compare --procedure t-holm`.",
@@ -177,6 +178,12 @@ def meaning_of(word: str) -> str | None:
     without_number = re.sub(r"^[\d.,]+%? | [\d.,]+%?$", "", plain)
     opening = next((start for start in OPENINGS if plain.startswith(start)), "")
     return _ALL.get(plain) or _ALL.get(without_number) or OPENINGS.get(opening)
+
+
+def meanings_in(sentences: Sequence[str]) -> dict[str, str]:
+    """The words of a conclusion that occur in ``sentences``, each with its meaning."""
+    text = "\n".join(sentences).casefold()
+    return {word: meaning for word, meaning in (HEADLINES | VERDICTS).items() if re.search(rf"\b{word}\b", text)}
 
 
 def words() -> list[str]:

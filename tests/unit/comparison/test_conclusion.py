@@ -8,7 +8,7 @@ import pytest
 
 from golden_screens import GoldenScreen
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.conclusion import MOST_LABELLED, MOST_TIMES
+from ragtrial.comparison.evidence import MOST_LABELLED, MOST_TIMES
 from situations import SITUATIONS, Situation
 
 

@@ -60,7 +60,7 @@ def test_it_is_a_warning_of_the_comparison_and_nothing_is_said_without_drafts() 
         "10 of 40 questions were drafted by a model; people reviewed 10 of these (100%). Questions made from passages "
         "share their words, which favours lexical retrievers. Measured here: the mean of bm25, titles minus dense is "
     )
-    assert f"a change of {made.drafted.gap:+.4f} (95% interval of the change " in warning.message
+    assert f"a change of {made.drafted.gap:+.3f} (95% interval of the change " in warning.message
     without = compare(world(VALUES, ()))
     assert without.drafted is None
     assert "drafted-questions" not in [one.code for one in without.warnings]

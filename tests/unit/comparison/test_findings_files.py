@@ -58,12 +58,12 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert text.splitlines()[0] == ("### kitchen: failed (1 gate: 1 failed; 3 expected scores: 1 OK, 1 nearly, 1 FAIL)")
     short, other = cells(text)
     assert short == [
-        ["setting", "mean", "difference", "95% interval", "smallest", "needed", "verdict"],
-        ["other", "0.7000", "+0.1000", "-", "-", "-", "too few differences"],
-        ["base", "0.6000", "", "", "", "", "(baseline)"],
-        ["new", "0.5500", "-0.0500", "-0.0900 -0.0100", "-", "-", "worse"],
+        ["setting", "mean", "difference", "95% interval", "detectable", "questions needed", "verdict"],
+        ["other", "0.700", "+0.100", "-", "-", "-", "too few differences"],
+        ["base", "0.600", "", "", "", "", "(baseline)"],
+        ["new", "0.550", "-0.050", "-0.090 -0.010", "-", "-", "worse"],
     ]
-    assert other == [["differences, descriptive", "recall@10"], ["other", "+0.0100"], ["new", "+0.0100"]]
+    assert other == [["differences, descriptive", "recall@10"], ["other", "+0.010"], ["new", "+0.010"]]
     shown = html.unescape(RENDERER.render(text))
     assert "<strong>failed</strong>: <code>ndcg@10 worse than baseline</code>: new -0.0500 against base, 95%" in shown
     assert "<strong>FAIL</strong>: new ndcg@10 is 0.5000, expected 0.7000" in shown
@@ -88,7 +88,7 @@ def test_warnings_of_the_comparison_are_told() -> None:
 
 def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
     parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
-    for rows, mean in ((parts, ""), (parts[:1], "0.6000")):
+    for rows, mean in ((parts, ""), (parts[:1], "0.600")):
         short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
         assert ["base", mean, "", "", "", "", "(baseline)"] in short
 
@@ -108,7 +108,7 @@ def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: s
 
 def test_without_a_comparison_the_scores_are_shown_and_nothing_is_claimed() -> None:
     short, whole = cells(markdown_text(replace(everything(), comparison=None)))
-    assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.5000", "59"]]
+    assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.500", "59"]]
     assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
 
 

@@ -89,7 +89,7 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
         "Queries that fail with all settings (ndcg@3): 1 of 5",
         "  lost",
         "Queries on which all settings score the same: 1 more",
-        "  1.0000  same",
+        "  1.000  same",
     ]
 
 
@@ -176,15 +176,15 @@ def test_a_query_that_is_not_compared_is_refused_with_those_that_are(scored: Rep
 def test_the_text_has_both_rankings_what_moved_and_what_it_is_worth(scored: Report) -> None:
     assert side_text(beside(scored, "down", "dcg@2"), 70).splitlines() == [
         "query down",
-        "old -> new: dcg@2 3.6309 -> 1.0000 (-2.6309)",
+        "old -> new: dcg@2 3.631 -> 1.000 (-2.631)",
         "",
         "   old               new",
         "1  grade 3 1.0000 a  grade 1 1.0000 b",
         "2  grade 1 0.5000 b  grade 0 0.5000 n",
         "3  grade 0 0.3333 n  grade 3 0.3333 a",
         "",
-        "  1 -> 3     grade 3  -3.0000  a",
-        "  2 -> 1     grade 1  +0.3691  b",
+        "  1 -> 3     grade 3  -3.000  a",
+        "  2 -> 1     grade 1  +0.369  b",
         "  3 -> 2     grade 0  n",
     ]
 

@@ -171,7 +171,7 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": low, "high": low + 0.1}))
     assert part.sentence == (
-        "high scored 0.3500 on the questions used to pick it; expect about 0.3500 on new ones. It was the best in "
+        "high scored 0.350 on the questions used to pick it; expect about 0.350 on new ones. It was the best in "
         "100% of bootstrap resamples"
     )
 
@@ -180,7 +180,7 @@ def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others()
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
     assert part.sentence.startswith(
-        "high scored 0.3500 on the 12 questions that count for all settings, those used to pick it; expect"
+        "high scored 0.350 on the 12 questions that count for all settings, those used to pick it; expect"
     )
 
 

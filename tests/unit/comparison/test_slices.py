@@ -238,7 +238,7 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
     assert few.ci is not None
     assert [warning.message for warning in made.warnings] == [
         f"new is {of_all} than old over all queries, and {here} over the 12 of tag few: "
-        f"{few.difference:+.4f}, {few.ci[0]:+.4f} to {few.ci[1]:+.4f}."
+        f"{few.difference:+.3f}, {few.ci[0]:+.3f} to {few.ci[1]:+.3f}."
     ]
     assert [part.name for part in made.comparisons if part.contradicts] == ["few"]
 
@@ -323,21 +323,21 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
     made = SlicesPart(
         metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, settings_left_out=0, warnings=[]
     )
-    assert slice_overview(made, 70).cells == [
+    assert slice_overview(made, 66).cells == [
         ["queries by", "slice", "queries", "new", "other"],
-        ["tag", "x", "12", "+0.1000 ±0.0900*", "+0.0000         "],
-        ["", "y", "12", "-0.2000 ±0.1000!", "+0.0000 ±0.1000 "],
-        ["relevant documents", "1", "12", "-", "+0.2500 ±0.3500 "],
+        ["tag", "x", "12", "+0.100 ±0.090*", "0.000        "],
+        ["", "y", "12", "-0.200 ±0.100!", "0.000 ±0.100 "],
+        ["relevant documents", "1", "12", "-", "+0.250 ±0.350 "],
     ]
-    assert slice_overview(made, 69).cells == [
+    assert slice_overview(made, 65).cells == [
         ["queries by", "slice", "queries", "new", "other"],
-        ["tag", "x", "12", "+0.1000*", "+0.0000 "],
-        ["", "y", "12", "-0.2000!", "+0.0000 "],
-        ["relevant documents", "1", "12", "-", "+0.2500 "],
+        ["tag", "x", "12", "+0.100*", "0.000 "],
+        ["", "y", "12", "-0.200!", "0.000 "],
+        ["relevant documents", "1", "12", "-", "+0.250 "],
     ]
-    assert [row[3:] for row in slice_overview(made, 50).cells] == [["new"], ["+0.1000*"], ["-0.2000!"], ["-"]]
+    assert [row[3:] for row in slice_overview(made, 50).cells] == [["new"], ["+0.100*"], ["-0.200!"], ["-"]]
     alone = made.model_copy(update={"comparisons": parts[:3]})
-    assert slice_overview(alone, 45).cells == [row[:4] for row in slice_overview(made, 69).cells]
+    assert slice_overview(alone, 45).cells == [row[:4] for row in slice_overview(made, 65).cells]
     assert slice_heading(made) == (
         "Differences in ndcg@10 from old, by kind of query. ± half-width of the interval; * significant; ! significant "
         "and opposite to the overall result"

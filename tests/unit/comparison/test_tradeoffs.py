@@ -56,10 +56,10 @@ def test_a_table_worked_by_hand() -> None:
     )
     assert tradeoff_table(made).cells == [
         ["quality and costs", METRIC, "ms p50", "tokens@10", "index MB", "all"],
-        ["best", "0.8000", "200.0*", "400*", "4.0*", "*"],
-        ["slow", "0.7000", "300.0 ", "300*", "5.0 ", "*"],
-        ["short", "0.6000", "250.0 ", "100*", "6.0 ", "*"],
-        ["cheap", "0.5000", "100.0*", "400 ", "4.0 ", "*"],
+        ["best", "0.800", "200.0*", "400*", "4.0*", "*"],
+        ["slow", "0.700", "300.0 ", "300*", "5.0 ", "*"],
+        ["short", "0.600", "250.0 ", "100*", "6.0 ", "*"],
+        ["cheap", "0.500", "100.0*", "400 ", "4.0 ", "*"],
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_setting_that_is_worse_and_dearer_in_everything_is_beaten() -> None:
     made = weighed(priced("good", 0.7, 0.1, None, 10), priced("bad", 0.6, 0.2, None, 10))
     bad = made.settings[1]
     assert (bad.undominated, bad.undominated_in_all) == ({"latency": False, "index": False}, False)
-    assert tradeoff_table(made).cells[2] == ["bad", "0.6000", "200.0 ", "0.0 ", ""]
+    assert tradeoff_table(made).cells[2] == ["bad", "0.600", "200.0 ", "0.0 ", ""]
 
 
 def test_settings_that_are_equal_all_stay() -> None:

@@ -162,10 +162,10 @@ def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_tabl
     assert made.comparisons[0].verdict == "better"
     assert (part.low, part.high, part.depends_on_unjudged) == (0, 1, True)
     assert part.sentence == (
-        "24 hits have no label; if all went in favour of one side, the difference would be +0.0000 or +1.0000 (two "
+        "24 hits have no label; if all went in favour of one side, the difference would be 0.000 or +1.000 (two "
         "scenarios, not limits), so this verdict may change"
     )
-    assert unjudged_table([part]).cells[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "depends"]
+    assert unjudged_table([part]).cells[1] == ["new", "old", "0.000", "+1.000", "+1.000", "24", "depends"]
 
 
 def test_where_all_is_judged_there_is_one_difference(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
     assert f"within {budget.tokens:,} tokens" in tables
     row = next(row for row in re.findall(r"<tr>(.*?)</tr>", tables.partition(f"within {budget.tokens}")[2])
                if f">{report.settings[0].name}<" in row)  # fmt: skip
-    assert f">{budget.scores['recall'].mean:.4f}<" in row
+    assert f">{budget.scores['recall'].mean:.3f}<" in row
 
 
 def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(

@@ -40,5 +40,5 @@ def test_a_mean_over_fewer_queries_has_its_own_n_in_brackets(
     assert [row["setting"] for row in rows] == ["words", "dense"]  # by the primary metric
     for row in rows:
         assert row["n"] == "3"
-        assert re.fullmatch(r"\d\.\d{4}", row["ndcg@3"])
-        assert re.fullmatch(r"\d\.\d{4} \(1\)", row["rbo(p=0.9)@3"])
+        assert re.fullmatch(r"\d\.\d{3}", row["ndcg@3"])
+        assert re.fullmatch(r"\d\.\d{3} \(1\)", row["rbo(p=0.9)@3"])

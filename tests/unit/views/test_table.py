@@ -20,8 +20,8 @@ def test_a_mean_over_other_queries_than_the_first_shows_its_own_n(report: Report
     header, row = score_table(report, width=200).cells
     scores = report.settings[0].scores
     assert (scores["ndcg@10"].n, scores["rbo(p=0.9)@10"].n) == (59, 5)
-    assert row[header.index("rbo(p=0.9)@10")] == f"{scores['rbo(p=0.9)@10'].mean:.4f} (5)"
-    assert row[header.index("ndcg@10")] == f"{scores['ndcg@10'].mean:.4f}"
+    assert row[header.index("rbo(p=0.9)@10")] == f"{scores['rbo(p=0.9)@10'].mean:.3f} (5)"
+    assert row[header.index("ndcg@10")] == f"{scores['ndcg@10'].mean:.3f}"
     assert (header[-1], row[-1]) == ("n", "59")
 
 
@@ -52,7 +52,7 @@ def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
     rows = metric_table(report, report.settings).cells
     assert [row[0] for row in rows[1:]] == list(report.metrics)
     assert rows[1:] == [
-        [name, f"{report.settings[0].scores[name].mean:.4f}", str(report.settings[0].scores[name].n)]
+        [name, f"{report.settings[0].scores[name].mean:.3f}", str(report.settings[0].scores[name].n)]
         for name in report.metrics
     ]
 
@@ -66,7 +66,7 @@ def test_in_the_table_of_all_metrics_a_mean_over_fewer_queries_shows_its_own_n(r
     )
     whole = setting.scores[name]
     assert metric_table(report, [none, fewer, setting]).cells[1] == [
-        name, "-", "0.2500 (1)", f"{whole.mean:.4f}", str(whole.n)
+        name, "-", "0.250 (1)", f"{whole.mean:.3f}", str(whole.n)
     ]  # fmt: skip
 
 
@@ -85,10 +85,10 @@ def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(repor
     ]
     assert audit_table(report, settings).cells == [
         ["index against exact search", "overlap", "lowest", "ndcg@10", "unreachable"],
-        ["a", "0.9877", "0.4000", "-0.0300", "1,234"],
+        ["a", "0.9877", "0.4000", "-0.030", "1,234"],
         ["b", "-", "-", "-", "1,234"],
-        ["c", "0.9877", "0.4000", "+0.5000", "1,234"],
-        ["d", "0.9877", "0.4000", "+0.0000", "1,234"],
+        ["c", "0.9877", "0.4000", "+0.500", "1,234"],
+        ["d", "0.9877", "0.4000", "0.000", "1,234"],
     ]
     assert audit_table(report, [settings[1]]).cells == []
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.number_text import digits_of
 from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.grading import Scores
@@ -88,9 +89,10 @@ def select_winner(inputs: ComparisonInput, draws: int = DRAWS, seed: int = 0) ->
     made |= {"ci": within((ends[0], ends[1]), inputs.primary)}
     made["chosen"] = {inputs.names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
+    digits = digits_of(n)
     said = (
-        f"{name} scored {mean:.4f} on {here} used to pick it; expect about {corrected:.4f} on new ones. It was "
-        f"the best in {shares[winner]:.0%} of bootstrap resamples"
+        f"{name} scored {mean:.{digits}f} on {here} used to pick it; expect about {corrected:.{digits}f} on new ones. "
+        f"It was the best in {shares[winner]:.0%} of bootstrap resamples"
     )
     return SelectionPart(**made, sentence=said)
 

@@ -15,7 +15,7 @@ from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
+from ragtrial.views.comparison_tables import flat_sentences, heading, left_out_line, verdict_table
 from ragtrial.views.page.deep_ranks import deep_ranks
 from ragtrial.views.page.found import FoundHits
 from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
@@ -26,7 +26,7 @@ from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.table import Table, cell_kind
-from ragtrial.views.words import COLUMNS
+from ragtrial.views.words import COLUMNS, meanings_in
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -77,7 +77,8 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         blocks=blocks,
         comparison=analysis,
         heading=heading(analysis) if rows else "",
-        best=analysis.conclusion.sentences,
+        best=flat_sentences(analysis.conclusion),
+        reading=meanings_in(analysis.conclusion.sentences),
         origins=origins,
         warnings=list({warning.message: warning for warning in [*of_runs, *analysis.all_warnings]}.values()),
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),

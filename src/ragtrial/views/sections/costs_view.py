@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
-from ragtrial.views.table import Table, cells_if_different, number
+from ragtrial.views.table import Table, cells_if_different, mean_number
 
 if TYPE_CHECKING:
     from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
@@ -54,7 +54,7 @@ def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
     rows = [
         [
             part.setting,
-            number(part.mean),
+            mean_number(part.mean, 0),
             *vector,
             *(_cost(part, cost) for cost in tradeoffs.costs),
             marks[part.undominated_in_all],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrial.comparison.number_text import probability, signed, signed_interval
 from ragtrial.views.plots.forests import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
-from ragtrial.views.table import Table, number
+from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -54,7 +54,7 @@ def effect_table(effects: EffectsPart) -> Table:
     for part in effects.effects:
         name = part.levels.parameter
         named = ["" if name == before else name, *_ends(part.levels), str(part.matched)]
-        rows.append([*named, number(part.mean), *_cells(part)])
+        rows.append([*named, mean_number(part.mean, part.n), *_cells(part)])
         before = name
     return _with_notes(titles, rows)
 
@@ -81,9 +81,10 @@ def _cells(part: ContrastPart) -> list[str]:
     """The difference, its interval, p, and why there is none."""
     if part.difference is None:
         return ["-", "-", "-", "no query counts for all" if part.matched else "no settings match in all else"]
-    interval = signed_interval(part.ci)
+    interval = signed_interval(part.ci, part.n)
     p = "-" if part.p_corrected is None else probability(part.p_corrected)
-    return [signed(part.difference), interval, p, "" if part.ci else f"{part.differing} of {part.n:,} queries differ"]
+    few = "" if part.ci else f"{part.differing} of {part.n:,} queries differ"
+    return [signed(part.difference, part.n), interval, p, few]
 
 
 def _ends(levels: LevelsPart) -> list[str]:

@@ -65,7 +65,13 @@ def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) ->
     shown = [*lost[:most], *won[:most]] if most is not None else [*lost, *won, *tied]
     titles = ["query", found.baseline, found.setting, "difference", ""]
     rows = [
-        [query.id, number(query.baseline), number(query.setting), signed(query.difference), _short(query.text, 60)]
+        [
+            query.id,
+            number(query.baseline, 3),
+            number(query.setting, 3),
+            signed(query.difference),
+            _short(query.text, 60),
+        ]
         for query in shown
     ]
     return Table.of(titles, rows, texts=(0, -1), prose=-1)
@@ -78,7 +84,7 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     if shared.settings > 1:
         lines.append(f"Queries on which all settings score the same: {shared.equal_count:,} more")
         lines += [
-            f"  {number(query.value)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
+            f"  {number(query.value, 3)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
         ]
     return lines
 

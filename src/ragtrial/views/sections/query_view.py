@@ -36,7 +36,7 @@ class QueryView(View["SideBySide"]):
 def side_blocks(side: SideBySide, width: int) -> Iterator[str | Table]:
     """Both rankings beside one another, what moved, and why."""
     change = "" if side.difference is None else f" ({signed(side.difference)})"
-    values = f"{number(side.value_baseline)} -> {number(side.value)}{change}"
+    values = f"{number(side.value_baseline, 3)} -> {number(side.value, 3)}{change}"
     yield f"query {side.id}: {side.text}" if side.text else f"query {side.id}"
     yield f"{side.baseline} -> {side.setting}: {side.metric} {values}\n"
     yield _rankings(side, width)

@@ -9,7 +9,7 @@ from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.sections.effects_view import level_text
-from ragtrial.views.table import Table, number
+from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:
     from ragtrial.search.parts import SearchResult
@@ -62,7 +62,10 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
 def finalist_table(found: SearchResult) -> Table:
     """One row per finalist: what it scored on the queries that chose it, and on those that decide."""
     on = f"held out ({found.held_out})" if found.held_out else "all"
-    rows = [[one.setting, number(one.searched), number(one.judged)] for one in found.finalists]
+    rows = [
+        [one.setting, mean_number(one.searched, found.searched), mean_number(one.judged, found.held_out)]
+        for one in found.finalists
+    ]
     if not found.held_out:
         return Table.of(["finalist", found.metric], [row[:2] for row in rows])
     return Table.of(["finalist", f"searched ({found.searched})", on], rows)
@@ -74,8 +77,8 @@ def between_table(found: SearchResult) -> Table:
         [
             part.setting,
             part.baseline,
-            "-" if part.difference is None else signed(part.difference),
-            signed_interval(part.ci),
+            "-" if part.difference is None else signed(part.difference, part.n),
+            signed_interval(part.ci, part.n),
             part.verdict or "inconclusive",
         ]
         for part in found.between_finalists
@@ -88,7 +91,8 @@ def screen_table(found: SearchResult) -> Table:
     screen = found.screen
     if screen is None:
         return Table.of(["setting"], [])
-    rows = [[one.setting, number(one.screened), number(one.whole)] for one in screen.settings]
+    n = found.searched
+    rows = [[one.setting, mean_number(one.screened, n), mean_number(one.whole, n)] for one in screen.settings]
     return Table.of(["setting", f"{screen.documents:,} documents", f"all {screen.of:,}"], rows)
 
 
@@ -124,7 +128,7 @@ def pareto_table(found: SearchResult) -> Table:
     rows = [
         [
             one.setting,
-            number(one.mean),
+            mean_number(one.mean, found.searched),
             *("-" if (at := column[row]) is None else f"{at:,.1f}" for column in known.values()),
         ]
         for row, one in enumerate(found.pareto)
@@ -141,9 +145,9 @@ def trial_table(found: SearchResult) -> Table:
             one.setting,
             str(one.queries),
             *([f"{one.documents:,}"] if found.screen else []),
-            number(one.score),
-            number(one.best),
-            *([number(one.held_out)] if found.held_out else []),
+            mean_number(one.score, one.queries),
+            mean_number(one.best, one.queries),
+            *([mean_number(one.held_out, found.held_out)] if found.held_out else []),
             *("-" if (cost := one.costs.get(name)) is None else f"{cost:,.3g}" for name in limited),
             f"{one.seconds:,.0f}",
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.number_text import digits_of, signed
 from ragtrial.views.plots.forests import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table
@@ -86,9 +86,9 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
     if part.difference is None:
         return "-"
     if part.ci is None:
-        return f"{signed(part.difference)}{' ' * (9 if interval else 1)}"
-    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.4f}" if interval else ""
-    return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
+        return f"{signed(part.difference, part.n)}{' ' * (8 if interval else 1)}"
+    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.{digits_of(part.n)}f}" if interval else ""
+    return f"{signed(part.difference, part.n)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
 
 
 registered(SlicesView())

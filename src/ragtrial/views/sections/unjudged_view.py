@@ -66,7 +66,7 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
     verdicts = {None: "", True: "depends", False: "holds"}
     rows = [
         [
-            part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)),
+            part.setting, part.baseline, *(signed(end, part.n) for end in (part.low, part.difference, part.high)),
             "-" if part.unjudged is None else f"{part.unjudged:,}",
             verdicts[part.depends_on_unjudged],
         ]

@@ -64,8 +64,10 @@ function made(tag, attributes = {}, ...children) {
   element.append(...children.filter((child) => child != null));
   return element;
 }
-const shown = (value, digits = 4) => (value == null ? "–" : value.toFixed(digits));
-const signed = (value, digits = 4) => {
+// The decimals of a mean over the questions of the page.
+const usualDigits = () => (summary && summary.queries.length >= 1000 ? 4 : 3);
+const shown = (value, digits = usualDigits()) => (value == null ? "–" : value.toFixed(digits));
+const signed = (value, digits = usualDigits()) => {
   if (value == null) return "–";
   const rounded = Number(value.toFixed(digits)); // never -0.0000
   return (rounded > 0 ? "+" : "") + rounded.toFixed(digits);

@@ -1,0 +1,112 @@
+"""The commands that go on from a comparison, written so that they work as they are printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.errors import ReportError
+from ragtrial.report.find import reference_to
+from ragtrial.report.model import Report
+
+USUAL_CONFIG = "experiment.yaml"
+"""The config that commands read if none is named."""
+
+UNKNOWN_CONFIG = "CONFIG"
+"""The placeholder for the config of a report that is not known here."""
+
+_QUESTION = '"QUESTION"'
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands about the same reports, with the same options.
+
+    ``options`` are those that every command about a comparison takes, ``own`` those that `compare` alone takes.
+    ``config`` is the config as a command names it.
+    """
+
+    reports: Sequence[str] = ()
+    options: Sequence[str] = ()
+    own: Sequence[str] = ()
+    config: str = USUAL_CONFIG
+
+    def compare(self, *options: str) -> str:
+        return shlex.join(["ragtrial", "compare", *self.reports, *self.options, *self.own, *options])
+
+    def show(self, *options: str) -> str:
+        return shlex.join(["ragtrial", "show", *self.reports[:1], *options])
+
+    def pool(self) -> str:
+        config = [] if self.config == USUAL_CONFIG else ["--config", self.config]
+        return shlex.join(["ragtrial", "pool", *self.reports, *self.options, *config])
+
+    def label_question(self) -> str:
+        config = [] if self.config == USUAL_CONFIG else [self.config]
+        return f"{shlex.join(['ragtrial', 'search', *config])} {_QUESTION} --label"
+
+    @property
+    def about_config(self) -> str:
+        """An explanation of the placeholder; empty if the config is known."""
+        return "; CONFIG is the config of this run" if self.config == UNKNOWN_CONFIG else ""
+
+
+def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequence[str], config: str | None) -> Commands:
+    """Commands about ``inputs``; ``options`` and ``own`` are those that its comparison was given.
+
+    Without ``config``, a config here is named that has the text of the report's own.
+    """
+    config = config and reference_to(Path(config).absolute())
+    reports = {one.report_name: one.report for one in inputs.settings}
+    try:
+        references = {name: reference_to(report.folder) for name, report in reports.items()}
+    except ReportError:  # a report that was never written
+        return Commands((), options, own, config or USUAL_CONFIG)
+    baseline = list(_baseline(inputs, references))
+    of_baseline = None if not baseline else inputs.settings[inputs.place(str(inputs.baseline))]
+    others = {one.report_name for one in inputs.settings if one is not of_baseline}
+    names = [name for name in references if name in others]
+    names.sort(key=lambda name: name != inputs.baseline)  # the first of several reports is the baseline
+    named = [*_metric(inputs, reports[names[0]]), *_settings(inputs, references), *baseline, *options]
+    if len(reports) > 1 and inputs.baseline is None and inputs.pairs_by_name(names[0]):
+        own = ["--all-pairs", *own]
+    return Commands([references[name] for name in names], named, own, config or config_of(reports[names[0]]))
+
+
+def _metric(inputs: ComparisonInput, first: Report) -> Sequence[str]:
+    return () if inputs.primary == first.primary_metric else ("--metric", inputs.primary)
+
+
+def _settings(inputs: ComparisonInput, references: dict[str, str]) -> Iterator[str]:
+    """The option for each setting, if some settings of the reports are not compared."""
+    chosen = {(one.report_name, one.part.name): None for one in inputs.settings}
+    reports = {one.report_name: one.report for one in inputs.settings}
+    if len(chosen) < sum(len(report.settings) for report in reports.values()):
+        for name, setting in chosen:
+            yield from ("--setting", f"{references[name]}:{setting}" if len(references) > 1 else setting)
+
+
+def _baseline(inputs: ComparisonInput, references: dict[str, str]) -> Iterator[str]:
+    """The option that names the baseline; none if it is the first report."""
+    if inputs.baseline is not None and not inputs.are_pairs_by_name:
+        one = inputs.settings[inputs.place(inputs.baseline)]
+        several = len(references) > 1
+        yield from ("--baseline", f"{references[one.report_name]}:{one.part.name}" if several else one.part.name)
+
+
+def config_of(report: Report) -> str:
+    """The config here that has the text of the report's own; a placeholder if there is none.
+
+    It is only named, for a person to judge: nothing follows it. A report does not lead to files around itself.
+    """
+    here, copy = Path.cwd(), report.file("config.yaml")
+    if copy.is_file() and not here.resolve().is_relative_to(report.folder.resolve()):
+        text = copy.read_bytes()
+        files = [here / USUAL_CONFIG, *sorted(here.glob("*.y*ml")), *sorted(here.glob("configs/*.y*ml"))]
+        for file in files:
+            if text and file.is_file() and file.stat().st_size == len(text) and file.read_bytes() == text:
+                return str(file.relative_to(here))
+    return UNKNOWN_CONFIG

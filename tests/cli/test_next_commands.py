@@ -1,0 +1,121 @@
+"""Every `Next:` command that a screen prints works as it is printed, whatever the config is called."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from small_experiment import ragtrial
+
+ROOT = Path(__file__).parents[2]
+
+CONFIG = f"""\
+experiment: words
+dataset: {{corpus: {ROOT}/data/support, queries: ../labels.json}}
+chunker: {{kind: recursive, size: 500, overlap: 100, unit: characters}}
+retrievers:
+  words: {{kind: bm25, stemmer: none, stop_words: none, k1: 0.3}}
+  stems: {{kind: bm25}}
+  whole: {{kind: bm25, chunker: {{kind: document}}}}
+  tiny: {{kind: bm25, k1: 0, b: 0, stemmer: none, stop_words: none, chunker: {{kind: fixed, size: 30, overlap: 0}}}}
+output: {{directory: ../out/reports}}
+latency: false
+"""
+"""The config of the tests: neither it nor the folder of its reports has the usual name."""
+
+OTHER = CONFIG.replace("experiment: words", "experiment: twins").replace("k1: 0.3", "k1: 0.31")
+
+SCREENS = {
+    "run": "run configs/words.yaml",
+    "few questions": "run configs/words.yaml --limit 5",
+    "run with a gate": 'run configs/words.yaml --baseline words --fail-if "ndcg@10 worse than baseline"',
+    "run with an earlier baseline": 'run configs/words.yaml --baseline {words}:whole --fail-if "ndcg@10 < 0.1"',
+    "compare": "compare {words}",
+    "from a folder of results": "compare latest --results out/reports",
+    "options": "compare {words} --metric recall@5 --margin 0.05 --confidence 0.9 --procedure t-holm",
+    "one baseline": "compare {words} --baseline words --margin 0.3",
+    "two settings": "compare {words} --setting stems --setting whole",
+    "two runs": "compare {words} {twins}",
+    "two runs, all pairs": "compare {words} {twins} --all-pairs --setting words --setting stems",
+    "a setting of another run": "compare {words} --baseline {twins}:words --margin 0.001",
+    "a judge": "judge {words} --offline --queries 20 --metric recall@5",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two runs, of which `out/ids` has the names."""
+    folder = tmp_path_factory.mktemp("next") / "a project"
+    (folder / "configs").mkdir(parents=True)
+    (folder / "labels.json").write_bytes((ROOT / "prompt_queries.json").read_bytes())
+    for name, config in {"words": CONFIG, "twins": OTHER}.items():
+        (folder / "configs" / f"{name}.yaml").write_text(config, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def runs(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The folders of the two runs, seen from the project, which is the current folder."""
+    monkeypatch.chdir(project)
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines are whole
+    for name in ("words", "twins"):
+        if not Path("out/reports", name).exists():
+            assert ragtrial(capsys, "run", f"configs/{name}.yaml", "-q").code == 0
+    return {name: str(min(Path("out/reports", name).glob("*/report.json")).parent) for name in ("words", "twins")}
+
+
+@pytest.fixture(autouse=True)
+def labels(project: Path) -> Iterator[None]:
+    """Labels that a followed command adds are gone afterwards."""
+    before = (project / "labels.json").read_bytes()
+    yield
+    (project / "labels.json").write_bytes(before)
+
+
+def _next_commands(screen: str) -> list[list[str]]:
+    return [shlex.split(found) for found in re.findall(r"^ *[Nn]ext: (?:.*: )?(ragtrial .*)$", screen, re.MULTILINE)]
+
+
+def _follow(capsys: pytest.CaptureFixture[str], command: list[str]) -> int:
+    arguments = command[1:]
+    if arguments[0] == "search":  # a person grades by key; a program names the grade
+        arguments += ["--grade", "1=1"]
+    if arguments[0] == "pool":
+        arguments += ["--force"]
+    return ragtrial(capsys, *arguments).code
+
+
+@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+def test_a_next_command_works_as_printed(screen: str, runs: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, *shlex.split(screen.format(**runs)))
+    assert made.code in (0, 1), made.err
+    commands = _next_commands(made.out)
+    assert commands, made.out
+    for command in commands:
+        assert not {"CONFIG", "REPORT", "FILE"} & set(command)
+        assert _follow(capsys, command) in (0, 1), command
+
+
+def test_a_placeholder_is_explained_where_the_config_is_not_known(
+    runs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Path.cwd()
+    monkeypatch.chdir(tmp_path)
+    made = ragtrial(capsys, "compare", str(project / runs["words"]))
+    assert "; CONFIG is the config of this run: ragtrial pool" in made.out
+    (command,) = _next_commands(made.out)
+    named = [str(project / "configs/words.yaml") if word == "CONFIG" else word for word in command]
+    assert named != command
+    assert _follow(capsys, named) == 0
+
+
+def test_a_report_names_no_config_beside_itself(
+    runs: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report from elsewhere brings its own config along: nothing advises to run it."""
+    monkeypatch.chdir(runs["words"])
+    assert "--config CONFIG" in ragtrial(capsys, "compare", ".").out
