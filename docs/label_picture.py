@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from ragtrial.dataset.library import Library
-from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, write_worklist
+from ragtrial.labelling.worklist import TextToGrade, Worklist, write_worklist
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.session.session import Session
 from ragtrial.views.label_page import assets
@@ -43,7 +43,7 @@ def worklist_of_samples(folder: Path) -> Path:
         text = library.text(position)[:CHARACTERS].rpartition("\n\n")[0]
         title = library.titles[position]
         items.append(
-            WorkItem(query="hub-01", question=QUESTION, doc=document, title=title, start=0, end=len(text), text=text)
+            TextToGrade(query="hub-01", question=QUESTION, doc=document, title=title, start=0, end=len(text), text=text)
         )
     labels = str(folder / "prompt_queries.json")
     worklist = Worklist(

@@ -14,9 +14,9 @@ import pytest
 from commands import Command
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
-from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from small_experiment import CONFIG, ragtrial, small_experiment
 
@@ -241,13 +241,13 @@ def test_a_review_that_was_killed_between_labels_and_journal_writes_nothing_twic
         session.save()
     journal = Path("drafts.answers.jsonl")
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
-    assert json.loads(lines[-1])["did"] == "write"
+    assert json.loads(lines[-1])["written"] == [0, 1]
     journal.write_text("".join(lines[:-1]), encoding="utf-8")
     before = labels()
     with Session("drafts.json", who="ada") as session:
-        assert session.unsaved == 2
+        assert session.answers.unsaved == [0, 1]
         session.save()
-        assert session.unsaved == 0
+        assert session.answers.unsaved == []
     assert labels() == before
     assert len(before) == 2
 

@@ -12,8 +12,8 @@ from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.comparison.judge_side import LEAST_PEOPLE
 from ragtrial.comparison.statistics.two_phase import LEAST_ERRORS
-from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import read_worklist
 from small_experiment import HASHING, ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")

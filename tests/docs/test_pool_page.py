@@ -9,7 +9,7 @@ import pytest
 
 from contests import run_into
 from ragtrial.labelling.pooling.pool import USUAL_REPEATS
-from ragtrial.labelling.pooling.worklist import read_worklist
+from ragtrial.labelling.worklist import read_worklist
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labelling.md").read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.importers.base import read_labels
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import read_worklist
 from ragtrial.labelling.write_back import read_labels_text
 from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows

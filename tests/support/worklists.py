@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, write_worklist
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import TextToGrade, Worklist, write_worklist
 from ragtrial.views.label_page import assets
 from small_experiment import DOCUMENTS, LABELS, small_experiment
 
@@ -20,22 +20,24 @@ JUDGED = {0: 2, 4: 1}
 """Which items of ``whole_documents`` the labels judge, and how."""
 
 
-def whole_documents() -> list[WorkItem]:
+def whole_documents() -> list[TextToGrade]:
     """Each document for each query: six items."""
     return [
-        WorkItem(query=query, question=text, doc=doc, title=doc.partition(".")[0].title(), start=None, end=None,
+        TextToGrade(query=query, question=text, doc=doc, title=doc.partition(".")[0].title(), start=None, end=None,
                  text=str(content))
         for query, text in QUESTIONS.items() for doc, content in DOCUMENTS.items()
     ]  # fmt: skip
 
 
-def item(text: str, doc: str = "shipping.txt", query: str = "q1", start: int | None = 0, title: str = "") -> WorkItem:
+def item(
+    text: str, doc: str = "shipping.txt", query: str = "q1", start: int | None = 0, title: str = ""
+) -> TextToGrade:
     """One item; a passage from character 0 unless ``start`` says otherwise."""
     end = None if start is None else start + len(text)
-    return WorkItem(query=query, question=QUESTIONS[query], doc=doc, title=title, start=start, end=end, text=text)
+    return TextToGrade(query=query, question=QUESTIONS[query], doc=doc, title=title, start=start, end=end, text=text)
 
 
-def write_work(folder: Path, items: Sequence[WorkItem] | None = None, **given: Any) -> Path:
+def write_work(folder: Path, items: Sequence[TextToGrade] | None = None, **given: Any) -> Path:
     """The small experiment, if it is not there yet, and a worklist over it."""
     if not (folder / "experiment.yaml").exists():
         small_experiment(folder)

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsers import Seen, chromium, violations
-from ragtrial.labelling.pooling.worklist import Draft, WorkItem
 from ragtrial.labelling.session.serving import LabelPage
+from ragtrial.labelling.worklist import Draft, TextToGrade
 from small_experiment import LABELS, small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
 
@@ -135,7 +135,7 @@ def select(seen: Labelling, passage: str) -> None:
     seen.page.locator("#text").evaluate(QUOTING % (json.dumps(passage), units))
 
 
-def quoting(folder: Path, items: list[WorkItem]) -> Path:
+def quoting(folder: Path, items: list[TextToGrade]) -> Path:
     return write_work(folder, items, form="quote")
 
 
@@ -183,7 +183,7 @@ def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> N
 def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
     labels = {"queries": [{"id": "q1", "text": HOSTILE, "relevant_docs": []}]}
     small_experiment(tmp_path, labels=labels)
-    hostile = WorkItem(
+    hostile = TextToGrade(
         query="q1", question=HOSTILE, doc="returns.md", title=HOSTILE, start=None, end=None, text=HOSTILE
     )
     worklist = write_work(tmp_path, [hostile])

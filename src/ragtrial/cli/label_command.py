@@ -47,13 +47,13 @@ def command(
     command resumes after an interruption. Texts are shown without the settings that found them. Some are already
     judged: they measure how far you agree with the labels.
     """
-    from ragtrial.labelling.session.session import PassagePlaces, Session
+    from ragtrial.labelling.session.session import Session, SessionFiles
     from ragtrial.options import expand_user
 
-    places = PassagePlaces(
+    files = SessionFiles(
         None if labels is None else expand_user(labels), None if config is None else expand_user(config)
     )
-    with Session(expand_user(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
+    with Session(expand_user(worklist), files, who=who, highest=highest, progress=terminal.progress()) as session:
         if skipped:
             session.ask_again()
         if unreviewed:
@@ -89,10 +89,8 @@ def _has_screen() -> bool:
 
 
 def _stopped(session: Session) -> Stopped:
-    answers, unsaved = session.answers, session.unsaved
-    kept = (
-        f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'} kept in {session.journal}, and not in the labels yet"
-    )
+    answers, unsaved = session.answers, len(session.answers.unsaved)
+    kept = f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'} kept in {answers.file}, and not in the labels yet"
     return Stopped(
         f"stopped at {len(answers.given) + len(answers.skipped):,} of {answers.total:,}. "
         f"{kept if unsaved else 'Every answer is saved'}; run the same command again to go on."

@@ -61,7 +61,7 @@ def command(
     """
     from ragtrial.labelling.pooling.pool import PoolOptions, pool_of
     from ragtrial.labelling.pooling.random_queries import random_pool_of
-    from ragtrial.labelling.pooling.worklist import check_new, write_worklist
+    from ragtrial.labelling.worklist import check_new, write_worklist
     from ragtrial.options import expand_user
 
     if random_queries is not None and click.get_current_context().get_parameter_source("budget") != _USUAL:

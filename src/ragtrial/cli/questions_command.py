@@ -13,7 +13,7 @@ from ragtrial.errors import InputError, counted, did_you_mean, listed
 
 if TYPE_CHECKING:
     from ragtrial.labelling.drafting.drafting import Answered, Drafting
-    from ragtrial.labelling.pooling.worklist import DraftCounts
+    from ragtrial.labelling.worklist import DraftCounts
 
 
 @click.command("questions", short_help="Let a model draft questions from the documents of CONFIG.")
@@ -105,7 +105,7 @@ def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost:
 
     from ragtrial.labelling.confined import label_options
     from ragtrial.labelling.drafting.drafting import COPIED
-    from ragtrial.labelling.pooling.worklist import read_worklist
+    from ragtrial.labelling.worklist import read_worklist
     from ragtrial.options import expand_user
 
     if not counts.replies:

@@ -18,6 +18,7 @@ from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.changes import Change, Done, Form, Grade, NewQuery, query_of
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.regrading import beside
+from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
@@ -244,7 +245,7 @@ def _union(one: FoundText, other: FoundText) -> FoundText:
 
 
 def judged(
-    form: Form, query: str, hit: FoundText, grade: int, passage: str | None = None, at: int | None = None
+    form: Form, query: str, hit: FoundText | TextToGrade, grade: int, passage: str | None = None, at: int | None = None
 ) -> Grade:
     """What the ``grade`` of a hit becomes in labels that name things as ``form`` says.
 
@@ -256,7 +257,7 @@ def judged(
         return Grade(query, hit.doc, grade)
     quote = (passage or text).strip()
     if not quote:
-        raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
+        raise InputError(f"the text of {hit.doc!r} is empty and cannot be quoted; judge it in labels by document.")
     if form == "content":
         return Grade(query, quote, grade)
     if at is None and text.count(quote) == 1:
@@ -266,7 +267,7 @@ def judged(
     return Grade(query, hit.doc, grade, quote, hit.start + at, hit.start + at + len(quote))
 
 
-def has_passage(hit: FoundText, passage: str) -> bool:
+def has_passage(hit: FoundText | TextToGrade, passage: str) -> bool:
     """Whether a passage is in the text of a hit, as quotes of labels are found in documents."""
     return is_in(passage, hit.text or "")
 

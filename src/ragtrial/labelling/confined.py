@@ -10,7 +10,7 @@ from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, InputError
-from ragtrial.labelling.pooling.worklist import Worklist
+from ragtrial.labelling.worklist import Worklist
 from ragtrial.pipeline.resources import workspace_folder
 
 _CONFIG = "--config CONFIG"

@@ -14,7 +14,7 @@ from ragtrial.labelling.answers import form_of
 from ragtrial.labelling.changes import Form
 from ragtrial.labelling.confined import config_below
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.pooling.worklist import WorkItem, speaks_of
+from ragtrial.labelling.worklist import TextToGrade, speaks_of
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.report_documents import config_with_documents
@@ -100,7 +100,7 @@ def _named(report: Report, config: ExperimentConfig | None, path: Path | None) -
     return Path(options.overlay)
 
 
-def refuse_others(target: LabelTarget, items: Sequence[WorkItem], report: Report) -> None:
+def refuse_others(target: LabelTarget, items: Sequence[TextToGrade], report: Report) -> None:
     """Raise LabelsError if the file lacks queries of ``items``, or judges some that ``report`` has unjudged."""
     if target.labels is not None:
         known = {query.id for query in target.labels.queries}
@@ -120,7 +120,7 @@ def refuse_others(target: LabelTarget, items: Sequence[WorkItem], report: Report
         raise LabelsError(Fault(str(target.file), message=message))
 
 
-def _is_judged(target: LabelTarget, items: Sequence[WorkItem], report: Report) -> Iterator[bool]:
+def _is_judged(target: LabelTarget, items: Sequence[TextToGrade], report: Report) -> Iterator[bool]:
     if target.labels is None:
         laid: Collection[tuple[str, str]] = read_overlay(target.file)
         yield from ((item.query, item.doc) in laid for item in items)

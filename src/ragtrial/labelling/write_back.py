@@ -1,9 +1,9 @@
-"""Changes of labels written into the file that they are from, and nothing else: never over another's work."""
+"""Write changes of labels into their file, and never over somebody else's work."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,40 +15,40 @@ from ragtrial.cache.presence import only_writer
 from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes, short
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, TaggedQuery, note, place_of, query_of
-from ragtrial.labelling.label_edits import EMPTY, edited
+from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, RemovedQuery, TaggedQuery, note, query_of
 from ragtrial.records import PromptQueries
 
 _MARK = "\ufeff"
+_EMPTY = '{"queries": []}'
 _MOST_SHOWN = 5
 _MOST_TEXT = 60
 
 
 class LabelsConflictError(LabelsError):
-    """Somebody else has changed the same judgments meanwhile; nothing was written."""
+    """Somebody else has changed the same queries meanwhile; nothing was written."""
 
 
 class WritableLabels(Protocol):
-    """A file of labels as it was read, which changes are made from: a prompt_queries.json, or qrels of one's own."""
+    """A file of labels as it was read, to be changed: a prompt_queries.json, or an overlay."""
 
     @property
     def file(self) -> Path: ...
 
     @property
     def content(self) -> str:
-        """The text of the file, empty where there is none yet."""
+        """The text of the file, empty without a file."""
 
     @property
     def labels(self) -> PromptQueries | None:
-        """The queries, if the file has them. Raises LabelsError where it is invalid."""
+        """The queries, if the file has them. Raises LabelsError if it is invalid."""
 
     def read_again(self) -> Self: ...
 
     def of_query(self, query: str) -> Mapping[str, Any] | None:
-        """The ``text`` and the ``relevant_docs`` of a query; None where the file does not have it."""
+        """The ``text`` and the ``relevant_docs`` of a query; None for an unknown query."""
 
     def edited(self, changes: Sequence[Change]) -> tuple[Self, list[Done]]:
-        """The labels with ``changes``, and those that change anything. Raises LabelsError for what cannot be done."""
+        """The labels with ``changes``, and those that had an effect. Raises LabelsError for impossible changes."""
 
 
 LabelsT = TypeVar("LabelsT", bound=WritableLabels)
@@ -56,7 +56,7 @@ LabelsT = TypeVar("LabelsT", bound=WritableLabels)
 
 @dataclass(frozen=True)
 class LabelsText:
-    """A prompt_queries.json as it was read. ``text`` is None where there is no file yet."""
+    """A prompt_queries.json as it was read. ``text`` is None without a file."""
 
     file: Path
     text: str | None
@@ -80,16 +80,16 @@ class LabelsText:
 
     @cached_property
     def rows(self) -> Mapping[str, Mapping[str, Any]]:
-        """The queries by their ids, as the file has them. Raises LabelsError where they are invalid."""
+        """The queries in the file by their ids. Raises LabelsError if they are invalid."""
         if self.labels is None:  # which raises if the file is invalid
             return {}
         return {str(row["id"]): row for row in json.loads(self.content.removeprefix(_MARK))["queries"]}
 
     def edited(self, changes: Sequence[Change]) -> tuple[LabelsText, list[Done]]:
-        """Keys and values stay, whatever they are; the layout becomes that of ``json.dumps`` with an indent of two."""
-        _ = self.labels  # what is wrong before is reported as it is, and not as what the changes came to
+        """Other keys and values stay; the text gets an indent of two spaces."""
+        _ = self.labels  # raises for labels that are invalid before the changes
         try:
-            text, done = edited((self.text or EMPTY).removeprefix(_MARK), changes)
+            text, done = edited((self.text or _EMPTY).removeprefix(_MARK), changes)
         except LookupError as error:
             name = error.args[0]
             known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
@@ -99,14 +99,14 @@ class LabelsText:
 
 
 def read_labels_text(path: str | Path) -> LabelsText:
-    """The file of labels at ``path``, which need not be there yet. Raises LabelsError if it cannot be read."""
+    """The file of labels at ``path``, which need not exist. Raises LabelsError if it cannot be read."""
     file = labels_file(Path(path)).resolve()
     if not file.exists():
         return LabelsText(file, None)
     if file.suffix == ".gz":
         raise LabelsError(Fault(str(file), message="is packed; labels are written back into plain files: unpack it."))
     content = read_bytes(file, LabelsError)
-    text = decoded(content, file, LabelsError)  # what is UTF-8 keeps its mark when it is written back
+    text = decoded(content, file, LabelsError)  # UTF-8 keeps its mark when it is written back
     return LabelsText(file, content.decode() if marked_encoding(content).startswith("utf-8") else text)
 
 
@@ -117,14 +117,13 @@ def write_back(
     when: datetime | None = None,
     check: Callable[[PromptQueries], object] | None = None,
 ) -> tuple[LabelsT, list[Done]]:
-    """Make ``changes`` in the file of ``base``; the labels as they are then, and what was changed.
+    """Make ``changes`` in the file of ``base``; the new labels, and the changes that had an effect.
 
-    The file is replaced in one step, and the changes are noted in the file of its history. Where it was edited since
-    ``base`` was read, the changes are made in what it says now, unless the judgments or the text of a query that they
-    are of were edited, too. ``check`` may raise LabelsError for labels that do not fit the documents.
+    The file is replaced in one step, and the changes are noted in its history. Edits of other queries since ``base``
+    was read are kept. ``check`` may raise LabelsError for labels that do not fit the documents.
 
-    Raises LabelsConflictError in that case, LabelsError if the labels would be invalid, before anything is written;
-    RunError if they cannot be written.
+    Raises LabelsConflictError if a query of the changes was edited, LabelsError if the labels would be invalid, before
+    anything is written; RunError if they cannot be written.
     """
     file = base.file
     try:
@@ -145,68 +144,91 @@ def write_back(
 
 
 def _refuse_conflicts(base: LabelsT, now: LabelsT, changes: Sequence[Change]) -> None:
-    faults = []
-    for query in dict.fromkeys(map(query_of, changes)) if base.content != now.content else ():
-        was, stands = base.of_query(query), now.of_query(query)
-        if was != stands:
-            ours = [one for one in changes if query_of(one) == query and not isinstance(one, TaggedQuery)]
-            faults.append(Fault(str(base.file), message=_conflict(query, _theirs(was, stands), ours)))
-    if faults:
-        message = "was changed by somebody else since it was read; nothing was written."
-        raise LabelsConflictError(*faults, Fault(str(base.file), message=message))
-
-
-def differences(was: Sequence[Mapping[str, Any]], stands: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What somebody did to the labels of a query: each that was added, changed or removed; empty if none was."""
-    gone, new = list(was), []
-    for label in stands:
-        if label in gone:
-            gone.remove(label)
-        else:
-            new.append(label)
-    found = []
-    for label in new:
-        before = next((one for one in gone if place_of(one) == place_of(label)), None)
-        if before is None:
-            found.append(f"added {_json(label)}")
-        else:
-            gone.remove(before)
-            found.append(f"changed {_json(before)} to {_json(label)}")
-    return [*found, *(f"removed {_json(label)}" for label in gone)]
-
-
-def _conflict(query: str, theirs: Sequence[str], ours: Sequence[Change]) -> str:
-    """One line: what somebody else did to a query, ``theirs``, and the changes of it that are refused."""
-    rest = len(theirs) - _MOST_SHOWN
-    more = [f"and {rest:,} more"] if rest > 0 else []
-    own = "; ".join(map(_own, ours[:_MOST_SHOWN])) + (
-        f"; and {len(ours) - _MOST_SHOWN:,} more" if len(ours) > _MOST_SHOWN else ""
+    """Raise LabelsConflictError if a query of ``changes`` was changed in the file after ``base`` was read."""
+    changed = (
+        query
+        for query in dict.fromkeys(map(query_of, changes))
+        if base.content != now.content and base.of_query(query) != now.of_query(query)
     )
-    return f"query {query!r}, meanwhile: {'; '.join([*theirs[:_MOST_SHOWN], *more])}. Yours: {own}."
+    faults = [Fault(str(base.file), message=_conflict(query, changes)) for query in changed]
+    if faults:
+        raise LabelsConflictError(*faults)
 
 
-def _theirs(was: Any, stands: Any) -> list[str]:
-    if was is None:
-        return [f"added the query, {short(stands['text'], _MOST_TEXT)!r}"]
-    if stands is None:
-        return ["removed the query"]
-    text = [] if was["text"] == stands["text"] else [
-        f"changed its text from {short(was['text'], _MOST_TEXT)!r} to {short(stands['text'], _MOST_TEXT)!r}"
-    ]  # fmt: skip
-    labels = differences(was["relevant_docs"] or (), stands["relevant_docs"] or ())
-    return [*text, *labels] or ["put its labels into another order"]
+def _conflict(query: str, changes: Sequence[Change]) -> str:
+    own = [_shown(change) for change in changes if query_of(change) == query and not isinstance(change, TaggedQuery)]
+    more = [f"and {len(own) - _MOST_SHOWN:,} more"] if len(own) > _MOST_SHOWN else []
+    yours = f" Yours: {'; '.join([*own[:_MOST_SHOWN], *more])}." if own else ""
+    return f"query {query!r} was changed by somebody else since it was read; nothing was written.{yours}"
 
 
-def _own(change: Change) -> str:
+def _shown(change: Change) -> str:
     if isinstance(change, NewQuery):
         return f"a new query, {short(change.text, _MOST_TEXT)!r}"
-    if isinstance(change, RemovedQuery):
+    if isinstance(change, RemovedQuery | TaggedQuery):
         return "the query is removed"
-    if isinstance(change, TaggedQuery):
-        return f"the tag {change.tag}"
-    return f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
+    label = change.as_label().items()
+    cut = {key: short(value, _MOST_TEXT) if isinstance(value, str) else value for key, value in label}
+    return json.dumps(cut, ensure_ascii=False) + (" taken back" if change.relevance is None else "")
 
 
-def _json(label: Mapping[str, Any]) -> str:
-    cut = {key: short(value, _MOST_TEXT) if isinstance(value, str) else value for key, value in label.items()}
-    return json.dumps(cut, ensure_ascii=False)
+def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
+    """Labels as ``text`` with ``changes``, and those that had an effect; without any, ``text`` itself.
+
+    Keys, their order and all other values stay; the text gets an indent of two spaces. Raises LookupError for an
+    unknown query, and for a new query with the id of another.
+    """
+    labels = json.loads(text)
+    queries = {str(row["id"]): row for row in labels["queries"]}
+    done: list[Done] = []
+    for change in changes:
+        if isinstance(change, Grade):
+            done += _graded(queries[change.query]["relevant_docs"], change)
+        elif isinstance(change, TaggedQuery):
+            done += _tagged(queries[change.id], change)
+        elif isinstance(change, RemovedQuery):
+            gone = queries.pop(change.id)
+            labels["queries"].remove(gone)
+            done.append(Done(change, gone, None))
+        elif change.id in queries:
+            raise LookupError(change.id)
+        else:
+            row = queries[change.id] = _new_row(change)
+            labels["queries"].append(row)
+            done.append(Done(change, None, {**row, "relevant_docs": []}))
+    if not done:
+        return text, []
+    written = json.dumps(labels, indent=2, ensure_ascii=False)
+    is_utf8 = not any("\ud800" <= mark <= "\udfff" for mark in written)
+    return (written if is_utf8 else json.dumps(labels, indent=2)) + "\n", done
+
+
+def _new_row(change: NewQuery) -> dict[str, Any]:
+    tags = {"tags": list(change.tags)} if change.tags else {}
+    return {"id": change.id, "text": change.text, "relevant_docs": [], **tags, **change.more}
+
+
+def _tagged(row: dict[str, Any], change: TaggedQuery) -> list[Done]:
+    before = list(row.get("tags", ()))
+    if change.tag in before:
+        return []
+    row["tags"] = [*before, change.tag]
+    return [Done(change, before, row["tags"])]
+
+
+def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:
+    """The effect of ``change`` on the labels of its query; a repeated label is changed twice."""
+    same = [label for label in labels if change.speaks_of(label)]
+    if change.relevance is None:
+        labels[:] = [label for label in labels if not change.speaks_of(label)]
+        return [Done(change, label, None) for label in same]
+    if not same:
+        labels.append(change.as_label())
+        return [Done(change, None, change.as_label())]
+    done = []
+    for label in same:
+        if label.get("relevance", 1) != change.relevance:
+            before = dict(label)
+            label["relevance"] = change.relevance
+            done.append(Done(change, before, dict(label)))
+    return done

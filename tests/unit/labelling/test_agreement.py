@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from ragtrial.labelling.session.rater_agreement import FEWEST, agreement
+from ragtrial.labelling.session.agreement import FEWEST, agreement
 
 GRADE = st.integers(0, 3)
 

@@ -12,7 +12,6 @@ from ragtrial.cli.label_command import _stopped
 from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.serving import _save
 from ragtrial.labelling.session.session import Session
-from ragtrial.labelling.write_back import LabelsConflictError
 from worklists import judgments, write_work
 
 
@@ -35,7 +34,7 @@ def test_each_answer_waits_for_a_save_whether_it_is_judged_already_or_not(sessio
     waiting = []
     for _ in range(6):
         session.grade(1)
-        waiting.append(session.unsaved)
+        waiting.append(len(session.answers.unsaved))
     assert waiting == [1, 2, 3, 4, 5, 6]
     assert "6 answers are kept in" in str(_stopped(session))
 
@@ -45,11 +44,11 @@ def test_an_answer_that_is_judged_already_is_saved_as_any_other(session: Session
     assert "1 answer is kept in" in str(_stopped(session))
     assert _save(session, {}) == ["1 answer saved."]
     assert str(_stopped(session)) == "stopped at 1 of 6. Every answer is saved; run the same command again to go on."
-    assert (session.unsaved, session.undo(), judgments(tmp_path, "q1")) == (0, False, {"returns.md": 2})
+    assert (session.answers.unsaved, session.undo(), judgments(tmp_path, "q1")) == ([], False, {"returns.md": 2})
     session.grade(0)
     assert _save(session, {}) == ["1 answer saved."]
-    assert (session.unsaved, session.undo(), judgments(tmp_path, "q1")) == (
-        0,
+    assert (session.answers.unsaved, session.undo(), judgments(tmp_path, "q1")) == (
+        [],
         False,
         {"returns.md": 2, "warranty.md": 0},
     )
@@ -61,80 +60,55 @@ def test_what_is_saved_is_saved_after_a_restart(session: Session, tmp_path: Path
     session.grade(1)
     session.close()
     with Session(tmp_path / "worklist.json") as again:
-        assert again.unsaved == 1
+        assert len(again.answers.unsaved) == 1
         assert again.agreement().n == 1
 
 
 @pytest.mark.parametrize("theirs", [0, 3])
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_after_a_conflict_about_the_same_text_one_saves_again_and_theirs_stays(
+def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
     session: Session, tmp_path: Path, theirs: int, *, is_restarted: bool
 ) -> None:
     session.skip()
-    session.grade(3)
+    session.grade(2)
+    session.grade(1)
     somebody_else_judges(tmp_path, "warranty.md", theirs)
-    with pytest.raises(LabelsConflictError):
-        session.save()
     if is_restarted:
         session.close()
     with Session(tmp_path / "worklist.json") if is_restarted else session as again:
-        assert again.unsaved == 1
-        assert "1 answer is kept in" in str(_stopped(again))
-        assert _save(again, {}) == ["1 answer saved.", "1 was judged by somebody else meanwhile; theirs stays."]
-        assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": theirs}
-        assert ending_lines(again) == [
-            "1 of 6 graded, 1 left out, 4 to go: the same command goes on",
-            f"{tmp_path / 'prompt_queries.json'}: 0 judgments written",
+        assert _save(again, {}) == ["2 answers saved.", "1 was judged by somebody else meanwhile; theirs stays."]
+        assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": theirs, "shipping.txt": 1}
+        assert ending_lines(again)[:3] == [
+            "2 of 6 graded, 1 left out, 3 to go: the same command goes on",
+            f"{tmp_path / 'prompt_queries.json'}: 1 judgment written",
             "1 was judged by somebody else meanwhile; theirs stays",
         ]
+        assert (again.overtaken, again.answers.written, again.agreement().n) == ({1}, {2}, 0)
         again.grade(2)
         assert _save(again, {}) == ["1 answer saved."]
 
 
-def test_what_somebody_else_took_back_before_the_next_save_is_written(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.grade(3)
-    before = (tmp_path / "prompt_queries.json").read_text(encoding="utf-8")
-    somebody_else_judges(tmp_path, "warranty.md", 0)
-    with pytest.raises(LabelsConflictError):
-        session.save()
-    (tmp_path / "prompt_queries.json").write_text(before, encoding="utf-8")
-    session.close()
-    with Session(tmp_path / "worklist.json") as again:
-        assert _save(again, {}) == ["1 answer saved."]
-        assert (judgments(tmp_path, "q1"), again.overtaken) == ({"returns.md": 2, "warranty.md": 3}, frozenset())
-    (tmp_path / "prompt_queries.json").write_text(before, encoding="utf-8")
-    somebody_else_judges(tmp_path, "warranty.md", 1)
-    with Session(tmp_path / "worklist.json") as once_more:
-        assert (once_more.overtaken, once_more.unsaved) == (frozenset(), 0)
-
-
-def test_an_answer_waits_again_when_the_label_that_it_was_left_to_is_gone(session: Session, tmp_path: Path) -> None:
-    session.grade(3)
-    session.save()
-    session.close()
+def test_what_somebody_else_took_back_before_the_save_is_written(session: Session, tmp_path: Path) -> None:
+    session.grade(3)  # returns.md is judged
     labels = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))
     labels["queries"][0]["relevant_docs"] = []
     (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
-    with Session(tmp_path / "worklist.json") as again:
-        assert again.unsaved == 1
-        assert _save(again, {}) == ["1 answer saved."]
-        assert (again.unsaved, judgments(tmp_path, "q1")) == (0, {"returns.md": 3})
+    assert _save(session, {}) == ["1 answer saved."]
+    assert (session.answers.unsaved, judgments(tmp_path, "q1")) == ([], {"returns.md": 3})
+    assert (session.overtaken, session.agreement().n) == (set(), 0)
 
 
-def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses_after_a_conflict(
-    session: Session, tmp_path: Path
-) -> None:
+def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: Session, tmp_path: Path) -> None:
     session.skip()
     session.grade(3)
     session.save()
     session.close()
-    *kept, last = session.journal.read_bytes().splitlines(keepends=True)
-    assert json.loads(last)["did"] == "write"
-    session.journal.write_bytes(b"".join(kept))
+    *kept, last = session.answers.file.read_bytes().splitlines(keepends=True)
+    assert json.loads(last)["written"] == [1]
+    session.answers.file.write_bytes(b"".join(kept))
     with Session(tmp_path / "worklist.json") as again:
         somebody_else_judges(tmp_path, "shipping.txt", 0)
-        with pytest.raises(LabelsConflictError):
-            again.save()
-        again.save()
-        assert (again.unsaved, again.overtaken, again.answers.written) == (0, frozenset(), frozenset({1}))
+        assert (again.answers.unsaved, again.agreement().n) == ([1], 0)
+        assert again.save() == []
+        assert (again.answers.unsaved, again.overtaken, again.answers.written) == ([], set(), {1})
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3, "shipping.txt": 0}

@@ -17,9 +17,8 @@ from corpora import write_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.pooling.worklist import WorkItem
-from ragtrial.labelling.session.session import PassagePlaces, Session
-from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.labelling.session.session import Session, SessionFiles
+from ragtrial.labelling.worklist import TextToGrade
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work
 
@@ -105,7 +104,7 @@ def test_whatever_one_does_is_what_a_plain_model_says_also_after_a_restart(steps
             ]
             assert found == model.done
             assert session.answers.current == (len(found) if len(found) < model.total else None)
-            assert getattr(session.answers.passage, "text", None) == model.passage
+            assert getattr(session.answers.pending.passage, "text", None) == model.passage
             assert session.answers.can_undo == (model.passage is not None or len(model.done) > model.fixed)
         session.save()
         session.close()
@@ -126,7 +125,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def test_what_the_labels_judge_already_is_not_written_but_compared(session: Session, tmp_path: Path) -> None:
     for grade in (2, 0, 1, 0, 3, 0):
         session.grade(grade)
-    assert session.unsaved == 6
+    assert len(session.answers.unsaved) == 6
     done = session.save()
     assert [(one.action, one.after["doc"], one.after["relevance"]) for one in done] == [
         ("add", "warranty.md", 0), ("add", "shipping.txt", 1), ("add", "returns.md", 0), ("add", "shipping.txt", 0),
@@ -145,23 +144,7 @@ def test_what_was_written_is_no_agreement_with_oneself_later_on(session: Session
     assert not session.undo()
     session.close()
     with Session(tmp_path / "worklist.json") as again:
-        assert (again.answers.current, again.unsaved, again.agreement().n) == (2, 0, 0)
-
-
-def test_a_kill_between_the_labels_and_the_journal_counts_nothing_twice(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.grade(1)
-    session.save()
-    session.close()
-    *kept, last = session.journal.read_bytes().splitlines(keepends=True)
-    assert json.loads(last)["did"] == "write"
-    session.journal.write_bytes(b"".join(kept) + last[:20])
-    before = labels_of(tmp_path)
-    with Session(tmp_path / "worklist.json") as again:
-        assert (again.unsaved, again.agreement().n) == (1, 0)
-        assert again.save() == []
-        assert again.unsaved == 0
-    assert labels_of(tmp_path) == before
+        assert (again.answers.current, again.answers.unsaved, again.agreement().n) == (2, [], 0)
 
 
 def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_path: Path) -> None:
@@ -175,31 +158,7 @@ def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_pa
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 2}
     session.skip()
     session.grade(0)  # returns.md for q2: judged by somebody else since
-    assert (session.unsaved, session.agreement().n, session.agreement().alike) == (1, 1, 0)
-
-
-def test_a_conflict_is_shown_and_saving_again_adds_what_nobody_judged(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.grade(3)
-    session.grade(1)
-    other = labels_of(tmp_path)
-    other["queries"][0]["relevant_docs"].append({"doc": "warranty.md", "relevance": 0})
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
-    with pytest.raises(LabelsConflictError) as error:
-        session.save()
-    file = tmp_path / "prompt_queries.json"
-    assert str(error.value).splitlines() == [
-        f'{file}: query \'q1\', meanwhile: added {{"doc": "warranty.md", "relevance": 0}}. '
-        'Yours: {"doc": "warranty.md", "relevance": 3}; {"doc": "shipping.txt", "relevance": 1}.',
-        f"{file}: was changed by somebody else since it was read; nothing was written.",
-        f"{session.journal}: 2 answers are kept here, and nothing was written; save again, or run the same command "
-        "again.",
-    ]
-    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
-    session.save()
-    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
-    assert session.overtaken == frozenset({1})
-    assert session.agreement().n == 0
+    assert (session.answers.unsaved, session.agreement().n, session.agreement().alike) == ([3], 1, 0)
 
 
 def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
@@ -211,7 +170,9 @@ def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
     broken = labels_of(tmp_path)
     broken["queries"][1]["relevant_docs"].append({"doc": "gone.md"})
     (tmp_path / "prompt_queries.json").write_text(json.dumps(broken))
-    told = f"{session.journal}: 1 answer is kept here, and nothing was written; mend the labels, and save again, or"
+    told = (
+        f"{session.answers.file}: 1 answer is kept here, and nothing was written; mend the labels, and save again, or"
+    )
     with pytest.raises(LabelsError, match=r"query 'q2' judges 'gone\.md'") as error:
         session.save()
     assert told in str(error.value)
@@ -241,14 +202,14 @@ def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path
     assert not (tmp_path / "worklist.answers.jsonl").exists()
     mine = tmp_path / "mine.json"
     mine.write_text(json.dumps(LABELS))
-    with Session(worklist, PassagePlaces(labels=mine)) as session:
+    with Session(worklist, SessionFiles(labels=mine)) as session:
         session.skip()
         session.grade(1)
         session.save()
     assert len(json.loads(mine.read_text())["queries"][0]["relevant_docs"]) == 2
     mine.unlink()
     with pytest.raises(LabelsError, match="there is no such file; name the labels: --labels FILE"):
-        Session(worklist, PassagePlaces(labels=mine))
+        Session(worklist, SessionFiles(labels=mine))
 
 
 def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: Session, tmp_path: Path) -> None:
@@ -263,12 +224,15 @@ def test_nobody_else_can_label_a_worklist_that_is_at_work(session: Session, tmp_
     with pytest.raises(InputError, match="somebody labels this worklist at the moment"):
         Session(tmp_path / "worklist.json")
     session.grade(1)
-    assert session.journal.exists()
+    assert session.answers.file.exists()
 
 
 def test_an_answer_that_cannot_be_kept_is_told_and_was_not_given(session: Session, tmp_path: Path) -> None:
     session.grade(1)
-    with full_disk(session.journal.stat().st_size + 30), pytest.raises(RunError, match=r"answers\.jsonl: cannot be"):
+    with (
+        full_disk(session.answers.file.stat().st_size + 30),
+        pytest.raises(RunError, match=r"answers\.jsonl: cannot be"),
+    ):
         session.grade(2)
     assert session.answers.current == 1
     session.grade(3)
@@ -282,7 +246,7 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
     session.grade(1)
     session.grade(2)
     session.close()
-    session.journal.write_bytes(session.journal.read_bytes()[:-cut])
+    session.answers.file.write_bytes(session.answers.file.read_bytes()[:-cut])
     with Session(tmp_path / "worklist.json") as again:
         assert again.answers.current == 1
         again.grade(3)
@@ -294,9 +258,10 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
     ("line", "told"),
     [
         ("[1]", "is not a JSON object"),
-        ('{"did": "dance"}', "'dance' is nothing that is done to a worklist."),
-        ('{"did": "grade", "item": 4, "grade": 1}', "'grade' cannot have happened here."),
-        ('{"did": "undo"}', "'undo' cannot have happened here."),
+        ('{"did": "dance"}', "unknown key 'did'."),
+        ('{"item": 6, "grade": 1}', "has an item that is not among the 6."),
+        ('{"item": 4, "grade": "high"}', "grade is 'high'; it must be a whole number."),
+        ('{"written": [1, 7]}', "has an item that is not among the 6."),
     ],
 )
 def test_a_journal_that_cannot_be_is_refused_with_its_line(
@@ -304,11 +269,11 @@ def test_a_journal_that_cannot_be_is_refused_with_its_line(
 ) -> None:
     session.grade(1)
     session.close()
-    first = session.journal.read_text().splitlines()[0]
-    session.journal.write_text(f"{first}\n{line}\n")
+    first = session.answers.file.read_text().splitlines()[0]
+    session.answers.file.write_text(f"{first}\n{line}\n")
     with pytest.raises(InputError) as error:
         Session(tmp_path / "worklist.json")
-    assert str(error.value).startswith(f"{session.journal}:2: {told}")
+    assert str(error.value).startswith(f"{session.answers.file}:2: {told}")
 
 
 def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Session, tmp_path: Path) -> None:
@@ -437,7 +402,7 @@ def beir_work(folder: Path, **given: Any) -> Path:
     (folder / "data" / "qrels").mkdir()
     (folder / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
     items = [
-        WorkItem(query="b1", question="take", doc=f"d{n}", title="", start=None, end=None, text=f"take {n}")
+        TextToGrade(query="b1", question="take", doc=f"d{n}", title="", start=None, end=None, text=f"take {n}")
         for n in (1, 2)
     ]
     worklist = write_work(folder, items, kind="overlay", labels=str(folder / "mine.tsv"), **given)

@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import ReportError
 from ragtrial.labelling.pooling import item_texts
 from ragtrial.labelling.pooling.pool import Pool, PoolOptions
-from ragtrial.labelling.pooling.worklist import Worklist, read_worklist
+from ragtrial.labelling.worklist import Worklist, read_worklist
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
 from scored_runs import scored_report

@@ -14,8 +14,8 @@ from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.labelling.pooling.pool import PoolOptions
 from ragtrial.labelling.pooling.random_queries import random_pool_of
-from ragtrial.labelling.pooling.worklist import read_worklist
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import read_worklist
 from ragtrial.report.model import load_report
 from small_experiment import ragtrial
 

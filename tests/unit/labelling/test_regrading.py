@@ -24,5 +24,5 @@ def test_the_label_of_a_whole_document_gets_the_highest_grade_that_its_passages_
 @pytest.mark.parametrize("form", ["quote", "content"])
 def test_a_hit_without_text_cannot_be_quoted(form: str, text: str | None) -> None:
     hit = FoundText(3, "a.md", "", 0, 0, 1.0, text)
-    with pytest.raises(InputError, match="hit 3 has no text that could be quoted"):
+    with pytest.raises(InputError, match=r"the text of 'a\.md' is empty and cannot be quoted"):
         judged(form, "q", hit, 1)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import RunError
-from ragtrial.labelling.pooling.worklist import (
-    WorkItem,
+from ragtrial.labelling.worklist import (
+    TextToGrade,
     Worklist,
     WorklistError,
     read_worklist,
@@ -32,7 +32,7 @@ WRITTEN: dict[str, Any] = {
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NAMES = TEXTS.filter(lambda text: bool(text.strip()))
-ITEMS = st.builds(WorkItem, query=NAMES, question=st.just("?"), doc=NAMES, title=TEXTS, text=TEXTS,
+ITEMS = st.builds(TextToGrade, query=NAMES, question=st.just("?"), doc=NAMES, title=TEXTS, text=TEXTS,
                   start=st.integers(0, 9), end=st.integers(9, 99))  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def refusal(file: Path) -> str:
 
 
 @given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda one: (one.query, one.doc, one.start, one.end)))
-def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, items: list[WorkItem]) -> None:
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, items: list[TextToGrade]) -> None:
     folder = tmp_path_factory.mktemp("lists")
     worklist = Worklist.model_validate({**WRITTEN, "labels": str(folder / "x" / "labels.json"), "items": items})
     write_worklist(worklist, folder / "worklist.json")
@@ -81,7 +81,7 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
     assert file.read_text() == "mine"
     file.write_text('{"ragtrial_worklist": 1}')
     write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
-    assert read_worklist(file).items == [WorkItem(**ITEM)]
+    assert read_worklist(file).items == [TextToGrade(**ITEM)]
     with pytest.raises(WorklistError, match="is a folder; name a file"):
         write_worklist(Worklist.model_validate(WRITTEN), tmp_path, force=True)
 
@@ -159,5 +159,5 @@ def test_a_judgment_is_of_an_item_whose_passage_it_means(
     label: dict[str, Any], asked: dict[str, bool], *, judges: bool
 ) -> None:
     """The item is characters 10 to 30 of returns.md."""
-    item = WorkItem(**{**ITEM, "start": 10, "end": 30, "text": "Within thirty days. "})
+    item = TextToGrade(**{**ITEM, "start": 10, "end": 30, "text": "Within thirty days. "})
     assert speaks_of(Judgment(**label), item, **{"by_content": False, "by_document": False, **asked}) is judges

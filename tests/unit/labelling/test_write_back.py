@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from label_texts import label_texts
+from ragtrial.config import load_config
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import LabelsError
+from ragtrial.labelling.answers import AnswerSheet
 from ragtrial.labelling.changes import Change, Grade, NewQuery, history_file
-from ragtrial.labelling.label_edits import edited
-from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
+from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, edited, read_labels_text, write_back
+from small_experiment import small_experiment
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -199,73 +201,42 @@ def test_an_edit_of_another_query_is_kept(file: Path) -> None:
     assert {"doc": "old.md", "relevance": 2} in json.loads(changed)["queries"][0]["relevant_docs"]
 
 
-def test_an_edit_of_the_same_judgments_is_shown_and_not_overwritten(file: Path) -> None:
+CONFLICTS: dict[str, tuple[str, Change]] = {
+    "another grade": (LABELS.replace('"doc": "old.md"', '"doc": "old.md", "relevance": 2'), Grade("7", "old.md", 0)),
+    "another text": (LABELS.replace("How long can I", "Since when may I"), Grade("7", "old.md", None)),
+    "another id": (LABELS.replace('"id": 7', '"id": 8'), Grade("7", "old.md", None)),
+    "the new query": (LABELS.replace('"id": 7', '"id": "q3"'), NewQuery("q3", "Yours?")),
+}
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_is_not_overwritten(
+    file: Path, case: str
+) -> None:
+    theirs, change = CONFLICTS[case]
     base = read_labels_text(file)
-    theirs = LABELS.replace('"doc": "old.md"', '"doc": "old.md", "relevance": 2')
     file.write_text(theirs, encoding="utf-8")
-    with pytest.raises(LabelsConflictError) as error:
-        written(file, Grade("7", "old.md", 0), Grade("q2", "a.md", 1), base=base)
-    assert str(error.value).splitlines() == [
-        f'{file}: query \'7\', meanwhile: changed {{"doc": "old.md"}} to {{"doc": "old.md", "relevance": 2}}. '
-        'Yours: {"doc": "old.md", "relevance": 0}.',
-        f"{file}: was changed by somebody else since it was read; nothing was written.",
-    ]
+    with pytest.raises(LabelsConflictError, match="was changed by somebody else since it was read; nothing was"):
+        written(file, change, Grade("q2", "a.md", 1), base=base)
     assert file.read_text(encoding="utf-8") == theirs
     assert not history_file(file).exists()
 
 
-@pytest.mark.parametrize(
-    ("theirs", "told"),
-    [
-        (
-            LABELS.replace("How long can I", "Since when may I"),
-            "changed its text from 'How long can I send something back?' to 'Since when may I send something back?'",
-        ),
-        (LABELS.replace('"id": 7', '"id": 8'), "removed the query"),
-    ],
-)
-def test_a_query_that_was_asked_otherwise_or_taken_out_meanwhile_is_a_conflict(
-    file: Path, theirs: str, told: str
-) -> None:
+def test_a_conflict_names_the_refused_changes_and_stays_short(file: Path) -> None:
     base = read_labels_text(file)
-    file.write_text(theirs, encoding="utf-8")
+    written(file, Grade("7", "theirs.md", 1), Grade("q2", "a", 1), Grade("q2", "b", 1))
+    removed = Grade("7", "old.md", None)
     with pytest.raises(LabelsConflictError) as error:
-        written(file, Grade("7", "old.md", None), base=base)
-    assert str(error.value).splitlines()[0] == (
-        f'{file}: query \'7\', meanwhile: {told}. Yours: {{"doc": "old.md"}} taken back.'
+        written(file, removed, *(Grade("7", f"mine{n}.md", 1) for n in range(6)), base=base)
+    ours = "; ".join(f'{{"doc": "mine{n}.md", "relevance": 1}}' for n in range(4))
+    assert str(error.value) == (
+        f"{file}: query '7' was changed by somebody else since it was read; nothing was written. "
+        f'Yours: {{"doc": "old.md"}} taken back; {ours}; and 2 more.'
     )
-    assert file.read_text(encoding="utf-8") == theirs
-
-
-def test_a_new_query_whose_id_somebody_else_took_meanwhile_is_a_conflict(file: Path) -> None:
-    base = read_labels_text(file)
-    written(file, NewQuery("q3", "Mine?"))
-    with pytest.raises(LabelsConflictError) as error:
-        written(file, NewQuery("q3", "Yours?"), base=base)
-    assert str(error.value).splitlines()[0] == (
-        f"{file}: query 'q3', meanwhile: added the query, 'Mine?'. Yours: a new query, 'Yours?'."
-    )
-
-
-@pytest.mark.slow
-def test_a_conflict_over_many_labels_stays_short_and_leaves_out_what_is_the_same(file: Path) -> None:
-    base = read_labels_text(file)
-    written(file, *(Grade("7", f"theirs{n}.md", 1) for n in range(300)))
-    with pytest.raises(LabelsConflictError) as error:
-        written(file, *(Grade("7", f"mine{n}.md", 1) for n in range(7)), base=base)
-    theirs = "; ".join(f'added {{"doc": "theirs{n}.md", "relevance": 1}}' for n in range(5))
-    ours = "; ".join(f'{{"doc": "mine{n}.md", "relevance": 1}}' for n in range(5))
-    assert str(error.value).splitlines()[0] == (
-        f"{file}: query '7', meanwhile: {theirs}; and 295 more. Yours: {ours}; and 2 more."
-    )
-
-
-def test_labels_in_another_order_are_a_conflict_that_says_so(file: Path) -> None:
-    written(file, Grade("q2", "a", 1), Grade("q2", "b", 1))
     base = read_labels_text(file)
     written(file, Grade("q2", "a", None))
     written(file, Grade("q2", "a", 1))
-    with pytest.raises(LabelsConflictError, match=r"query 'q2', meanwhile: put its labels into another order\."):
+    with pytest.raises(LabelsConflictError, match="query 'q2' was changed"):  # the order of labels changed
         written(file, Grade("q2", "c", 1), base=base)
 
 
@@ -321,3 +292,20 @@ def test_unknown_keys_stay_where_they_are() -> None:
     new, _ = edited(text, [Grade("a", "d", 1)])
     assert json.loads(new) == json.loads(text.replace("[ ]", '[{"doc": "d", "relevance": 1}]'))
     assert list(json.loads(new)["queries"][0]) == ["id", "text", "x", "relevant_docs", "z"]
+
+
+def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to_do(tmp_path: Path) -> None:
+    small_experiment(tmp_path)
+    query = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))["queries"][0]
+    sheet = AnswerSheet(load_config(tmp_path / "experiment.yaml"), query["text"])
+    file = tmp_path / "prompt_queries.json"
+    labels = json.loads(file.read_text(encoding="utf-8"))
+    labels["queries"][0]["relevant_docs"].append({"doc": "shipping.txt", "relevance": 0})
+    file.write_text(json.dumps(labels), encoding="utf-8")
+    with pytest.raises(LabelsConflictError) as error:
+        sheet.write([Grade(query["id"], "warranty.md", 1)], "ada")
+    assert str(error.value).splitlines() == [
+        f"{file}: query 'q1' was changed by somebody else since it was read; nothing was written. "
+        f"Yours: {json.dumps({'doc': 'warranty.md', 'relevance': 1})}.",
+        f"{file}: Look at what is there now, and label these queries again.",
+    ]

@@ -10,8 +10,8 @@ from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import labels_form
 from ragtrial.labelling.drafting.drafting import Answered, drafted
 from ragtrial.labelling.drafting.passages import PassageSearch
-from ragtrial.labelling.pooling.worklist import DraftCounts, DraftSource, Worklist, check_new, write_worklist
-from ragtrial.labelling.session.journal import journal_file
+from ragtrial.labelling.session.answers import answers_file
+from ragtrial.labelling.worklist import DraftCounts, DraftSource, Worklist, check_new, write_worklist
 from ragtrial.labelling.write_back import read_labels_text
 from ragtrial.records import PromptQueries
 
@@ -27,7 +27,7 @@ class DraftFile:
 
     def __init__(self, file: Path, config: ExperimentConfig) -> None:
         check_new(file, force=True)
-        journal = journal_file(file)
+        journal = answers_file(file)
         if file.exists() and journal.exists():
             message = (
                 f"is under review: {journal.name} has answers. Write other drafts to another file (--seed 1 -o FILE)."

@@ -14,7 +14,7 @@ from ragtrial.labelling.answers import new_id
 from ragtrial.labelling.drafting.passages import PassageSearch, SourcePassage
 from ragtrial.labelling.drafting.prompt import STYLES, DraftReply, DraftTask, draft_in
 from ragtrial.labelling.model_prompt import ModelPrompt
-from ragtrial.labelling.pooling.worklist import Draft, DraftCounts, WorkItem
+from ragtrial.labelling.worklist import Draft, DraftCounts, TextToGrade
 from ragtrial.records import PromptQueries, Span
 
 COPIED = 0.8
@@ -84,7 +84,7 @@ def tasks_of(count: int, options: DraftOptions) -> list[DraftTask]:
 
 def drafted(
     answered: Sequence[Answered], search: PassageSearch, labels: PromptQueries
-) -> tuple[list[WorkItem], DraftCounts]:
+) -> tuple[list[TextToGrade], DraftCounts]:
     """The drafts of the replies as items to review, and how many replies were left out, and why.
 
     A reply is of no use if it has no question and answer as they were asked for, if the passage does not have the
@@ -102,7 +102,7 @@ def drafted(
             seen.add(question)
             new.append(candidate)
     ids = {query.id for query in labels.queries}
-    items: list[WorkItem] = []
+    items: list[TextToGrade] = []
     for (one, draft, span), first in zip(new, search.first([draft.question for _, draft, _ in new]), strict=True):
         passage = one.passage
         if draft.answer is not None:
@@ -153,11 +153,11 @@ def _is_in(inner: Span, outer: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
 
 
-def _item(name: str, style: str, question: str, passage: SourcePassage, answer: Span | None) -> WorkItem:
+def _item(name: str, style: str, question: str, passage: SourcePassage, answer: Span | None) -> TextToGrade:
     start = passage.span.start
     at = None if answer is None else answer.start - start
     quote = None if answer is None else passage.text[answer.start - start : answer.end - start]
-    return WorkItem(
+    return TextToGrade(
         query=name, question=question, doc=passage.doc, title=passage.title, start=start, end=passage.span.end,
         text=passage.text, draft=Draft(style=style, quote=quote, at=at),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
 from ragtrial.labelling.pooling.item_texts import questions_of, texts_of
-from ragtrial.labelling.pooling.worklist import WorkItem, Worklist
+from ragtrial.labelling.worklist import TextToGrade, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Unit
 
@@ -143,7 +143,7 @@ def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress |
     return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
-def worklist_of(contest: ComparisonInput, target: LabelTarget, items: list[WorkItem], seed: int) -> Worklist:
+def worklist_of(contest: ComparisonInput, target: LabelTarget, items: list[TextToGrade], seed: int) -> Worklist:
     """The worklist of ``items`` whose labels go to ``target``."""
     return Worklist(
         ragtrial_worklist=1,
@@ -174,7 +174,7 @@ def _nothing(pool: Pool, contest: ComparisonInput) -> str:
 
 def work_items(
     contest: ComparisonInput, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
-) -> list[WorkItem]:
+) -> list[TextToGrade]:
     """What is read: of a document that labels name as such all that was found; else the longest passage of it."""
     wanted = [(contest.queries[hit.row].id, hit.found) for hit in hits]
     texts = texts_of(contest, wanted, target.config, progress)
@@ -192,6 +192,6 @@ def work_items(
         if target.form != "document" or unit == "span":
             longest = shown.longest
             text, start, end = longest.text, longest.start, longest.end
-        items.append(WorkItem(query=query, question=questions[hit.row], doc=shown.doc, title=shown.title,
+        items.append(TextToGrade(query=query, question=questions[hit.row], doc=shown.doc, title=shown.title,
                               start=start, end=end, text=text))  # fmt: skip
     return items

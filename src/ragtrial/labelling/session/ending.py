@@ -1,4 +1,4 @@
-"""What labelling came to, for the person who did it."""
+"""The end of a session in words: the results, and the next command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtrial.labelling.session.session import Session
 
 
 def ending_lines(session: Session) -> list[str]:
-    """What was answered, which files were changed, how alike it is to earlier labels, and what to do next."""
+    """The answers, the changed file, the agreement with earlier labels, and the next command."""
     answers = session.answers
     left = answers.total - len(answers.given) - len(answers.skipped)
     done, written = _reviewed(session) if session.worklist.is_drafted else _graded(session)
@@ -44,7 +44,7 @@ def _reviewed(session: Session) -> tuple[str, str]:
 
 
 def overtaken_lines(count: int) -> list[str]:
-    """What became of ``count`` answers that somebody else's judgments came before; empty if there are none."""
+    """The line about ``count`` answers that came after somebody else's judgments; empty for 0."""
     return (
         [f"{count:,} {'was' if count == 1 else 'were'} judged by somebody else meanwhile; theirs stays"]
         if count
@@ -53,7 +53,7 @@ def overtaken_lines(count: int) -> list[str]:
 
 
 def next_command(session: Session) -> str:
-    """The command that scores what is stored by the new labels; of new questions, the one that searches for them."""
+    """The command that scores the stored rankings by the new labels, or runs the new questions."""
     if session.worklist.is_drafted:
         return f"ragtrial run {shlex.quote(_near(session.config_file))}" if session.config_file else "ragtrial run"
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
@@ -63,6 +63,6 @@ def next_command(session: Session) -> str:
 
 
 def _near(path: Path) -> str:
-    """``path`` from the current folder if it is below it."""
+    """``path`` from the current folder, if that contains it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

@@ -1,4 +1,4 @@
-"""The page to label on: served to one browser on this machine, and to nobody else."""
+"""The server of the labelling page, for one browser on this machine alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 HOME = "127.0.0.1"
 MOST_BYTES = 64 * 1024
-"""Of what a browser may send; a passage is sent as two numbers."""
+"""The longest request; a passage is sent as two numbers."""
 _USUAL_PORT = 80
 _DRAINED = 4 * 1024 * 1024
 
@@ -57,11 +57,10 @@ class _Reply:
 
 
 class LabelPage:
-    """``session`` as a page at ``url``, which holds a secret: who does not know it is refused.
+    """``session`` as a page at ``url``, which holds a secret; requests without it are refused.
 
     ``assets`` are the files of the page by name, the page itself under "". Requests that another page or another
-    machine could cause are refused, whatever they know. ``port`` None takes any that is free. Raises InputError if
-    the port cannot be had.
+    machine could cause are always refused. ``port`` None takes any free port. Raises InputError if the port is taken.
     """
 
     def __init__(self, session: Session, assets: Mapping[str, Asset], port: int | None = None) -> None:
@@ -78,7 +77,7 @@ class LabelPage:
         self.url = f"http://{HOME}:{self.port}/{self._token}/"
 
     def serve(self) -> None:
-        """Answer the browser until somebody is done there; whatever ends it otherwise goes on to the caller."""
+        """Answer the browser until the session is finished there; an exception ends it, too."""
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:
@@ -87,11 +86,11 @@ class LabelPage:
             self._server.server_close()
 
     def close(self) -> None:
-        """Let go of the port; it need not have been served."""
+        """Release the port."""
         self._server.server_close()
 
     def stop(self) -> None:
-        """Have ``serve`` end, from another thread."""
+        """End ``serve``, from another thread."""
         self._server.shutdown()
 
     def _reply(self, request: _Handler) -> _Reply:
@@ -112,7 +111,7 @@ class LabelPage:
         return self._acted(name, request)
 
     def _refused(self, request: _Handler) -> _Reply | None:
-        """Why a request is not for this page; None if it is."""
+        """The refusal of a request that is not for this page; None for others."""
         ports = (f":{self.port}", "") if self.port == _USUAL_PORT else (f":{self.port}",)
         hosts = {f"{name}{port}" for name in (HOME, "localhost") for port in ports}
         if request.headers.get_all("Host") is None or not {*request.headers.get_all("Host", [])} <= hosts:
@@ -157,7 +156,7 @@ class LabelPage:
             "total": answers.total,
             "graded": len(answers.given),
             "skipped": len(answers.skipped),
-            "unsaved": session.unsaved,
+            "unsaved": len(session.answers.unsaved),
             "can_undo": answers.can_undo,
             "can_quote": session.can_quote,
             "highest": session.highest,
@@ -211,7 +210,7 @@ def _undo(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _save(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    before, count = session.answers.saved, session.unsaved
+    before, count = session.overtaken, len(session.answers.unsaved)
     session.save()
     overtaken = overtaken_lines(len(session.overtaken - before))
     return [f"{counted(count, 'answer')} saved.", *(f"{line}." for line in overtaken)]
@@ -272,12 +271,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def body(self) -> Mapping[str, Any] | _Reply:
-        """What was sent, an object; or what is wrong with it."""
+        """The object in the request, or the refusal of the request."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
             return _error(411, "the length of what is sent must be known.")
         if int(length) > MOST_BYTES:
-            self.rfile.read(min(int(length), _DRAINED))  # a browser reads no answer before it has sent all
+            self.rfile.read(min(int(length), _DRAINED))  # a browser reads the answer after it has sent everything
             return _error(413, f"at most {MOST_BYTES:,} bytes may be sent.")
         try:
             value = load_json(self.rfile.read(int(length)))

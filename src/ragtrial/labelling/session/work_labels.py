@@ -1,4 +1,4 @@
-"""The labels that a worklist is for: what they judge already, and how new judgments come into them."""
+"""The labels of a worklist: their judgments of its items, and the way of new judgments into them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.changes import Change, Done, Grade
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
-from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
+from ragtrial.labelling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
@@ -27,8 +27,8 @@ _MOST_FAULTS = 10
 class WorkLabels:
     """The file ``labels`` of a worklist, as it was when it was read last.
 
-    ``config`` names the documents: where it is given, labels that do not fit them are refused. An overlay needs it.
-    Raises LabelsError for labels that cannot be read, and for those of other queries than the worklist's.
+    With a ``config``, labels that do not fit its documents are refused; an overlay needs it. Raises LabelsError for
+    invalid labels, and for labels of other queries than the worklist's.
     """
 
     def __init__(self, worklist: Worklist, labels: Path, config: ExperimentConfig | None, progress: Progress) -> None:
@@ -45,37 +45,31 @@ class WorkLabels:
         self.read()
 
     def read(self) -> None:
-        """Read the labels as they are now: what is written next is made from these."""
+        """Read the labels as they are now; the next write changes these."""
         self._take(read_overlay_text(self.file) if self._worklist.kind == "overlay" else read_labels_text(self.file))
 
     def earlier(self, own: Collection[Grade]) -> dict[int, int]:
-        """The grade of each item that the labels judge, the judgments ``own`` apart; the highest where it has several.
-
-        ``speaks_of`` says which judgments are of an item.
-        """
+        """The highest grade of each item in the labels, without the judgments ``own``."""
         by_content = self._documents is None and self._worklist.form == "content"
         labels = _without(self._labels, own)
         judgments = {query.id: query.relevant_docs for query in self._checked(labels).queries}
-        found = {}
+        earlier = {}
         for number, item in enumerate(self._worklist.items):
-            met = [
-                one.relevance
-                for one in judgments.get(item.query, ())
-                if speaks_of(one, item, by_content=by_content, by_document=self._by_document)
+            grades = [
+                label.relevance
+                for label in judgments.get(item.query, ())
+                if speaks_of(label, item, by_content=by_content, by_document=self._by_document)
             ]
-            if met:
-                found[number] = max(met)
-        return found
+            if grades:
+                earlier[number] = max(grades)
+        return earlier
 
     def has(self, query: str, text: str) -> bool:
         """Whether there is a query of that id with that text."""
-        return any(one.id == query and one.text == normalised(text) for one in self._labels.queries)
+        return any(known.id == query and known.text == normalised(text) for known in self._labels.queries)
 
     def write(self, changes: Sequence[Change], who: str) -> list[Done]:
-        """Make ``changes`` in the file; what was changed. What it says then is what is known from now on.
-
-        Raises as ``write_back`` does, and nothing is written then.
-        """
+        """Make ``changes`` in the file; the changes that had an effect. Raises as ``write_back`` does."""
         base, done = write_back(self._base, changes, who, check=self._checked)
         self._take(base)
         return done
@@ -89,7 +83,7 @@ class WorkLabels:
             labels = PromptQueries(())
         if labels is None:
             raise LabelsError(Fault(str(base.file), message="there is no such file; name the labels: --labels FILE."))
-        if not self._worklist.is_drafted:  # whose queries are new
+        if not self._worklist.is_drafted:  # its queries are new
             self._refuse_others(labels)
         self._base, self._labels = base, labels
 
@@ -108,22 +102,22 @@ class WorkLabels:
             raise LabelsError(*(Fault(str(self.file), message=one) for one in [*faults[:_MOST_FAULTS], *more, end]))
 
     def _checked(self, labels: PromptQueries) -> PromptQueries:
-        """``labels``, looked up in the documents where these are known. Raises LabelsError."""
+        """``labels``, resolved in the documents if these are known. Raises LabelsError."""
         if self._documents is None or self._config is None:
             return labels
         return resolve(labels, self._documents, self._config.dataset.match, str(self.file)).labels
 
 
 def _without(labels: PromptQueries, own: Collection[Grade]) -> PromptQueries:
-    """``labels`` without the judgments that are ``own``, word for word."""
-    known: Mapping[str, set[tuple[object, ...]]] = {one.query: set() for one in own}
-    for one in own:
-        spans = () if one.start is None or one.end is None else (Span(one.start, one.end),)
-        known[one.query].add((one.doc, one.relevance, one.quote, spans))
+    """``labels`` without the judgments that equal ``own`` judgments."""
+    known: Mapping[str, set[tuple[object, ...]]] = {grade.query: set() for grade in own}
+    for grade in own:
+        spans = () if grade.start is None or grade.end is None else (Span(grade.start, grade.end),)
+        known[grade.query].add((grade.doc, grade.relevance, grade.quote, spans))
 
     def left(query: Query) -> Query:
-        kept = (one for one in query.relevant_docs
-                if (one.doc, one.relevance, one.quote, one.spans) not in known.get(query.id, ()))  # fmt: skip
+        kept = (label for label in query.relevant_docs
+                if (label.doc, label.relevance, label.quote, label.spans) not in known.get(query.id, ()))  # fmt: skip
         return replace(query, relevant_docs=tuple(kept))
 
     return replace(labels, queries=tuple(map(left, labels.queries)))

@@ -1,4 +1,4 @@
-"""How alike two people grade the same things."""
+"""The agreement of two people who grade the same items."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from ragtrial.comparison.statistics.estimates import confusion, weighted_kappa
 
 FEWEST = 10
-"""Kappa of fewer pairs says next to nothing."""
+"""The fewest pairs with a kappa."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """Of ``n`` things that both have graded, how many got the same grade.
+    """The number ``n`` of items that both have graded, and how many of them got the same grade (``alike``).
 
-    ``kappa`` is in [-1, 1], 0 where they agree as by chance: Cohen's, its disagreements weighted by the square of the
-    distance of the grades if there are more than two of these (``is_weighted``). None for fewer than ``FEWEST`` pairs,
-    and where one of the two gave everything the same grade.
+    ``kappa`` is Cohen's, in [-1, 1], 0 for agreement by chance; with more than two grades, disagreements are weighted
+    by the square of their distance (``is_weighted``). None for fewer than ``FEWEST`` pairs, and if one of the two gave
+    all items the same grade.
     Source: Cohen 1960, Educational and Psychological Measurement 20; Cohen 1968, Psychological Bulletin 70.
     """
 
@@ -28,7 +28,7 @@ class RaterAgreement:
 
     @property
     def sentence(self) -> str:
-        """What it comes to, for a reader; never empty."""
+        """The result for a reader; never empty."""
         if not self.n:
             return "nothing that is judged already was graded again"
         kappa = ""
@@ -38,10 +38,9 @@ class RaterAgreement:
 
 
 def agreement(pairs: Sequence[tuple[int, int]]) -> RaterAgreement:
-    """The agreement of pairs of grades: the one's and the other's of each thing."""
-    first, second = [one for one, _ in pairs], [other for _, other in pairs]
-    n, alike = len(pairs), sum(one == other for one, other in pairs)
-    is_weighted = len({*first, *second}) > 2
-    grades = sorted({*first, *second})
+    """The agreement of the two grades of each item."""
+    n, alike = len(pairs), sum(first == second for first, second in pairs)
+    grades = sorted({grade for pair in pairs for grade in pair})
+    is_weighted = len(grades) > 2
     kappa = weighted_kappa(confusion(pairs, grades), grades) if n >= FEWEST else None
     return RaterAgreement(n, alike, None if kappa is None else kappa.value, is_weighted)

@@ -69,7 +69,7 @@ class DraftSource(Options):
     counts: DraftCounts
 
 
-class WorkItem(Options):
+class TextToGrade(Options):
     """A text to be judged for a query. Nothing in it says what found it, or whether it is judged already."""
 
     query: str
@@ -134,7 +134,7 @@ class Worklist(Options):
     seed: int
     """By which the items were shuffled."""
 
-    items: Annotated[list[WorkItem], Field(min_length=1)]
+    items: Annotated[list[TextToGrade], Field(min_length=1)]
     """At least one; a text of a query stands once."""
 
     @property
@@ -143,7 +143,7 @@ class Worklist(Options):
         return self.drawn == "drafted"
 
 
-def speaks_of(label: Judgment, item: WorkItem, *, by_content: bool, by_document: bool) -> bool:
+def speaks_of(label: Judgment, item: TextToGrade, *, by_content: bool, by_document: bool) -> bool:
     """Whether a label of the item's query judges the item; white space in passages need not be the same.
 
     A passage judges what overlaps it, a label without one all of its document; where documents are scored
@@ -224,7 +224,7 @@ def _is_worklist(file: Path) -> bool:
     return isinstance(value, dict) and _MARK in value
 
 
-def _faults(items: Sequence[WorkItem]) -> Iterator[tuple[KeyPath, str]]:
+def _faults(items: Sequence[TextToGrade]) -> Iterator[tuple[KeyPath, str]]:
     first: dict[tuple[object, ...], int] = {}
     for index, item in enumerate(items):
         where: KeyPath = ("items", index)
