@@ -170,9 +170,7 @@ def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
     broken = labels_of(tmp_path)
     broken["queries"][1]["relevant_docs"].append({"doc": "gone.md"})
     (tmp_path / "prompt_queries.json").write_text(json.dumps(broken))
-    told = (
-        f"{session.answers.file}: 1 answer is kept here, and nothing was written; mend the labels, and save again, or"
-    )
+    told = f"{session.answers.file}: 1 answer is kept here, and nothing was written; mend the labels, and save again"
     with pytest.raises(LabelsError, match=r"query 'q2' judges 'gone\.md'") as error:
         session.save()
     assert told in str(error.value)
