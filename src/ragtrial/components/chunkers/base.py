@@ -25,10 +25,9 @@ from ragtrial.registry import Registry
 class LengthFunction:
     """How long a piece of one text is.
 
-    ``starts`` has the character at which each unit (token, word or character) starts, ascending; ``overhead`` is the
-    units that every chunk of the text has besides its own: its title, and a model's special tokens, of which there are
-    ``special``. ``alone`` counts the units of texts that are read each on its own, without special tokens; None where
-    the units are characters.
+    ``starts`` has the character at which each unit (token, word or character) starts, ascending. ``overhead`` counts
+    the units that every chunk has besides its text: the title, and a model's ``special`` tokens. ``alone`` counts the
+    units of texts that are read each on its own, without special tokens; None where the units are characters.
     """
 
     starts: Sequence[int]
@@ -54,10 +53,10 @@ class Chunker(Options):
     """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
 
     may_leave_out: ClassVar[bool] = False
-    """Whether characters may be in no span after all."""
+    """If true, some characters may be in no span."""
 
     needs_embedder: ClassVar[bool] = False
-    """Whether texts must be embedded to cut: see ``EmbeddingChunker``."""
+    """If true, texts must be embedded before they can be cut: see ``EmbeddingChunker``."""
 
     kind: str
 
@@ -65,7 +64,7 @@ class Chunker(Options):
         return {**super().identity(), "version": self.revision}
 
     def check(self) -> None:
-        """Raise ModelNotFoundError if what the options name, a function or a package, is not there."""
+        """Raise ModelNotFoundError if a function or a package that the options name is missing."""
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         """Everything that decides where texts are cut, but the tokenizer and the embedder: JSON values.
@@ -76,12 +75,12 @@ class Chunker(Options):
 
     @property
     def unit_is_tokens(self) -> bool:
-        """Whether ``split`` must be given the tokens of the embedder's tokenizer."""
+        """If true, ``split`` needs the tokens of the embedder's tokenizer."""
         return False
 
     @property
     def counted_by(self) -> str:
-        """What the ruler counts in: ``embedder``, ``characters``, ``words``, or the path of a tokenizer.json."""
+        """The unit of the ruler: ``embedder``, ``characters``, ``words``, or the path of a tokenizer.json."""
         return "embedder" if self.unit_is_tokens else "characters"
 
     @abstractmethod
@@ -106,7 +105,7 @@ class MeasuredChunker(Chunker):
     other tools; `encoded`: the text with the tokenizer's special tokens, as where lengths are of encoded texts."""
 
     size: Annotated[int, Field(ge=1)] = 200
-    """The maximum length of a chunk, in `unit`s; `measure` says what is included."""
+    """The maximum length of a chunk, in `unit`s; see `measure`."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
@@ -123,7 +122,7 @@ class MeasuredChunker(Chunker):
 
     @property
     def measures(self) -> bool:
-        """Whether the options ask for any length."""
+        """If false, no option asks for a length."""
         return True
 
     @property
@@ -191,7 +190,7 @@ class EmbeddingChunker(MeasuredChunker):
 
     @abstractmethod
     def texts(self, text: str, ruler: LengthFunction) -> list[str]:
-        """What of ``text`` must be embedded; nothing where there is nothing to decide."""
+        """The parts of ``text`` that must be embedded; empty if there is nothing to decide."""
 
     @abstractmethod
     def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
@@ -272,7 +271,7 @@ def merged_by_sums(
 
 
 def chunks_of(text: str, stretches: Iterable[Stretch]) -> list[Span]:
-    """The stretches as spans without white space around them; those that say nothing new are left out."""
+    """The stretches as spans without white space around them, except those that add nothing."""
     spans: list[Span] = []
     for start, end in stretches:
         span = trimmed(text, start, end)

@@ -20,11 +20,11 @@ from ragtrial.records import Span
 class CustomChunker(Chunker):
     """A Python function from a document's text to its chunks.
 
-    It returns ``(start, end)`` pairs, characters of the text, or strings, each a piece of the text as it stands there:
-    a list of the one or of the other. Every chunk begins and ends later than the one before it; they may overlap, and
-    may leave text out, which is counted and warned of, since it cannot be found. White space at their ends is dropped,
-    and so is a piece of nothing else. A string that is in the text several times is taken where it overlaps the piece
-    before it as far as pieces do on average; where they do not overlap, right after that piece, or else first.
+    It returns a list of ``(start, end)`` pairs, characters of the text, or a list of strings, each a verbatim piece of
+    the text. Every chunk begins and ends later than the one before it; they may overlap, and may leave text out, which
+    is counted and warned of, since it cannot be found. White space at their ends is dropped, and so is a piece of
+    nothing else. A string that is in the text several times is taken where it overlaps the piece before it as far as
+    pieces do on average; where they do not overlap, right after that piece, or else first.
     """
 
     may_leave_out: ClassVar[bool] = True
@@ -33,8 +33,8 @@ class CustomChunker(Chunker):
     """A Python function from a document's text to its chunks."""
 
     function: FunctionName
-    """`package.module:function`, installed or beside the config; called with a text, it returns (start, end) pairs or
-    verbatim pieces of it, in their order."""
+    """`package.module:function`, installed or in the folder of the config. It gets a text and returns (start, end)
+    pairs or verbatim pieces of it, in their order."""
 
     version: str | None = None
     """Your version of the function: cached chunks are used while it stays the same (default: the hash of its files)."""

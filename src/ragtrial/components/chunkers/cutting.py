@@ -16,7 +16,8 @@ _BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred meg
 
 
 Embed = Callable[[Sequence[str], Callable[[int], None]], Floats]
-"""Texts to vectors, float32 (texts, dimension), which tells its second argument of every text that is done."""
+"""Texts to vectors, float32 (texts, dimension). The second argument is called with the number of texts that are
+done."""
 
 
 def cut(
@@ -31,9 +32,9 @@ def cut(
     """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
 
     With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
-    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents,
-    batch by batch; where texts are embedded, which takes long, it counts bytes of the documents. ``embed`` is
-    needed by chunkers that need an embedder. Raises ChunkerError, and what ``embed`` raises.
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents, batch
+    by batch; where texts are embedded, which takes long, it counts bytes of the documents. ``embed`` is needed by
+    chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
     """
     writer = ChunksWriter()
     for positions in _batches(library):
@@ -75,7 +76,7 @@ def _grouped(
     size: int,
     advance: Callable[[int], None],
 ) -> Iterator[list[Span]]:
-    """The spans of each text, what must be embedded of all of them embedded at once; progress is shown in ``size``."""
+    """The spans of each text. All texts are embedded in one call; progress is shown in ``size``."""
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
     together = [text for one in wanted for text in one]
     done = shown = 0
@@ -110,6 +111,6 @@ def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter 
     if tokenizer is None:
         sizes = [(len(text), len(title) + 1 if title else 0) for text, title in zip(texts, titles, strict=True)]
         return [LengthFunction(range(length), overhead) for length, overhead in sizes]
-    overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
+    overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special tokens
     pairs = zip(tokenizer.starts(texts), overheads, strict=True)
     return [LengthFunction(*pair, tokenizer.alone, tokenizer.special_tokens) for pair in pairs]

@@ -132,7 +132,7 @@ class SemanticChunker(EmbeddingChunker):
 def _largest(distances: Distances, count: int) -> list[int]:
     """The positions of the distances above the least threshold that at most ``count`` are above; all above 0 at most.
 
-    It is what Smith & Troynikov's bisection between 0 and 1 comes to: equal distances are cut all or none.
+    This is the result of Smith & Troynikov's bisection between 0 and 1: equal distances are all cut or none is.
     """
     descending = np.sort(distances)[::-1]
     limit = max(float(descending[count]), 0.0) if count < len(descending) else 0.0
@@ -148,8 +148,8 @@ class ClusterChunker(EmbeddingChunker):
     """Small pieces of a text, grouped so that the similarities within the chunks have the largest sum.
 
     Source: Smith & Troynikov 2024, ClusterSemanticChunker: similarities are cosines less their mean over all pairs of
-    different pieces of the document. It limits the number of pieces in a chunk; here it is the chunk's length. Of
-    segmentations with the same sum, the one with the longer chunks at the end is taken.
+    different pieces of the document. It limits the number of pieces in a chunk; here it is the chunk's length. Ties:
+    the segmentation with the longer chunks at the end.
     """
 
     named_by = ("size", "piece", "unit")
@@ -178,7 +178,7 @@ class ClusterChunker(EmbeddingChunker):
             return pieces
         budget = self.budget(self.size, ruler)
         first = 0
-        firsts = []  # of each piece, the first that fits into a chunk with it
+        firsts = []  # for each piece, the first that fits into a chunk with it
         for piece in pieces:
             while pieces[first] != piece and ruler.length(pieces[first].start, piece.end) > budget:
                 first += 1

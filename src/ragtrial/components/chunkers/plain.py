@@ -28,7 +28,7 @@ from ragtrial.records import Span
 
 _SENTENCE = ". "
 _ESCAPED = re.compile(r"(?<!\\)\\([nrt])(?![a-z])")
-"""What single quotes of YAML leave of a line end or a tab; with small letters behind it is a command of LaTeX."""
+"""The escape of a line end or a tab in a single-quoted YAML string. Before a small letter it is a command of LaTeX."""
 SEPARATORS = ("\n\n", "\n", _SENTENCE, " ", "")
 _PRESETS: Mapping[str, Mapping[str, object]] = {
     "langchain": {"separators": ("\n\n", "\n", " ", ""), "keep": "start", "measure": "text"}
@@ -56,7 +56,7 @@ class RecursiveChunker(SizedChunker):
     that are written in other scripts (not with `preset`)."""
 
     keep: Literal["end", "start"] = "end"
-    """Whether a separator stays at the end of the piece before it, or at the start of the next one."""
+    """Keep a separator at the end of the piece before it, or at the start of the next one."""
 
     preset: Literal["langchain"] | None = None
     """`langchain`: as its RecursiveCharacterTextSplitter. Separators \\n\\n, \\n, space, "" and `keep: start`, both of
@@ -71,7 +71,7 @@ class RecursiveChunker(SizedChunker):
         made = handler({**_PRESETS[name], **value})
         if made.measure == "indexed":
             raise ValueError(f"preset {name} counts no title; leave out measure: {made.measure}.")
-        made.model_fields_set.intersection_update(value)  # nobody chose what the preset filled in
+        made.model_fields_set.intersection_update(value)  # the user did not choose the values of the preset
         return made
 
     @field_validator("separators")
@@ -115,7 +115,7 @@ class _Task:
     is_literal: bool = False
 
     def in_place(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
-        """Stretches of ``text[start:end]``, each as long as it is where it stands."""
+        """Stretches of ``text[start:end]``, measured in the whole text."""
         place = self.coarsest(start, end, separators)
         if separators[place] == "":
             return self.measure.units(start, end)
@@ -149,7 +149,7 @@ class _Task:
         return next(self._cuts(start, end, separator), None) is not None
 
     def _split(self, start: int, end: int, separator: str) -> list[Stretch]:
-        """The pieces between which ``separator`` stands, it among them; every character without one."""
+        """The pieces between the ``separator``s, which they keep; every character without one."""
         if separator == "":
             return list(pairwise(range(start, end + 1)))
         cuts = sorted(self._cuts(start, end, separator))
@@ -227,12 +227,11 @@ _WORD = re.compile(r"\S+")
 
 @CHUNKERS.register("sentence")
 class SentenceChunker(SizedChunker):
-    """Neighbouring sentences joined up to ``size``; a chunk repeats as many whole ones as fit in ``overlap``.
+    """Neighbouring sentences joined up to ``size``; a chunk repeats as many whole sentences as fit in ``overlap``.
 
-    A sentence longer than ``size`` is a matter of its own: cut between words, a word longer than that between units,
-    and joined with no other sentence. Tokens are counted where they stand: on its own a chunk may have one or two more
-    with a tokenizer that puts the space before a word into its token. ``sentences`` says where
-    sentences end.
+    A sentence longer than ``size`` is cut between words, a word longer than that between units; it is joined with no
+    other sentence. Tokens are counted in the whole text: a chunk alone may have one or two more with a tokenizer that
+    puts the space before a word into its token. ``sentences`` says where sentences end.
     """
 
     revision = 2

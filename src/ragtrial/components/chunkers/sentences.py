@@ -11,7 +11,7 @@ from ragtrial.records import Span
 _CLOSING = "\"'”’»›)\\]}」』）】》〉〕］｝*_`"
 _OPENING = "\"'“‘„‚«‹(\\[{「『（【《〈〔［｛*_`¿¡#"
 SPACED = "!.?…․‼‽⁇⁈⁉⸮⸼⹓⹔\u2e60\u2e61"
-"""Marks that end a sentence before white space alone: those of scripts that put spaces between words, and ellipses."""
+"""Marks that end a sentence only before white space: marks of scripts with spaces between words, and ellipses."""
 WIDE = (
     "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u104a\u104b\u1362\u1367\u1368\u166e"
     "\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8-\u1aab\u1b4e\u1b4f\u1b5a\u1b5b\u1b5e\u1b5f\u1b7d-\u1b7f\u1c3b"
@@ -28,7 +28,7 @@ WIDE_BEYOND = (
     "\U00011ef8\U00011f43\U00011f44\U00016a6e\U00016a6f\U00016af5\U00016b37\U00016b38\U00016b44\U00016d6e\U00016d6f"
     "\U00016e98\U0001bc9f\U0001da88"
 )
-"""Those beyond: in a set of their own, which is searched many times as slowly."""
+"""The other marks, in a separate set, since searching them is many times slower."""
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _WIDE_MARK = re.compile(f"[{WIDE}{WIDE_BEYOND}]")
 _AHEAD = re.compile(rf"[\s{_OPENING}]*(\w{{0,12}})")
@@ -98,7 +98,7 @@ def _pattern(marks: str, text: str, start: int, end: int) -> re.Pattern[str]:
 
 @cache
 def _ends_with(marks: str) -> re.Pattern[str]:
-    """A row of marks, with what belongs to the sentence behind them."""
+    """A row of marks, with the closing quotes and brackets that follow."""
     return re.compile(rf"[{marks}]+[{_CLOSING}]*(?:\[\d{{1,4}}\])*")
 
 
@@ -124,12 +124,12 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_alone(line: str) -> bool:
-    """Whether a line is no part of a longer sentence: a heading, a row of a table, the fence of a piece of code."""
+    """True if a line is no part of a longer sentence: a heading, a row of a table, the fence of a piece of code."""
     return bool(_HEADING.match(line) or _ROW.match(line) or _FENCE.match(line))
 
 
 def _is_rule(visible: str) -> bool:
-    """Whether a line is drawn, not written: ---, ***, ===; it ends what stands above it."""
+    """True if a line is drawn, not written: ---, ***, ===. It ends the block above it."""
     return len(visible) > 2 and visible[0] in _RULE_MARKS and not visible.replace(" ", "").strip(visible[0])
 
 
@@ -142,7 +142,7 @@ def _ends(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Iterator
 
 
 def _is_end(text: str, first: int, found: re.Match[str], end: int) -> bool:
-    """Whether a sentence that began at ``first`` ends with the marks ``found``, which do not end the block."""
+    """True if a sentence that began at ``first`` ends with the marks ``found``, which do not end the block."""
     marks = found.group()
     following = text[found.end()]
     if _WIDE_MARK.search(marks):
@@ -161,12 +161,12 @@ def _is_wide_end(text: str, found: re.Match[str], following: str) -> bool:
     if found.group() == "．" and before.isdigit() and following.isdigit():
         return False  # a decimal point
     is_quoted = not _WIDE_MARK.match(found.group()[-1])
-    # 「はい。」と言った: what follows a quotation at once, a particle or a comma, goes on with the sentence.
+    # 「はい。」と言った: a particle or a comma directly after a quotation continues the sentence.
     return not (following in "、，,」』）" or (is_quoted and "\u3041" <= following <= "\u309f"))
 
 
 def _ends_after_word(text: str, first: int, dot: int, following: str) -> bool:
-    """Whether the full stop at ``dot`` ends a sentence, going by the word before it and the one after."""
+    """True if the full stop at ``dot`` ends a sentence, according to the words before and after it."""
     before = text[max(first, dot - _LONGEST_WORD) : dot].split()
     if not before or text[dot - 1].isspace():
         return True

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Outline:
     """The places where parts of ``text`` begin, each with its depth: 0 for the coarsest parts.
 
-    A part reaches to the next of its depth or of a lesser one; what stands before a deeper part is that part's header.
+    A part reaches to the next part of the same or a lesser depth; the text before a deeper part is that part's header.
     """
 
     def __init__(self, text: str, depths: Mapping[int, int]) -> None:
@@ -38,8 +38,8 @@ class Outline:
         """``text[start:end]`` in stretches that fit.
 
         Neighbouring parts of one depth are joined while they fit; a part that does not fit alone is cut into its own
-        parts, one without any as ``recursive`` cuts. A header that would stand alone goes with what it heads, if that
-        must be cut anyway or fits beside it.
+        parts, one without any as ``recursive`` cuts. A header that would be alone is joined to its part if that must be
+        cut anyway or fits with it.
         """
         if self._fits(measure, start, end):
             return [(start, end)]
@@ -73,7 +73,7 @@ class Outline:
         return made + measure.merged(fitting)
 
     def _fits(self, measure: Measure, start: int, end: int) -> bool:
-        """Whether a stretch is short enough, the white space at its ends not counted: it will be trimmed."""
+        """True if a stretch is short enough, without the white space at its ends, which will be trimmed."""
         piece = self.text[start:end]
         first, last = start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
         return first >= last or measure.ruler.length(first, last) <= measure.budget
@@ -95,7 +95,7 @@ class Outline:
         return list(pairwise([start, *places, end]))
 
     def _is_header(self, start: int, end: int) -> bool:
-        """Whether each place of the stretch is followed by a deeper one, at its end the last."""
+        """True if each place of the stretch is followed by a deeper one, and the last is at its end."""
         first, after = bisect_left(self._places, start), bisect_left(self._places, end)
         own = self._depths[first : after + 1]
         begins = first < after < len(self._places) and self._places[first] == start
@@ -110,9 +110,9 @@ class MarkdownChunker(SizedChunker):
     """Sections by their headings; one too large is cut at its subsections, then at its blocks.
 
     Blocks are paragraphs, lists and their items, quotes, code, tables and their rows. Code and a table's row are cut
-    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading goes with what
-    it heads, unless that fits only without it. What a heading is, ``Headings`` says. Text that is no Markdown is cut
-    at its paragraphs.
+    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading stays with its
+    section, unless the section fits only without it. ``Headings`` defines headings. Text that is no Markdown is cut at
+    its paragraphs.
     """
 
     packages: ClassVar[Mapping[str, str]] = {"markdown-it-py": ""}
@@ -120,10 +120,12 @@ class MarkdownChunker(SizedChunker):
     revision = 2
 
     kind: Literal["markdown"] = "markdown"
-    """By headings: sections that fit are chunks; larger ones are cut at paragraphs, list items, code and table rows."""
+    """By headings: sections that fit are chunks; larger sections are cut at paragraphs, list items, code and table
+    rows."""
 
     merge: bool = True
-    """Whether neighbouring sections under one heading make one chunk while they fit; false: each is one of its own."""
+    """If true, neighbouring sections under one heading make one chunk while they fit; if false, each section is a
+    chunk."""
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         tokens = block_tokens(text)
@@ -146,7 +148,9 @@ def _block_depths(text: str, headings: Headings, tokens: list[Token]) -> dict[in
 
 
 def _sections(text: str, headings: Headings) -> list[Stretch]:
-    """What stands under each heading, to the next; a heading with nothing under it but a lower one goes with that."""
+    """The text under each heading, to the next heading; a heading directly followed by a lower heading is part of that
+    section.
+    """
     starts = [0]
     for heading, following in pairwise((None, *headings.all)):
         heads = heading and following and heading.level < following.level
@@ -159,7 +163,7 @@ Language = Literal[
     "bash", "c", "cpp", "csharp", "go", "java", "javascript", "php", "python", "ruby", "rust", "tsx", "typescript"
 ]
 
-_GRAMMARS = {  # the package, and what of it gives the grammar, where that is not the language's name and `language`
+_GRAMMARS = {  # the package and its function, if they are not named after the language and `language`
     "csharp": ("tree-sitter-c-sharp", "language"),
     "php": ("tree-sitter-php", "language_php"),
     "tsx": ("tree-sitter-typescript", "language_tsx"),
@@ -170,9 +174,8 @@ _DEEPEST = 60
 
 _READ_BYTES = 65_536
 _BYTES_PER_STEP = 10
-"""The parser tells of every hundredth step or so; real code has fewer than one for 50 bytes. Where more are needed, the
-text is not of the language, and the search for what it might mean takes time that grows with the square of its length.
-"""
+"""The parser calls back about every hundredth step; real code has fewer than one callback for 50 bytes. A text with
+more is not in the language, and parsing it takes time that grows with the square of its length."""
 
 _LINE_BEGINS = re.compile(rb"^[^\S\n]*(?=\S)", re.MULTILINE)
 
@@ -182,9 +185,9 @@ class CodeChunker(SizedChunker):
     """At the lines where definitions and statements begin, the outermost first, as a parser of the language sees them.
 
     A class too large is cut at its methods, a method at its statements, and a statement at the lines inside it. A
-    comment or an attribute goes with what follows it on the next line, and the first line of a definition with its
-    body. Code with mistakes is cut where the parser still understands it, and text that is no code as ``recursive``
-    cuts. Needs the extra ``code``.
+    comment or an attribute stays with the next line, and the first line of a definition with its body. Code with
+    mistakes is cut where the parser still understands it, and text that is no code as ``recursive`` cuts. Needs the
+    extra ``code``.
     """
 
     revision: ClassVar[int] = 3
@@ -272,7 +275,7 @@ def _belongs_to_next(node: Node) -> bool:
 
 
 def _nodes(root: Node) -> Iterator[tuple[Node, int, Node | None]]:
-    """Every node below ``root`` with its depth and the node before it under the same one: outer ones first."""
+    """Every node below ``root`` with its depth and the preceding sibling, outer nodes first."""
     waiting = [(root, 0)]
     while waiting:
         node, depth = waiting.pop()

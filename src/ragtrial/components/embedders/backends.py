@@ -33,7 +33,7 @@ _PACKAGES: Mapping[tuple[Backend, Precision], tuple[str, ...]] = {
     ("openvino", "int8"): ("openvino", "nncf"),
 }
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
-"""What models of the library run with, whatever the backend."""
+"""The packages that models of the library need with every backend."""
 
 _REFUSED: Mapping[tuple[Backend, Precision], str] = {
     ("torch", "int8"): "torch's int8 is no faster than float32, and its vectors differ a lot; set backend: openvino",
@@ -72,7 +72,7 @@ def check_packages(backend: Backend, precision: Precision) -> None:
 def convert(model: SentenceTransformer, backend: Backend, precision: Precision) -> None:
     """Make ``backend`` run the transformers of ``model``, in place. Raises EmbedderError if the model has no usual one.
 
-    Pooling and normalisation stay as they are, and so do tables of vectors by word, in a route of their own.
+    Pooling, normalisation and static word vectors in a separate route stay as they are.
     """
     modules = {id(module): module for module in _input_modules(model)}.values()
     usable = [module for module in modules if _gives_token_vectors(module)]

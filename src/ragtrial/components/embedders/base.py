@@ -41,7 +41,9 @@ def sided(texts: Sequence[str]) -> tuple[int, list[str]]:
 
 
 class MeteredEncode(ABC):
-    """An Encode that is billed by tokens; ``tokens`` are those of all calls so far, None where nobody says."""
+    """An Encode that is billed by tokens. ``tokens`` counts those of all calls so far; None if the endpoint does not
+    report them.
+    """
 
     tokens: int | None
 
@@ -68,20 +70,20 @@ class Embedder(Options):
     """How many texts the model gets at once, an endpoint in one request; affects speed and memory, not results."""
 
     reads_documents: ClassVar[bool] = False
-    """Whether chunks are embedded from whole documents; other texts are not."""
+    """If true, chunks are embedded from whole documents; other texts are not."""
 
     may_change: ClassVar[bool] = False
-    """Whether the model may change without its ``fingerprint_parts`` showing it."""
+    """If true, the model may change without a change of its ``fingerprint_parts``."""
 
     is_local: ClassVar[bool] = True
-    """Whether the model runs on this machine, where workers can load it, too."""
+    """If true, the model runs on this machine, where workers can load it, too."""
 
     cut_option: ClassVar[str] = "dimensions"
     """The option that says how many numbers of every vector are used."""
 
     @property
     def tells_sides(self) -> bool:
-        """Whether the model is told of each text whether it is a query: ``SIDES`` stand before the prefixes then."""
+        """If true, the model encodes queries and documents differently: ``SIDES`` precede the prefixes then."""
         return False
 
     @property
@@ -123,15 +125,15 @@ class Embedder(Options):
 
     @property
     def is_paid(self) -> bool:
-        """Whether it is known what tokens cost: where it is not, nobody has to count them."""
+        """If true, the price of tokens is known, so they must be counted."""
         return self.cost(0) is not None
 
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
-        """What is put before every query, and before every text of a document."""
+        """The texts that precede every query, and every text of a document."""
 
     def unused_prompts(self) -> Iterator[str]:
-        """What the model declares to be put before texts, and is not: a sentence for each side."""
+        """A sentence for each side for which the model declares prompts that are not used."""
         yield from ()
 
     @abstractmethod
@@ -143,7 +145,7 @@ class Embedder(Options):
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether it can have a tokenizer, going by its options alone."""
+        """If true, the options allow a tokenizer."""
         return True
 
     @abstractmethod
@@ -289,7 +291,7 @@ class Workers(Protocol):
 def model_vectors(embedder: Embedder, encode: Encode, texts: Sequence[str]) -> Floats:
     """The vectors of a batch as they are kept, float32 (texts, dimension).
 
-    Raises EmbedderError; its ``position`` is that of the text at fault, where the others can be embedded.
+    Raises EmbedderError; its ``position`` is the index of the failing text, if the others can be embedded.
     """
 
     def made(some: Sequence[str]) -> Floats:
@@ -312,9 +314,11 @@ def shard_vectors(embedder: Embedder, encode: Encode, shard: Shard) -> Iterator[
 
 
 def blaming_a_text(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> Floats:
-    """What ``embed`` gives for ``texts``. Its EmbedderError gets the ``position`` of the text at fault, if it is one.
+    """The vectors that ``embed`` returns for ``texts``. Its EmbedderError gets the ``position`` of the text at fault,
+    if it is one.
 
     That is found by halves. Where both fail, or neither does by itself, the cause is another, and no text is blamed.
+
     """
     try:
         return embed(texts)

@@ -52,7 +52,7 @@ from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
 _WORTH_WORKERS = 4  # batches; fewer are embedded here while workers would still load the model
-_SHARDS = 64  # of a corpus, at least, if it has so many batches: so that the last ones keep all workers busy
+_SHARDS = 64  # a corpus has at least this many if it has enough batches, so that the last shards keep all workers busy
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a new vector may be from the cached one: hosted models vary in the fourth digit."""
 
@@ -86,7 +86,7 @@ class Embedded:
 
     @property
     def spent(self) -> Spent:
-        """What embedding all of the texts took, whenever that was done."""
+        """The seconds and tokens of embedding all texts, as measured when each was embedded."""
         with VectorCache(self.path) as cache:
             return Spent.of(cache, self.keys)
 
@@ -106,7 +106,7 @@ class _Model:
         self.encode: Encode | None = None
         self.lock = Lock()
         self.is_known = False
-        """Whether it is the one whose vectors are in the cache."""
+        """If true, the model is known to be the one of the cached vectors."""
 
     def loaded(self) -> Encode:
         with self.lock:
@@ -157,7 +157,7 @@ class CachedEmbedder:
     def check(self) -> None:
         """Raise InputError if the model will not load, or is known to have fewer dimensions than is asked for."""
         self.embedder.check()
-        if self.tokenizer is not None and not self.path.exists():  # otherwise it has counted what was embedded
+        if self.tokenizer is not None and not self.path.exists():  # otherwise it has counted the embedded texts
             self.tokenizer.check()
         wanted = self.embedder.used_dimensions
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
@@ -185,7 +185,7 @@ class CachedEmbedder:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the model takes memory now."""
+        """If true, the model takes memory now."""
         return self._model.is_loaded
 
     def release(self) -> None:
@@ -233,7 +233,7 @@ class CachedEmbedder:
         WorkspaceError.
         """
         keys = keys_of(source, prefix)
-        # Of threads that want the same text the second finds it in the cache.
+        # If two threads want the same text, the second finds it in the cache.
         with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
             order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
@@ -328,7 +328,7 @@ class CachedEmbedder:
         return encode.tokens if isinstance(encode, MeteredEncode) else None
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
-        """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
+        """The positions of the texts that would be embedded, each distinct text once, and their keys."""
         keys = keys_of(source, prefix)
         if not self.path.exists():
             first = first_of_each(keys)
@@ -348,7 +348,7 @@ class CachedEmbedder:
         return self._dimension or self.embedder.dimension()
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
-        """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
+        """Tokens of each text after ``prefix``, with special tokens; characters if there is no tokenizer."""
         return lengths_of(source, without_side(prefix), self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
@@ -358,14 +358,15 @@ class CachedEmbedder:
 
     @property
     def counts_too_long(self) -> bool:
-        """Whether it is known which texts are longer than the model reads."""
+        """If true, it is known which texts are longer than the model reads."""
         return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
     def _refuse_another_model(self, cache: VectorCache) -> None:
-        """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
+        """Raise EmbedderError if the model differs from the model of the cached vectors: two must not mix.
 
         One cached text is embedded again for that, once, before any new text, and only where the fingerprint does not
         show a change: for endpoints and custom functions.
+
         """
         probe = cache.probe()
         if self._model.is_known or probe is None or not self.embedder.may_change:

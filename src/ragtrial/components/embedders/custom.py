@@ -23,9 +23,9 @@ class CustomEmbedder(DeclaredEmbedder):
     """A Python function from a list of texts to one vector for each."""
 
     function: FunctionName
-    """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts. Or
-    an object, or a class of such, with the methods of LangChain (`embed_query`, `embed_documents`), of LlamaIndex, of
-    sentence-transformers, or with `encode` or `embed`."""
+    """`package.module:function`, installed or in the folder of the config; called with a list of at most `batch_size`
+    texts. Or an object, or a class of such, with the methods of LangChain (`embed_query`, `embed_documents`), of
+    LlamaIndex, of sentence-transformers, or with `encode` or `embed`."""
 
     version: str | None = None
     """Your version of the function: its cached vectors are used while it stays the same (default: the hash of its
@@ -76,7 +76,7 @@ _METHODS = (
     ("encode", "encode"),
     ("embed", "embed"),
 )
-"""What objects of LangChain, of LlamaIndex, of sentence-transformers and of others embed queries and documents with."""
+"""The methods for queries and documents of objects of LangChain, LlamaIndex, sentence-transformers and others."""
 
 _ONE_BY_ONE = frozenset({"embed_query", "get_query_embedding"})
 

@@ -24,7 +24,9 @@ from ragtrial.rankings import Floats
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingReply:
-    """Vectors, float32 (texts, dimension), in the order of the texts; and how many tokens are billed, if it says so."""
+    """Vectors, float32 (texts, dimension), in the order of the texts, and the number of billed tokens, None if it is
+    not reported.
+    """
 
     vectors: Floats
     tokens: int | None
@@ -35,7 +37,7 @@ def embed(
 ) -> EmbeddingReply:
     """The vectors of ``texts``, requested in OpenAI's form with some more ``fields``.
 
-    They have so many ``dimensions``; None where that is not known. Raises EndpointError.
+    ``dimensions`` is their expected size; None if that is unknown. Raises EndpointError.
     """
     body = {"model": client.options.model, "input": list(texts), **fields}
     answer = client.post("embeddings", body, vectors_budget(len(texts), dimensions))
@@ -50,7 +52,7 @@ def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
     try:
         if not all(isinstance(vector, np.ndarray) or {*map(type, vector)} <= {int, float} for vector in vectors):
             raise TypeError("neither true nor a text is a number")
-        with np.errstate(over="ignore"):  # what is too large is infinite
+        with np.errstate(over="ignore"):  # too large values become infinite
             made = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EndpointError(
@@ -87,8 +89,8 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     cut_option: ClassVar[str] = "cut_to"
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
-    """The number of dimensions to request from the endpoint (default: the model's full size). Each number is a pass of
-    its own, which is paid for; a service that has no such option answers with an error."""
+    """The number of dimensions to request from the endpoint (default: the model's full size). Each number is a separate
+    pass with its own price; a service without this option answers with an error."""
 
     cut_to: Annotated[int, Field(ge=1)] | None = None
     """Keep only the first N numbers of every vector, and scale it again if `normalize` is true. All values of this key
@@ -104,7 +106,7 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
 
     @abstractmethod
     def side_fields(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The extra fields of requests for queries, and of those for documents."""
+        """The extra fields of requests for queries, and of requests for documents."""
 
     @abstractmethod
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
@@ -192,7 +194,7 @@ class OpenAIEmbedder(EndpointEmbedder):
 
 @EMBEDDERS.register("cohere")
 class CohereEmbedder(EndpointEmbedder):
-    """A model of Cohere; requests say what is a query and what is a document."""
+    """A model of Cohere; requests mark texts as queries or documents."""
 
     kind: Literal["cohere"] = "cohere"
     """A Cohere model, like embed-v4.0; requests mark texts as queries or documents."""
@@ -220,7 +222,7 @@ class CohereEmbedder(EndpointEmbedder):
 
 @EMBEDDERS.register("voyage")
 class VoyageEmbedder(EndpointEmbedder):
-    """A model of Voyage AI; requests say what is a query and what is a document."""
+    """A model of Voyage AI; requests mark texts as queries or documents."""
 
     kind: Literal["voyage"] = "voyage"
     """A Voyage AI model, like voyage-3.5; requests mark texts as queries or documents."""

@@ -1,4 +1,4 @@
-"""The files of a model: where they are, and what they declare about its modules."""
+"""The files of a model: their folder, and the modules that they declare."""
 
 from __future__ import annotations
 
@@ -88,9 +88,10 @@ def named_tokenizer(name: str) -> Tokenizer:
 
 
 def disable_downloads() -> None:
-    """From here on this process fetches no model; what is not on this machine is reported as not here yet.
+    """From here on this process fetches no model; a missing model is reported as not here yet.
 
     Must be called before anything imports the hub's library, which reads the environment once.
+
     """
     if not _is_offline():
         _LEFT_ALONE.set()
@@ -133,7 +134,7 @@ def _fetched(name: str, revision: str | None) -> Path:
 
 
 def _has_weights(folder: Path) -> bool:
-    """Whether the weights are there, in a module's folder perhaps, and all parts of them if they are in several."""
+    """True if the weights are there, perhaps in a module's folder, with all parts of them."""
     files = [path for path in folder.rglob("*") if path.is_file() and _matters(path.relative_to(folder))]
     for index in (path for path in files if path.name.endswith((".safetensors.index.json", ".bin.index.json"))):
         parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
@@ -150,7 +151,7 @@ def _package_hint(name: str) -> str:
 
 Task = Literal["query", "document"]
 TASKS: tuple[Task, Task] = ("query", "document")
-"""Whether a text is a query or a document: models may read the two differently."""
+"""The role of a text, query or document: models may read the two differently."""
 
 _PLAIN = frozenset((
     "Transformer", "Pooling", "Normalize", "Dense", "StaticEmbedding", "LayerNorm", "Dropout", "CNN", "LSTM", "BoW",
@@ -159,7 +160,7 @@ _PLAIN = frozenset((
 """Modules that read queries and documents alike."""
 
 _OWN_FILES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-"""The files ``sentence_<name>_config.json`` that the library reads: the first that is there."""
+"""The files ``sentence_<name>_config.json`` that the library reads: the first existing one counts."""
 
 _BEGINS_AT_ZERO = frozenset({"bert", "distilbert", "electra", "albert"})
 _BEGINS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "xlm-roberta-xl"})
@@ -182,7 +183,7 @@ class ModuleFiles:
 
     @cached_property
     def own(self) -> dict[str, Any]:
-        """The options of a transformer that the library keeps beside those of its architecture."""
+        """The options of a transformer that the library keeps in a file besides those of its architecture."""
         return next((found for name in _OWN_FILES if (found := self.json(f"sentence_{name}_config.json"))), {})
 
     @property
@@ -199,7 +200,7 @@ class ModuleFiles:
     def most_tokens(self, task: Task | None = None) -> int | None:
         """How many tokens of a text are read; None if the files do not say.
 
-        As the library has it: what the model declares, else the smaller one of the tokenizer's limit and the positions.
+        As in the library: the declared length, else the smaller of the tokenizer's limit and the positions.
         """
         declared = (self.own.get(f"{task}_length") if task else None) or self.own.get("max_seq_length")
         limits = [declared or self.json("tokenizer_config.json").get("model_max_length")]
@@ -209,7 +210,7 @@ class ModuleFiles:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it reads queries and documents alike, and their prompts as a part of the text."""
+        """True if it reads queries and documents alike, and their prompts as a part of the text."""
         if self.name not in _PLAIN or self.json("config.json").get("include_prompt") is False:
             return False
         if any(self.own.get(name) for name in ("query_length", "document_length", "query_expansion")):
@@ -225,7 +226,7 @@ class ModelLayout:
 
     @cached_property
     def declared(self) -> dict[str, Any]:
-        """What the model declares as a whole."""
+        """The declarations about the model as a whole."""
         found = read_json(self.folder / "config_sentence_transformers.json")
         return found if isinstance(found, dict) else {}
 
@@ -237,7 +238,7 @@ class ModelLayout:
             return {"": [ModuleFiles("Transformer", self.folder)]}
         modules = [_module(str(one.get("type")), self.folder / str(one.get("path") or "")) for one in listed]
         for at, module in enumerate(modules):
-            router = module.json("router_config.json") or module.json("config.json")  # the latter of old ones
+            router = module.json("router_config.json") or module.json("config.json")  # old models have the latter
             if types := router.get("types"):
                 routes = {
                     route: [_module(types[name], module.folder / name) for name in names]
@@ -273,11 +274,13 @@ class ModelLayout:
 
     @property
     def tells_sides(self) -> bool:
-        """Whether the library may encode a text as a query in another way than the same text as a document."""
+        """True if the library may encode a text as a query differently from the same text as a document."""
         return len(self.routes) > 1 or not all(module.is_plain for module in next(iter(self.routes.values())))
 
     def prompt(self, task: Task) -> str:
-        """What the library puts before a text: ``encode_document`` knows the other names only of a model without it."""
+        """The prompt that the library puts before a text. ``encode_document`` accepts other names only for a model
+        without it.
+        """
         return str((self.declared.get("prompts") or {}).get(task) or "")
 
     def unused_prompts(self, model: str, tasks: Iterable[Task] = TASKS) -> Iterator[str]:
@@ -306,7 +309,7 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
 
 
 def has_absolute_positions(config: Mapping[str, Any]) -> bool:
-    """Whether no more tokens than positions can be read, whatever another file declares."""
+    """True if no more tokens than positions can be read, even if another file declares more."""
     return config.get("model_type") in _BEGINS_AT_ZERO | _BEGINS_AFTER_PADDING
 
 

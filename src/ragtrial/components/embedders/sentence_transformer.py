@@ -66,7 +66,7 @@ class SentenceTransformerEmbedder(Embedder):
 
     precision: Precision = "float32"
     """The number format of the model: float32, bfloat16 (torch, openvino) or int8 (openvino, one-byte weights). The
-    report compares the vectors with those of torch in float32."""
+    report compares the vectors with torch's float32 vectors."""
 
     query_prefix: str | None = None
     """Text to put before every query (default: the query prompt that the model declares)."""
@@ -142,7 +142,7 @@ class SentenceTransformerEmbedder(Embedder):
         import torch  # isort: skip
 
         folder = self._folder
-        # What another backend converts must have float32: it rounds by itself, and far better.
+        # Other backends convert float32 weights: they round by themselves, and far better.
         is_small = self.backend == "torch" and self.precision == "bfloat16"
         kwargs = {"dtype": torch.bfloat16 if is_small else torch.float32}
         try:

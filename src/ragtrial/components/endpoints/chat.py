@@ -75,7 +75,7 @@ class ChatMessage:
 
 
 _CUT = ("length", "max_tokens", "model_length", "max_output_tokens")
-"""What services call the end of a reply at a limit of tokens."""
+"""The names that services have for the end of a reply at a limit of tokens."""
 
 ChatRequest = tuple[ChatMessage, ...]
 
@@ -98,7 +98,7 @@ class ChatReply:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended at a limit of tokens: its last line is not whole, and nothing in it is the last word."""
+        """True if it ended at a limit of tokens: its last line is incomplete, and so is its conclusion."""
         return (self.finish or "").lower() in _CUT
 
 
@@ -145,7 +145,7 @@ class KeptReplies:
 
     @property
     def has_answers(self) -> bool:
-        """Whether there is a reply that is no refusal."""
+        """True if there is a reply that is no refusal."""
         return any(reply.refusal is None for reply in self._replies.values())
 
     def get(self, options: ChatOptions, request: ChatRequest) -> ChatReply | None:
@@ -161,7 +161,7 @@ class KeptReplies:
 
 
 def _kept(row: Any) -> tuple[str, ChatReply] | None:
-    """The key and the reply in a row of the file, None for what is no such row; as clean as they come in today."""
+    """The key and the reply in a row of the file, cleaned as today's replies are; None for any other row."""
     try:
         key, reply = row["key"], ChatReply(**row["reply"])
     except (TypeError, KeyError):
@@ -183,9 +183,9 @@ def replies(
     kept: KeptReplies,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[ChatRequest, ChatReply]]:
-    """Each different request with its reply: first those that are ``kept``, then the others as they arrive.
+    """Each different request with its reply: first the ``kept`` replies, then the others as they arrive.
 
-    A new reply is kept before the next request is sent; the endpoint is asked only for what is missing, and its key
+    A new reply is kept before the next request is sent. The endpoint is asked only for missing replies, and its key is
     needed only then. ``advance`` counts the requests that are done. A request that is refused has a reply with a
     ``refusal``. Raises EndpointError when those on their way are in, also where all are refused or too many in a row,
     and ModelNotFoundError if the variable of the key is not set.
@@ -236,7 +236,7 @@ _MARKS = re.compile(
     r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|(?:return|end|im_end|eot_id)\|>"
     r"|<\|(?:begin|end)_of_solution\|>"
 )
-"""What such servers leave around the answer itself."""
+"""The marks that such servers leave around the answer."""
 
 _THOUGHT_MARKS = [re.compile(f"(?P<begin>{begin})|{end}", re.IGNORECASE) for begin, end in _THOUGHTS]
 
@@ -246,7 +246,7 @@ _NO_QUOTES = "()[]{}\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS
 
 
 def message_text(message: Any) -> str | None:
-    """The text of a message, without thoughts; empty where the model wrote none, None for what is no message."""
+    """The text of a message, without thoughts: empty if the model wrote none, None if it is no message."""
     if not isinstance(message, Mapping):
         return None
     content = message.get("content")
@@ -270,7 +270,7 @@ def spoken(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """``text`` without the quotation marks around it, of whatever language."""
+    """``text`` without the quotation marks around it, of any language."""
     text = text.strip()
     while len(text) > 1 and _is_quote(text[0]) and _is_quote(text[-1]):
         text = text[1:-1].strip()
@@ -337,7 +337,7 @@ _MARGIN = 1.15
 """On the tokens that are expected of a request after others were billed."""
 
 _MESSAGE_TOKENS = 16
-"""Tokens that services count beside the text of a message, at most."""
+"""The maximum number of tokens that services count in addition to the text of a message."""
 
 _TOGETHER = 64
 
@@ -355,9 +355,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """What different ``requests`` take, of which ``kept`` are answered already.
+    """The size and cost of different ``requests``, of which ``kept`` are already answered.
 
-    ``tokens`` are those that will be read and written, estimated for the script of each text; ``cost`` is None without
+    ``tokens`` counts the tokens to read and to write, estimated for the script of each text; ``cost`` is None without
     prices.
     """
 
@@ -379,7 +379,7 @@ class BudgetedChat:
         self._kept = kept
 
     def plan(self, requests: Iterable[ChatRequest]) -> CallPlan:
-        """What it takes to have all ``requests`` answered."""
+        """The cost of having all ``requests`` answered."""
         different = dict.fromkeys(requests)
         missing = self._missing(different)
         read, written = (sum(counts) for counts in zip((0, 0), *map(self._tokens, missing), strict=True))
@@ -392,7 +392,7 @@ class BudgetedChat:
     ) -> Iterator[list[ChatReply]]:
         """The replies of the first groups that are answered whole within ``budget``, in their order.
 
-        Raises EndpointError, after what was answered until then was yielded; ModelNotFoundError without a key.
+        Raises EndpointError after the replies until then were yielded; ModelNotFoundError without a key.
         """
         left, waiting = _Left(budget), list(groups)
         while waiting:
@@ -421,7 +421,7 @@ class BudgetedChat:
         return affordable, list(new)
 
     def _probe(self, group: RequestGroup, left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
-        """One request of a group that is too dear by the bound, to see what the model's tokenizer makes of it."""
+        """One request of a group whose bound is too expensive, to see how the model's tokenizer counts it."""
         missing = self._missing(group)
         if left.share is None and left.has_calls(len(missing)):
             cost = left.most_cost(missing[0], self.options)
@@ -442,9 +442,9 @@ class BudgetedChat:
 
 
 class _Left:
-    """What is left of a budget: what requests cost, and the most that they can cost until they are answered.
+    """The rest of a budget: the cost of requests, and the maximum that they can cost until they are answered.
 
-    ``share`` is the largest of what was billed for a request, as a share of its estimate; None before any was.
+    ``share`` is the largest billed share of a request's estimate; None before the first bill.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -455,7 +455,7 @@ class _Left:
         self._reserved = 0.0
 
     def most_cost(self, request: ChatRequest, options: ChatOptions) -> float:
-        """The most that a request can cost: at first a token for each byte, in whatever script."""
+        """The maximum cost of a request: at first a token for each byte, in any script."""
         if self.share is None:
             read = float(sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request))
         else:
@@ -466,9 +466,9 @@ class _Left:
         return self._budget.calls is None or self._calls + calls <= self._budget.calls
 
     def can_pay(self, calls: int, costs: Sequence[float]) -> bool:
-        """Whether this many more calls fit; if so, they are reserved.
+        """Reserve this many more calls if they fit; True if they do.
 
-        What is sent side by side takes half of the money at most, so that it is known in time what requests cost.
+        Concurrent requests take at most half of the money, so that the cost of requests is known in time.
         """
         reserved = self._reserved + sum(costs)
         if not self.has_calls(calls):
@@ -482,7 +482,7 @@ class _Left:
         return True
 
     def pay(self, answered: Mapping[ChatRequest, ChatReply], options: ChatOptions) -> None:
-        """Replace what was reserved by what it cost; where an endpoint does not say that, it stays."""
+        """Replace the reservation by the actual cost; if an endpoint does not report it, the reservation stays."""
         cost = options.cost(answered.values())
         self._spent += self._reserved if cost is None else cost
         self._reserved = 0.0

@@ -45,7 +45,7 @@ _REFUSALS = (400, 403, 413, 422, 451)
 """Statuses of a request whose contents are at fault, so that others may be answered."""
 
 _OF_ACCOUNTS = re.compile(r"billing|quota|credit|balance|payment|api.?key|permission", re.IGNORECASE)
-"""What such a status is about if it is the account."""
+"""The cause of such a status, if it is the account."""
 
 _CONTENTS = ("model", "input", "texts", "messages", "query", "documents")
 
@@ -58,7 +58,7 @@ _NAMED_CODES = {
     ("overloaded", "unavailable", "server_error", "internal"): 503,
     ("authentication", "api_key", "unauthorized"): 401,
 }
-"""What services call the errors that have a status of their own."""
+"""The names that services have for errors with a separate status."""
 
 _SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
 
@@ -75,7 +75,7 @@ class _Refusal:
 
 
 class _Requests:
-    """How many requests were sent, by whatever client of this process."""
+    """The number of requests that all clients of this process have sent."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -90,7 +90,7 @@ _REQUESTS = _Requests()
 
 
 def requests_sent() -> int:
-    """How many requests this process has sent to endpoints, repeated ones included."""
+    """The number of requests that this process has sent to endpoints, including repeated requests."""
     return _REQUESTS.count
 
 
@@ -133,8 +133,8 @@ class Client:
         Fields that are None are not sent.
 
         The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a truncated body
-        and a timeout; after 429 as often as other requests are answered in between. Raises RefusedError if what the
-        request holds is at fault, else EndpointError.
+        and a timeout; after 429 as often as other requests are answered in between. Raises RefusedError if the content
+        of the request is the cause, else EndpointError.
         """
         tries, answers = 0, self._answers
         body = {name: value for name, value in body.items() if value is not None}
@@ -154,7 +154,7 @@ class Client:
             tries += 1
 
     def _once(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
-        """The answer, or a refusal that is worth a retry. Raises EndpointError for one that is not."""
+        """The answer, or a refusal that is worth a retry. Raises EndpointError for invalid JSON."""
         import httpx
 
         request = self._http.build_request("POST", f"{self.options.base_url}/{path}", json=body)
@@ -196,7 +196,7 @@ class Client:
     def _exchange(self, request: httpx.Request, most_bytes: int) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body, inflated. The timeout applies to all of it, however slowly it arrives.
 
-        Raises HTTPError, and BodyError for a body of more than ``most_bytes``; that of an error is cut.
+        Raises HTTPError, and BodyError for a body of more than ``most_bytes``; the body of an error is cut.
         """
         from ragtrial.components.endpoints.transport import deadline
 
@@ -306,9 +306,10 @@ def member(answer: Any, name: str, kind: type, who: str) -> Any:
 
 
 def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any]]:
-    """The rows of an answer to ``count`` texts, in the order of the texts, whatever order they arrived in.
+    """The rows of an answer to ``count`` texts, in the order of the texts.
 
     Raises EndpointError unless there is exactly one for each.
+
     """
     if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
         raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
@@ -331,7 +332,7 @@ def billed(answer: Any, *path: str | tuple[str, ...]) -> int | None:
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether ``value`` is a finite number; true and false are none."""
+    """True if ``value`` is a finite number; booleans are not numbers."""
     return type(value) in (int, float) and math.isfinite(value)
 
 
@@ -361,7 +362,7 @@ class Refusals:
             self._in_a_row = 0
 
     def note(self, error: RefusedError) -> None:
-        """Count a refusal. Raises ``error`` where so many come in a row that no text is at fault."""
+        """Count a refusal. Raises ``error`` after this many refusals in a row, since no single text is the cause."""
         with self._lock:
             self.first = self.first or error
             self._in_a_row += 1
@@ -374,9 +375,10 @@ class Refusals:
             raise self.first
 
     def by_halves(self, items: Sequence[T], ask: Callable[[Sequence[T]], R]) -> Iterator[tuple[Sequence[T], R | None]]:
-        """``items`` in parts, each with what ``ask`` gives for it; None for an item that is refused by itself.
+        """``items`` in parts, each with the result of ``ask``; None for an item that is refused alone.
 
         The last half is asked first. Raises RefusedError where everything is refused.
+
         """
         try:
             answer = ask(items)

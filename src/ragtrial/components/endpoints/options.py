@@ -94,8 +94,8 @@ class EndpointOptions(Options):
     """The price of a million input tokens, in any currency; plans and reports then show the cost."""
 
     fields: dict[str, JsonValue] = Field(default={})
-    """Extra fields of each request, as the endpoint's manual names them; null leaves out one that is sent otherwise,
-    like `{temperature: null}`."""
+    """Extra fields of each request, as the endpoint's manual names them; null leaves out a field that is sent by
+    default, like `{temperature: null}`."""
 
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
     """The maximum number of requests at once."""

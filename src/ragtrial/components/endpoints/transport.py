@@ -46,7 +46,7 @@ def deadline(seconds: float) -> Iterator[None]:
 
 
 class _Stream(httpcore.NetworkStream):
-    """Bytes to and from a server. What a timeout of httpx bounds is each read, however few bytes that brings."""
+    """Bytes to and from a server. A timeout of httpx limits each read, even one of a few bytes."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
@@ -83,7 +83,7 @@ class _Backend(httpcore.SyncBackend):
 
 
 def http_client(headers: dict[str, str], connections: int) -> httpx.Client:
-    """A client with at most so many ``connections``, through the proxies of the environment."""
+    """A client with at most ``connections`` connections, through the proxies of the environment."""
     import httpx
 
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
@@ -95,7 +95,7 @@ def http_client(headers: dict[str, str], connections: int) -> httpx.Client:
 
 
 ENVELOPE = 4_000_000
-"""Bytes of an answer beside what was asked for."""
+"""Bytes of an answer in addition to the requested content."""
 
 _NUMBERS = 8192
 """Numbers of a vector at most, where their count is not known."""
@@ -133,7 +133,7 @@ def scores_budget(texts: Iterable[str]) -> int:
 
 
 def chat_budget(characters: int) -> int:
-    """The most bytes of a reply to so many ``characters``, which some servers repeat."""
+    """The most bytes of a reply to this number of ``characters``, which some servers repeat."""
     return _CHAT_BYTES + characters * _CHARACTER_BYTES
 
 
@@ -183,7 +183,7 @@ def _is_vector(value: list[Any]) -> bool:
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with every string changed, those that are names, too."""
+    """A JSON value with every string changed, including names."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -194,7 +194,7 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether JSON may have surrogates, as they are or escaped."""
+    """True if JSON may have surrogates, literal or escaped."""
     return any(escape in text for escape in _SURROGATES) or not _is_encodable(text)
 
 

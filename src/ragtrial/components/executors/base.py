@@ -43,7 +43,7 @@ _MOST_DEATHS = 3
 """How many workers may die over one batch before it is looked for a text that kills them."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-"""What torch, its matrix products and the tokenizers go by."""
+"""The environment variables that torch, its matrix products and the tokenizers read."""
 
 
 class DiedError(EmbedderError):
@@ -51,21 +51,21 @@ class DiedError(EmbedderError):
 
 
 class Worker(Protocol):
-    """What embeds one shard at a time."""
+    """A worker that embeds one shard at a time."""
 
     number: int
 
     def embed(self, shard: Shard) -> Iterator[Floats]:
-        """The vectors of each batch, as they come. Raises what the worker raised, and DiedError."""
+        """The vectors of each batch, as they come. Raises the error of the worker, and DiedError."""
         ...
 
     def end(self) -> None: ...
 
 
 class Pool:
-    """So many workers; ``begin`` gives one, by its number.
+    """``count`` workers; ``begin`` starts one, given its number.
 
-    One that dies is replaced, and goes on where it was. A batch over which several die is given up.
+    A worker that dies is replaced, and the work continues where it was. A batch over which several die is given up.
     """
 
     def __init__(self, count: int, begin: Callable[[int], Worker]) -> None:
@@ -113,7 +113,7 @@ class Pool:
         return vectors
 
     def _by_a_worker(self, shard: Shard) -> Iterator[Floats]:
-        """What a worker makes of each batch, as it comes. The worker is idle afterwards, or ended."""
+        """The result of a worker for each batch, as it arrives. The worker is idle afterwards, or ended."""
         worker, is_well = self._taken(), False
         try:
             yield from worker.embed(shard)

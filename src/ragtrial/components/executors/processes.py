@@ -24,7 +24,7 @@ _BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from ragtrial.components.executors.processes import serve; serve()"
 )
-"""A program of its own and no fork: its environment has its GPUs and its share of the cores before torch is loaded. Nor
+"""A separate program and no fork: its environment has its GPUs and its share of the cores before torch is loaded. Nor
 does it import the user's script again, as multiprocessing would."""
 
 _GPUS = "CUDA_VISIBLE_DEVICES"
@@ -48,7 +48,7 @@ class ProcessExecutor(Executor):
         return Pool(self.workers, lambda number: _Process(number, embedder, environments[number], self.gpus or 0))
 
     def environment(self, number: int) -> dict[str, str]:
-        """What differs from this process's environment in that of a worker."""
+        """The variables in which a worker's environment differs from this process's."""
         made = thread_limits(self.workers)
         if self.gpus is None:
             return made
@@ -63,7 +63,7 @@ class ProcessExecutor(Executor):
 
 
 class _Process:
-    """A process that embeds. It ends when this one does: nobody writes to it any more."""
+    """A process that embeds. It ends with this process, when its input is closed."""
 
     def __init__(self, number: int, embedder: Embedder, environment: Mapping[str, str], gpus: int) -> None:
         self.number = number
@@ -79,7 +79,7 @@ class _Process:
         self._answers = cast("IO[bytes]", self._process.stdout)
 
     def embed(self, shard: Shard) -> Iterator[Floats]:
-        """The vectors of each batch, as they come. Raises what the worker raised, and DiedError."""
+        """The vectors of each batch, as they come. Raises the error of the worker, and DiedError."""
         try:
             self._send(shard)
             for _ in shard:
@@ -94,7 +94,7 @@ class _Process:
         self._process.kill()
         self._process.wait()
         for pipe in (self._questions, self._answers):
-            with suppress(OSError):  # what was not sent
+            with suppress(OSError):  # the unsent rest
                 pipe.close()
 
     def _send(self, message: Any) -> None:
@@ -112,9 +112,10 @@ class _Process:
 
 
 def serve() -> None:
-    """Answer what comes through standard input, on standard output, until the run closes it.
+    """Answer the messages of standard input on standard output, until the run closes it.
 
     Neither is left to the model: what a function of the user's prints goes to standard error.
+
     """
     questions, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -136,7 +137,7 @@ def serve() -> None:
 
 
 def _close_in_forks(*descriptors: int) -> None:
-    """What the model forks must not keep the pipes open: the run would never learn that the worker has died."""
+    """Forks of the model must not keep the pipes open: the run would never notice that the worker has died."""
 
     def close() -> None:
         for descriptor in descriptors:
@@ -161,7 +162,7 @@ def loaded(embedder: Embedder, gpus: int) -> Encode:
 
 
 def as_sent(error: Exception) -> Exception:
-    """``error`` as another process can read it; of a class that it may not know, what it says and where it was."""
+    """``error`` in a form that another process can read: an unknown class becomes its message and traceback."""
     if isinstance(error, RagtrialError):
         return error
     sent = RuntimeError(f"{type(error).__name__}: {error}")

@@ -67,7 +67,7 @@ class _Connection:
                 ray.shutdown()
 
     def make_room(self) -> None:
-        """End the actors that embed nothing, for one that has no place."""
+        """End idle actors, to make room for an actor that waits."""
         with self._lock:
             pools = list(self._pools)
         for pool in pools:
@@ -179,7 +179,7 @@ class RayExecutor(Executor):
 
     @property
     def reserved(self) -> dict[str, int]:
-        """What Ray reserves for each worker."""
+        """The resources that Ray reserves for each worker."""
         return {"CPU": 1, "GPU": self.gpus or 0}
 
 
@@ -197,7 +197,7 @@ class _Actors(Pool):
 
 
 class _Actor:
-    """An actor, as the run sees it. Ray begins it as soon as a machine has what it needs."""
+    """An actor, as the run sees it. Ray starts it as soon as a machine has the resources."""
 
     def __init__(self, number: int, embedder: Embedder, executor: RayExecutor, actors: _Actors) -> None:
         actors.connect()
@@ -212,7 +212,7 @@ class _Actor:
         self._actor = placed.remote(embedder, executor.gpus or 0)
 
     def embed(self, shard: Shard) -> Iterator[Floats]:
-        """The vectors of each batch, as they come. Raises what the actor raised, and DiedError."""
+        """The vectors of each batch, as they come. Raises the error of the actor, and DiedError."""
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -239,7 +239,9 @@ class _Actor:
             ray.kill(self._actor)
 
     def _wait_until_placed(self) -> None:
-        """Wait for a machine that has what the actor needs. Raises EmbedderError if the cluster is too small."""
+        """Wait for a machine with the resources that the actor needs. Raises EmbedderError if the cluster is too
+        small.
+        """
         import ray
 
         if self._is_placed:
@@ -257,7 +259,7 @@ class _Actor:
         self._is_placed = True
 
     def _refuse_small_cluster(self, total: Mapping[str, float]) -> None:
-        """One that is only busy is waited for."""
+        """A busy cluster is waited for."""
         workers = self._executor.workers
         for resource, each in self._executor.reserved.items():
             if (found := int(total.get(resource, 0))) < workers * each:
@@ -279,7 +281,7 @@ class _Embedding:
         return __version__
 
     def embed(self, shard: Shard) -> Iterator[Floats | Exception]:
-        """The vectors of each batch, or what was raised."""
+        """The vectors of each batch, or the error."""
         try:
             self._encode = self._encode or loaded(self._embedder, self._gpus)
             yield from shard_vectors(self._embedder, self._encode, shard)

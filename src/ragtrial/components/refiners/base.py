@@ -23,8 +23,8 @@ class OpenRefiner(Protocol):
         """One ranking for each question, best first.
 
         ``parts`` are the rankings of its parts, in their order, each cut at ``candidates``. They have one row for each
-        question; or, of a refiner with ``wordings``, the rows of all wordings of the first question, then those of
-        the second, and so on. Units of the result may be others than those of the parts. Raises RunError.
+        question. With ``wordings``, they have the rows of all wordings of the first question, then the rows for the
+        second, and so on. Units of the result may differ from the units of the parts. Raises RunError.
         """
         ...
 
@@ -38,7 +38,7 @@ class Refiner(Ranker):
     """How it makes its ranking, for readers of a report: ``{parts}`` and its own options in braces are filled in."""
 
     asks_other_texts: ClassVar[bool] = False
-    """Whether its parts are asked other texts than the query's own; a report does not keep what they find."""
+    """If true, its parts are asked texts other than the query's, and a report does not keep their hits."""
 
     candidates: Annotated[int, Field(ge=1)] = 100
     """How many hits of each input are used."""

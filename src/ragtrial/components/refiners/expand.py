@@ -45,7 +45,7 @@ _MARK = re.compile(
 
 @dataclass(frozen=True)
 class WordingWriter:
-    """A chat model with a prompt; ``by_line`` takes each line of a reply as a wording of its own."""
+    """A chat model with a prompt; with ``by_line`` each line of a reply is a separate wording."""
 
     endpoint: ChatOptions
     prompt: str
@@ -59,7 +59,7 @@ class WordingWriter:
         return fingerprint([one.answered_by(), asked])
 
     def request(self, question: Question) -> ChatRequest:
-        """What the model is asked for ``question``."""
+        """The request to the model for ``question``."""
         return (ChatMessage("user", PROMPTS.get(self.prompt, self.prompt).replace(PLACE, question.text)),)
 
     def written(self, reply: ChatReply) -> Written:
@@ -70,7 +70,7 @@ class WordingWriter:
         return Written(self.key, text, reply.input_tokens, reply.output_tokens)
 
     def replies(self, question: Question) -> list[Written]:
-        """What this writer has written for ``question``: one reply, or none yet."""
+        """The reply that this writer has already for ``question``, if any."""
         return [one for one in question.written if one.by == self.key]
 
     def texts(self, question: Question) -> Sequence[str]:
@@ -92,17 +92,17 @@ def _with_query(template: str) -> str:
 
 @REFINERS.register("expand")
 class ExpandRefiner(SingleInputRefiner, FusingRefiner):
-    """Query expansion: several wordings of each query are asked of one retriever, and what they find is fused."""
+    """Query expansion: several wordings of each query are asked of one retriever, and their hits are fused."""
 
     explanation: ClassVar[str] = "fuses what {parts} finds for several wordings of the question ({method})"
 
     asks_other_texts: ClassVar[bool] = True
 
     kind: Literal["expand"] = "expand"
-    """Query expansion: several wordings of each query are asked of one retriever, and what they find is fused."""
+    """Query expansion: several wordings of each query are asked of one retriever, and their hits are fused."""
 
     method: Literal["rrf", "combsum", "combmnz"] = "rrf"
-    """How rankings become one: rrf (reciprocal ranks, whatever the scores), combsum (the sum of the normalised scores),
+    """The way to fuse rankings: rrf (reciprocal ranks, without scores), combsum (the sum of the normalised scores),
     combmnz (that sum times the number of wordings that found the hit)."""
 
     templates: list[Annotated[str, AfterValidator(_with_query)]] = Field(default=[])
@@ -120,7 +120,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     or your own text with {query} as the placeholder."""
 
     lines: bool | None = None
-    """Treat each line of a reply as a wording of its own, instead of the whole reply as one (default: true, except for
+    """Treat each line of a reply as a separate wording, instead of the whole reply as one (default: true, except for
     answer)."""
 
     question: bool = True
@@ -156,7 +156,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         return self.endpoint is None
 
     def identity(self) -> dict[str, Any]:
-        """Without the options of the chat model; the wordings that it wrote are in what is ``asked``."""
+        """Without the options of the chat model; its wordings are part of ``asked``."""
         written = ("endpoint", "prompt", "lines")
         found = {name: value for name, value in super().identity().items() if name not in written}
         return found if self.writer is None else found | {"writer": [self.writer.key, self.writer.by_line]}
@@ -168,9 +168,9 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         return self.endpoint.cost_of(float(read), float(written))
 
     def wordings(self, question: Question) -> Sequence[Question]:
-        """The wordings to ask: the question, those of the labels, the templates, then a chat model's; equal ones once.
+        """The wordings to ask, each once: the question, the labels' wordings, the templates, then a chat model's.
 
-        Only the question's own text keeps its id: rankings that are kept under the id are not those of another text.
+        Only the question's own text keeps its id: rankings kept under the id must not be rankings of another text.
         """
         texts = [question.text] if self.question else []
         texts += question.phrasings if self.phrasings else ()

@@ -24,18 +24,18 @@ Normalisation = Literal["min_max", "z_score", "rank", "dbsf", "none"]
 Values = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 20
-"""So many hits are fused at a time, about."""
+"""The approximate number of hits that are fused at a time."""
 
 
 @dataclass(frozen=True)
 class Fusing:
     """How rankings become one.
 
-    ``rrf`` adds weight / (rank_constant + rank) over the lists in which a unit stands (Cormack, Clarke & Buettcher
-    2009). The others add what ``normalisation`` makes of the scores: ``combsum`` as it is, ``combmnz`` times the number
-    of lists in which the unit stands (both Fox & Shaw 1994), ``weighted`` times the weight of each list. In them a
-    unit that is missing from a list gets the lowest value of that list. ``weights`` are those of the lists in their
-    order, for rrf and weighted; all 1 where they are None.
+    ``rrf`` adds weight / (rank_constant + rank) over the lists that contain the unit (Cormack, Clarke & Buettcher
+    2009). The others add the scores after ``normalisation``: ``combsum`` as they are, ``combmnz`` times the number of
+    lists that contain the unit (both Fox & Shaw 1994), ``weighted`` times the weight of each list. In them a unit that
+    is missing from a list gets the lowest value of that list. ``weights`` belong to the lists in their order, for rrf
+    and weighted; None means 1 for all.
     """
 
     method: Method = "rrf"
@@ -45,7 +45,7 @@ class Fusing:
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores play a part, and not only ranks."""
+        """If true, scores matter, and not only ranks."""
         return self.method != "rrf" and self.normalisation != "rank"
 
 
@@ -53,9 +53,9 @@ class Fusing:
 class Fused:
     """The one ranking, with where each of its units came from; all arrays have the shape of its codes.
 
-    ``rankings`` are sorted by score as it is stored (float32); equal scores are in the order that was given.
-    ``lists`` counts the lists in which the unit stands, 0 at the padding. It stands best at ``column`` (from 0) of
-    the list ``best``; of lists where it stands equally well, that with the greater weight is taken, then the first.
+    ``rankings`` are sorted by score as it is stored (float32); equal scores are in the order that was given. ``lists``
+    counts the lists that contain the unit, 0 at the padding. Its best position is ``column`` (from 0) of the list
+    ``best``. Ties: the list with the greater weight, then the first.
     """
 
     rankings: Rankings
@@ -81,8 +81,8 @@ class Order:
 def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
     """One ranking for each question of all that is in any of ``parts``, which have a row for each question.
 
-    The rankings may differ in depth, and may be empty. A unit that stands twice in a list counts where it stands
-    first. Scores must be finite where they are needed.
+    The rankings may differ in depth, and may be empty. If a unit is in a list twice, the first position counts. Scores
+    must be finite where they are needed.
     """
     questions, units = len(parts[0]), len(order.place)
     lists = [collapse(part, np.arange(units, dtype=np.int32)).rankings for part in parts]
@@ -121,7 +121,7 @@ def _fused_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fuse
         table[index] = missing[row_of]
         table[index, own] = added[row, column]
         best[own] = np.minimum(best[own], column * len(parts) + int(np.flatnonzero(preferred == index)[0]))
-    table.sort(axis=0)  # added from the smallest up, equal scores stay equal whatever the order of the parts
+    table.sort(axis=0)  # added from the smallest up, so that equal scores stay equal in any order of the parts
     scores = table.sum(axis=0)
     found_in = np.bincount(cell_of, minlength=len(cells))
     scores = (scores * found_in if fusing.method == "combmnz" else scores).astype(np.float32)
@@ -138,7 +138,7 @@ def _fused_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fuse
 
 
 def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values, Values]:
-    """What each hit of a list adds, shape as the list, and what the list adds for a unit that is missing from it."""
+    """The addend of each hit of a list, shape as the list, and the addend for a unit that is missing from it."""
     if fusing.method == "rrf":
         added = weight / (fusing.rank_constant + np.arange(1, part.depth + 1))
         return np.broadcast_to(added, part.codes.shape), np.zeros(len(part))
@@ -149,18 +149,16 @@ def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values
 
 
 def normalised(scores: Values, present: Bools, normalisation: Normalisation) -> tuple[Values, Values]:
-    """What becomes of the scores of each row, shape as ``scores``, and what a missing unit gets, shape (rows,).
+    """The normalised scores of each row, shape as ``scores``, and the value of a missing unit, shape (rows,).
 
-    * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1.
-    * ``z_score``: (s - mean) / standard deviation, with the deviation over n. Equal scores become 0.
-    * ``dbsf``: mean - 3 standard deviations becomes 0, mean + 3 of them 1, and nothing is clipped; the deviation is
-      over n - 1, as Qdrant has it. Equal scores become 0.5.
-    * ``rank``: 1 - (rank - 1) / n, whatever the scores (Renda & Straccia 2003).
-    * ``none``: the scores.
+    * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1. * ``z_score``: (s - mean) / standard
+    deviation, with the deviation over n. Equal scores become 0. * ``dbsf``: mean - 3 standard deviations becomes 0,
+    mean + 3 of them 1, and nothing is clipped; the deviation is over n - 1, as Qdrant has it. Equal scores become 0.5.
+    * ``rank``: 1 - (rank - 1) / n, independent of the scores (Renda & Straccia 2003). * ``none``: the scores.
 
     A missing unit gets the lowest value of the row. Where all values of a row are equal (one hit, equal scores) that
-    would make found and missing the same, so there a missing unit gets 0, but under ``none`` the score itself. Of an
-    empty row it gets 0. Values are arbitrary where nothing is ``present``.
+    would make found and missing the same, so there a missing unit gets 0, but under ``none`` the score itself. An empty
+    row gives it 0. Values are arbitrary where nothing is ``present``.
     """
     count = present.sum(axis=1)
     some = np.maximum(count, 1)
@@ -190,11 +188,11 @@ class FusingRefiner(Refiner):
     """A refiner that makes one ranking of several."""
 
     method: Method = "rrf"
-    """How rankings become one: rrf (reciprocal ranks, whatever the scores), combsum (the sum of the normalised scores),
-    combmnz (that sum times the number of rankings that found the hit), weighted (a weighted sum of them)."""
+    """The way to fuse rankings: rrf (reciprocal ranks, without scores), combsum (the sum of the normalised scores),
+    combmnz (that sum times the number of rankings that found the hit), weighted (their weighted sum)."""
 
     rank_constant: Annotated[int, Field(ge=0, le=100_000)] = 60
-    """method: rrf adds 1 / (rank_constant + rank): the higher, the less the first ranks stand out."""
+    """method: rrf adds 1 / (rank_constant + rank): the higher, the less the first ranks count."""
 
     normalisation: Normalisation = "min_max"
     """How scores are normalised (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), rank (1 down to
@@ -208,7 +206,7 @@ class FusingRefiner(Refiner):
         return self
 
     def _misplaced(self) -> list[str]:
-        """What is said and plays no part, or cannot be, under the method."""
+        """The options that have no effect or are invalid under the method."""
         faults = []
         if self.method == "rrf" and "normalisation" in self.model_fields_set:
             faults.append("`normalisation` is not used by method: rrf; leave it out, or set another method.")
@@ -230,7 +228,7 @@ class FusingRefiner(Refiner):
         return Fusing(self.method, self.rank_constant, self.normalisation)
 
     def fuse(self, names: Sequence[str], lists: Sequence[Rankings], order: Order) -> Fused:
-        """One ranking of several, whose parts' ``names`` a RunError tells if their scores cannot be fused."""
+        """One ranking from several. If the scores of parts cannot be fused, a RunError gives their ``names``."""
         fusing = self.fusing()
         if fusing.needs_scores:
             for name, ranking in zip(names, lists, strict=True):
@@ -313,7 +311,7 @@ class FusionRefiner(FusingRefiner):
         return tuple(self.input_names)
 
     def identity(self) -> dict[str, Any]:
-        # Equal weights change no order, but the scores, which what is made of them may look at.
+        # Equal weights change no order, but they change scores, which dependent refiners may use.
         weights = None if self.weights is None or set(self.weights) == {1} else self.weights
         return {**super().identity(), "weights": weights}
 
@@ -349,7 +347,7 @@ class _OpenFusion:
         return fused, units
 
     def _by_document(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
-        """Each document is represented by the unit of the part where it stands best."""
+        """Each document is represented by its unit in the part that ranks it best."""
         collapsed = [collapse(part.rankings, part.units.document) for part in parts]
         order = Order(self.places.library.id_order)
         fused = self.options.fuse(self.options.input_names, [part.rankings for part in collapsed], order)

@@ -26,7 +26,7 @@ _MOST_CELLS = 8_000_000
 _MOST_QUESTIONS = 512
 
 _DECIMALS = 6
-"""What float32 vectors can tell apart: without rounding, equal texts would be ranked by the noise of a sum."""
+"""The smallest difference between float32 vectors: without rounding, the noise of a sum would rank equal texts."""
 
 _BELOW_ALL = -10.0
 """Less than any value: cosines are at least -1."""
@@ -34,14 +34,15 @@ _BELOW_ALL = -10.0
 
 @REFINERS.register("mmr")
 class Mmr(SingleInputRefiner):
-    """Maximal marginal relevance: near to the question, and unlike what stands before it.
+    """Maximal marginal relevance: near to the question, and unlike the hits before it.
 
-    The next is always the candidate with the largest
-    ``(1 - diversity) * cosine(question, candidate) - diversity * max cosine(candidate, one before it)``; equal ones go
-    by document id, then by place in the document. All candidates are put in order. Their scores are these values; of
-    the first, which has none before it, with the least cosine there is (-1), so that scores never rise.
+    The next hit is the candidate with the largest ``(1 - diversity) * cosine(question, candidate) - diversity * max
+    cosine(candidate, hit before it)``. Ties: document id, then place in the document. All candidates are put in order.
+    Their scores are these values; of the first, which has none before it, with the least cosine there is (-1), so that
+    scores never rise.
 
     Source: Carbonell & Goldstein 1998, whose lambda (LangChain's ``lambda_mult``) is ``1 - diversity``.
+
     """
 
     named_by = ("diversity",)
@@ -52,7 +53,7 @@ class Mmr(SingleInputRefiner):
     )
 
     kind: Literal["mmr"] = "mmr"
-    """Maximal marginal relevance: near to the question, and unlike what stands before it."""
+    """Maximal marginal relevance: near to the question, and unlike the hits before it."""
 
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
     """The weight of diversity, from 0 (only nearness to the question) to 1; LangChain's lambda_mult is 1 minus it."""
@@ -108,9 +109,9 @@ def selected(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """The places of all candidates in the order in which they are chosen, and the value of each when it was.
 
-    ``nearness``, shape (questions, candidates), are cosines with the question; ``likeness``, shape (questions,
-    candidates, candidates), those of the candidates. What is not there comes last, with the value NaN. Of equal
-    values the first candidate is chosen.
+    ``nearness``, shape (questions, candidates), has cosines with the question; ``likeness``, shape (questions,
+    candidates, candidates), cosines between candidates. Missing candidates come last, with the value NaN. Ties: the
+    first candidate.
     """
     questions, candidates = nearness.shape
     every = np.arange(questions)
@@ -133,7 +134,7 @@ def selected(
 
 
 def _by_place(part: Candidates) -> Codes:
-    """The codes of each row by document id and then by place, so that the first of equal ones is the one wanted."""
+    """The codes of each row by document id and then by place, so that ties resolve to the first."""
     codes, units = part.rankings.codes, part.units
     rows, columns = np.nonzero(codes != PADDING)
     found = codes[rows, columns]

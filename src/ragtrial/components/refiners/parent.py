@@ -20,16 +20,17 @@ from ragtrial.records import Question, ReportWarning, WarningCode
 
 
 def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
-    """The one of ``parents`` that holds most characters of each of ``codes``; of equal ones the first.
+    """The parent that holds most characters of each of ``codes``; ties: the first.
 
     ``PADDING`` where none holds any. A unit without characters is held by its document's first. ``parents`` are in the
     order of their documents, and ascending in start and in end within each, as chunkers make them.
+
     """
     best, most = np.full(len(codes), PADDING, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
     if not len(parents):
         return best
     document, start, end = units.document[codes].astype(np.int64), units.start[codes], units.end[codes]
-    # All documents on one line, each document on a stretch of its own.
+    # All documents on one line, each document on a separate stretch.
     width = 1 + max(int(parents.end.max()), int(end.max(initial=0)))
     row, parent_row = document * width, parents.document.astype(np.int64) * width
     first = np.searchsorted(parent_row + parents.end, row + start, side="right")
@@ -56,8 +57,8 @@ class Stretch(NamedTuple):
 def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
     """Each of ``codes`` with the ``count`` units before and after it in the same document, as one stretch.
 
-    Which are beside one another is known from their places. At a gap, characters other than white space that are in no
-    unit, a stretch ends: the text there is not known.
+    Neighbours are known from their places. At a gap, characters other than white space that are in no unit, a stretch
+    ends: the text there is not known.
     """
     near = np.flatnonzero(np.isin(units.document, units.document[codes]))
     near = near[np.lexsort((near, units.end[near], units.start[near], units.document[near]))]
@@ -86,8 +87,8 @@ def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
 class Parent(SingleInputRefiner):
     """The larger text that each hit of another retriever is in.
 
-    The first hit in a parent brings it, with its score, to its rank; later ones are dropped, and counted. With
-    ``neighbours`` those are dropped that stand within what was returned before; stretches may overlap in part.
+    The first hit in a parent brings it, with its score, to its rank; later hits in it are dropped, and counted. With
+    ``neighbours``, stretches inside an earlier one are dropped; stretches may overlap in part.
     """
 
     named_by = ("returns",)
@@ -97,7 +98,7 @@ class Parent(SingleInputRefiner):
     )
 
     kind: Literal["parent"] = "parent"
-    """The larger text that each hit is in: small chunks are found, large ones returned."""
+    """The larger text around each hit: small chunks are found, large chunks are returned."""
 
     returns: Literal["chunk", "neighbours", "document"] = "document"
     """The text that is returned for a hit: the `chunk` of `chunker` that holds most of its characters, the hit with its
@@ -197,7 +198,7 @@ class _OpenParent:
         return Candidates(around, kept, part.skipped, facts)
 
     def _around(self, units: Chunks, found: Counts) -> tuple[Chunks, Counts, Bools]:
-        """All parents, which of them that of each unit is (PADDING where there is none), and whether it is short."""
+        """All parents, the parent of each unit (PADDING if there is none), and a mark for short parents."""
         is_short = np.zeros(len(found), dtype=np.bool_)
         if self.options.returns == "chunk":
             return self.context.chunks(), holding(self.context.chunks(), units, found), is_short
@@ -212,7 +213,7 @@ class _OpenParent:
 
 
 def _uncovered(units: Chunks, codes: Codes, stretches: Chunks, parents: Codes) -> Codes:
-    """``parents`` without those of hits that stand within a stretch that an earlier hit of the question brought."""
+    """``parents`` without parents of hits inside a stretch that an earlier hit of the question brought."""
     kept = parents.copy()
     if not len(units) or not len(stretches):
         return kept

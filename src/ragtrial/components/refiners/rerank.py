@@ -70,10 +70,11 @@ class Rerank(SingleInputRefiner):
     """How many pairs the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
     max_length: Annotated[int, Field(ge=1)] | None = None
-    """The maximum number of tokens to read from a question and a text together (default: what the model declares)."""
+    """The maximum number of tokens to read from a question and a text together (default: the limit that the model
+    declares)."""
 
     title: bool = True
-    """Whether the model reads a document's title before the text."""
+    """Let the model read a document's title before the text."""
 
     endpoint: RerankEndpoint | None = None
     """A reranker behind an endpoint, instead of a local cross-encoder."""
@@ -99,7 +100,7 @@ class Rerank(SingleInputRefiner):
 
     @property
     def reranker(self) -> Reranker:
-        """What gives the scores."""
+        """The model that gives the scores."""
         if self.endpoint is not None:
             return EndpointReranker(self.endpoint)
         return LocalReranker(self.model, self.revision, self.device, self.precision, self.batch_size, self.max_length)
@@ -193,7 +194,7 @@ class _OpenRerank:
         scores = scores[~is_refused]
         least = np.full(len(questions), np.inf, dtype=np.float32)
         np.minimum.at(least, rows[has_text], scores)
-        spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
+        spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # the least score, for texts that are empty
         spread[has_text] = scores
         facts: dict[str, Fact] = {
             "pairs": len(is_refused),

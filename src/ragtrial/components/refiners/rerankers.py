@@ -33,7 +33,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class RerankReply:
-    """A score for each text, float32 (texts,), in their order, and what is billed for all (None: not known)."""
+    """A score for each text, float32 (texts,), in their order, and the bill for all (None: not known)."""
 
     scores: Floats
     tokens: int | None
@@ -62,7 +62,7 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
 
 
 TEXTS_PER_SEARCH = 100
-"""Of one search, as Cohere bills them."""
+"""The texts of one search, as Cohere bills them."""
 
 _SAME_MODEL = 0.02
 """How far a new score may be from the cached one, as a share of it or of 1: hosted models vary a little."""
@@ -84,11 +84,13 @@ class RerankEndpoint(EndpointOptions):
     """The endpoint's name for the texts: `documents`, or `texts` for TEI."""
 
     def searches(self, texts: Counts) -> Counts:
-        """About how many searches are billed for questions with so many ``texts`` each: at least one a request."""
+        """The estimated number of searches that are billed for questions with these numbers of ``texts``: at least one
+        a request.
+        """
         return np.asarray(-(-texts // min(self.batch_size, TEXTS_PER_SEARCH)), dtype=np.int64)
 
     def cost_of(self, tokens: object, searches: object) -> float | None:
-        """The cost of a number of tokens and searches; None without a price for what is known."""
+        """The cost of a number of tokens and searches; None if no known number has a price."""
         parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
         known = [
             count * price / per for count, price, per in parts if isinstance(count, int | float) and price is not None
@@ -100,8 +102,8 @@ class RerankEndpoint(EndpointOptions):
 class EndpointScores:
     """The endpoint's scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
 
-    ``tokens`` and ``searches`` were billed for all pairs that were asked for, cached ones included; NaN where the
-    endpoint does not say.
+    ``tokens`` and ``searches`` were billed for all requested pairs, including cached pairs; NaN if the endpoint does
+    not report them.
     """
 
     endpoint: RerankEndpoint
@@ -158,9 +160,10 @@ class EndpointScores:
         return made[:, 0]
 
     def billed(self, question: Counts) -> dict[str, Fact]:
-        """What all pairs cost, given the question of each: tokens as billed, None if that is not known; and searches.
+        """The cost of all pairs, given the question of each: tokens as billed, None if that is not known; and searches.
 
         Searches that the endpoint does not bill by number are an estimate, and marked as one.
+
         """
         is_estimate = bool(np.isnan(self.searches))
         estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
@@ -172,13 +175,13 @@ class EndpointScores:
         }
 
     def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
-        """The positions of ``wanted`` pairs, those of one question together, as many as one request takes."""
+        """The positions of ``wanted`` pairs, grouped by question, in batches for one request."""
         size = self.endpoint.batch_size
         for one in np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1):
             yield from (one[start : start + size] for start in range(0, len(one), size))
 
     def _checked_client(self, kept: VectorCache | None) -> Client:
-        """The client. Raises EndpointError if the model is not the one whose scores are kept: two must not mix."""
+        """The client. Raises EndpointError if the model differs from the model of the kept scores: two must not mix."""
         self._client = client = self._client or Client(self.endpoint)
         probe = None if self._is_known or kept is None else kept.probe()
         self._is_known = True
@@ -211,9 +214,11 @@ Score = Callable[[Sequence[Pair]], Floats]
 
 
 def wrong_kind(folder: Path) -> str | None:
-    """Why the model in ``folder`` does not give a pair of texts one score, by its files; None where nothing says so.
+    """The reason why the model in ``folder`` does not give a pair of texts one score, according to its files; None if
+    there is none.
 
     An embedding model would be loaded all the same, with a last layer of random weights.
+
     """
     own, config = _json(folder, "config_sentence_transformers.json"), _json(folder, "config.json")
     kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
@@ -267,7 +272,7 @@ def load(folder: Path, device: str | None, precision: Precision, length: int | N
 
 
 def _json(folder: Path, name: str) -> Any:
-    """What a file of the model says, nothing if it is not there. Raises ModelNotFoundError."""
+    """The JSON content of a file of the model, empty if it is missing. Raises ModelNotFoundError."""
     path = folder / name
     if not path.exists():
         return {}
@@ -317,9 +322,11 @@ class TextPairs:
 
 @dataclass(eq=False)
 class PairScores:
-    """What ``load`` scores, ``batch_size`` pairs at a time; kept in the file ``path``, which ``what`` describes.
+    """The model that ``load`` returns scores ``batch_size`` pairs at a time; scores are kept in the file ``path``,
+    described by ``what``.
 
     The model is loaded when the first pair is missing, and stays. With ``path`` None nothing is kept or read.
+
     """
 
     load: Callable[[], Score]
@@ -381,10 +388,10 @@ class Reranker(ABC):
     """A model that scores pairs of a question and a text."""
 
     not_identity: ClassVar[tuple[str, ...]]
-    """The options of `rerank` that change no score: those of other models, and what changes the last bits at most."""
+    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
 
     def identity(self) -> dict[str, Any]:
-        """What changes scores and is no option of `rerank` itself, as JSON values."""
+        """The parts of the key that are no options of `rerank`, as JSON values."""
         return {}
 
     @property
@@ -409,11 +416,11 @@ class Reranker(ABC):
         """The model, and the scores that are kept of it in the file ``path``; with None nothing is kept or read."""
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
-        """About what it will cost to score the first ``candidates`` of ``texts``; None if nothing is paid."""
+        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
         return None
 
     def cost(self, facts: Facts) -> float | None:
-        """What was paid, by the facts of a ranking; None if nothing is known to be paid."""
+        """The amount paid, from the facts of a ranking; None if no payment is known."""
         return None
 
 
