@@ -4,7 +4,7 @@
     ├── InputError               invalid config, labels or options; nothing ran  (exit code 2)
     │   ├── ConfigError          the YAML config, --set, the environment
     │   ├── LabelsError          prompt_queries.json, qrels
-    │   ├── RunFileError         a run: a file, or a table in memory, of what a system returned
+    │   ├── RunFileError         a run: a file, or a table in memory, with the results of a system
     │   ├── CorpusError          the documents
     │   ├── PrefixesError        a file of texts that are put before chunks
     │   ├── MetricError          a metric's name or parameters
@@ -24,7 +24,7 @@
         ├── RetrieverError       a retriever of the user's failed, or what it returned are no hits
         └── WorkspaceError       the cache cannot be read or written
 
-An error carries faults: each names the place, what was found, what was expected and the next step.
+An error carries faults: each names the place, the invalid value, the expected value and the next step.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from urllib.parse import quote
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _SHORTEST_SECRET = 6
 _NAMED: set[str] = set()
-"""The variables that a config names for secrets, whatever they are called."""
+"""The variables that a config names for secrets."""
 
 
 def hold_secret(name: str) -> None:
@@ -55,7 +55,7 @@ def hold_secret(name: str) -> None:
 def without_secrets(text: str) -> str:
     """``text`` with the values of environment variables that hold secrets put back as ``${NAME}``.
 
-    These are the variables that are named like secrets, and those that a config names for one.
+    These are the variables with names like secrets, and the variables that a config names for one.
     """
     for name in sorted(_NAMED | set(filter(_SECRET.search, os.environ))):
         text = without_secret(text, name, os.environ.get(name, ""))
@@ -149,10 +149,11 @@ class CutoffError(InputError):
 
 
 class ModelNotFoundError(InputError):
-    """A model, a tokenizer or a custom function cannot be found or read; the message says what was tried.
+    """A model, a tokenizer or a custom function cannot be found or read; the message lists the tried places.
 
     ``may_be_fetched`` says that it is a model of the hub, which was not asked for it. ``model`` is the name of a model
     that is not there, and ``reason`` the sentence without it: equal for models that are missing alike.
+
     """
 
     def __init__(self, *faults: Fault | str, may_be_fetched: bool = False, model: str = "", reason: str = "") -> None:
@@ -163,7 +164,7 @@ class ModelNotFoundError(InputError):
 
 
 class GateError(InputError):
-    """A gate cannot be understood, or is about what there is not; so with expected scores."""
+    """A gate is invalid, or refers to something missing; so are expected scores."""
 
 
 class ReportError(InputError):
@@ -179,7 +180,7 @@ class PlotError(InputError):
 
 
 class ComparisonError(InputError):
-    """Reports or settings cannot be compared, or what they are compared by is not there."""
+    """Reports or settings cannot be compared, or a needed part is missing."""
 
 
 class RunError(RagtrialError):
@@ -187,13 +188,13 @@ class RunError(RagtrialError):
 
 
 class ChunkerError(RunError):
-    """A function that chunks failed, or what it returned are no chunks of the text."""
+    """A function that chunks failed, or its results are no chunks of the text."""
 
 
 class EmbedderError(RunError):
     """The embedder failed, or returned something that cannot be an embedding.
 
-    ``position`` is that of the text at fault among those that it was given, None if it is not one text.
+    ``position`` is the index of the failing text in its input, None if no single text failed.
     """
 
     def __init__(self, *faults: Fault | str, position: int | None = None) -> None:
@@ -208,7 +209,7 @@ class EmbedderError(RunError):
 
 
 class EndpointError(RunError):
-    """A model behind an endpoint could not be asked, or what it answered cannot be used."""
+    """A model behind an endpoint could not be asked, or its answer cannot be used."""
 
 
 class RefusedError(EndpointError):
@@ -224,7 +225,7 @@ class StoreServerError(StoreError):
 
 
 class RetrieverError(RunError):
-    """A retriever of the user's failed, or what it returned are no hits in the documents."""
+    """A retriever of the user failed, or its results are no hits in the documents."""
 
 
 class WorkspaceError(RunError):

@@ -1,4 +1,4 @@
-"""What files may say: options with descriptions, and from pydantic's errors to faults that a person can act on."""
+"""Options in files, with descriptions, and sentences for the errors of pydantic."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ class Options(Described):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     named_by: ClassVar[tuple[str, ...]] = ()
-    """What ``summary`` tells, chosen or not."""
+    """The options that ``summary`` always shows."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset()
-    """The options that change nothing of what is found; secrets must be among them."""
+    """The options that change no result; secrets must be among them."""
 
     packages: ClassVar[Mapping[str, str]] = {}
     """The packages that it works with, as pip names them, each with the extra of ragtrial that brings it (or empty)."""
 
     hashed_packages: ClassVar[tuple[str, ...]] = ()
-    """Those of ``packages``, perhaps as patterns like ``tree-sitter-*``, of which a new version may make the outcome
-    otherwise, by more than the rounding of numbers: their versions are part of the cache key."""
+    """The names of ``packages``, perhaps as patterns like ``tree-sitter-*``, whose new versions may change the outcome
+    by more than the rounding of numbers: these versions are part of the cache key."""
 
     distribution: ClassVar[str | None] = None
     """The package that brings these options as a plug-in; its version is part of the cache key, too."""
@@ -96,11 +96,13 @@ class Options(Described):
         }
 
     def identity(self) -> dict[str, Any]:
-        """What changes the outcome, as JSON values: the part of the options that is hashed."""
+        """The options that change the outcome, as JSON values: they are hashed."""
         return self.model_dump(mode="json", exclude=set(self.unhashed))
 
     def summary(self) -> str:
-        """One line that tells these options from others of their kind: the kind, and what was chosen and matters."""
+        """One line that distinguishes these options from others of their kind: the kind, and the chosen options that
+        matter.
+        """
         kind = str(getattr(self, "kind", ""))
         named = (self.model_fields_set - self.unhashed | set(self.named_by)) - {"kind"}
         values = self.model_dump(include=named)
@@ -170,7 +172,7 @@ def _model_name(value: object) -> object:
 
 
 TOKENIZERS = ("embedder", "characters", "words")
-"""What counts lengths, besides a tokenizer.json."""
+"""The counters of lengths, besides a tokenizer.json."""
 
 
 def _tokenizer_name(value: object) -> object:
@@ -293,14 +295,14 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "max_seq_length": ("max_length",), "metric": ("space", "primary_metric"), "distance": ("space",),
     "similarity": ("space",), "labels": ("queries",), "documents": ("corpus",),
 }  # fmt: skip
-"""What other tools, or other sections, call a key: the first of ours that is allowed where it stands."""
+"""The names of keys in other tools or sections: the first of our keys that is allowed here counts."""
 
 _OTHER_KINDS = (
     (("hybrid", "ensemble", "rrf"), "fusion", "Hybrid search is a fusion of dense and bm25"),
     (("gemini", "ollama", "vllm", "tei", "infinity"), "openai", "It has an endpoint in OpenAI's form"),
     (("huggingface", "static", "model2vec"), "sentence-transformer", "Models of the hub load in that library"),
 )
-"""What other tools call a kind, ours, and why."""
+"""The names of kinds in other tools, ours, and the reason."""
 
 
 def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value: object) -> str:
@@ -321,7 +323,7 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
 
 
 def _other_kinds(model: type[BaseModel], loc: FieldPath, key: str) -> str:
-    """A sentence on the kinds that have ``key``, or else what it means; empty if there is none."""
+    """A sentence on the kinds that have ``key``, or a synonym; empty if there is none."""
     kinds = [(tag, _fields(one)) for one in _models_in(_field_at(model, loc[:-2])[0]) if (tag := _tag_of(one))]
     for name in (key, *_SYNONYMS.get(key, ())):
         if having := [tag for tag, fields in kinds if name in fields]:
@@ -331,7 +333,7 @@ def _other_kinds(model: type[BaseModel], loc: FieldPath, key: str) -> str:
 
 
 def _sections_with(model: type[BaseModel], loc: FieldPath, key: str, meant: str | None) -> list[str]:
-    """The sections where ``key`` is unknown that have it, or what is meant by it, with it: ``order_unaware.k``."""
+    """The sections that have the unknown ``key``, or a synonym, with the key: ``order_unaware.k``."""
     names = [key, *_SYNONYMS.get(key, ())] if meant is None else []
     owners = _models_in(_field_at(model, loc[:-1])[0])[:1]
     sections = [(name, field) for owner in owners for name, field in _fields(owner).items()]
@@ -399,7 +401,7 @@ def _field_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[Any, 
 
 
 def _element(annotation: Any) -> Any:
-    """What a mapping or a list of this annotation holds."""
+    """The type of the values of a mapping or a list with this annotation."""
     while typing.get_origin(annotation) is Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -426,7 +428,7 @@ def declarations(model: type[BaseModel]) -> dict[str, type]:
 
 
 def kinds_at(model: type[BaseModel], path: Sequence[str], value: object) -> dict[str, type[BaseModel]]:
-    """The options that the section of ``value`` under ``path`` may be, by kind; empty where no kinds are told apart."""
+    """The options that the section of ``value`` under ``path`` may be, by kind; empty if it has no kinds."""
     loc: list[str] = []
     for part in path:
         section: Mapping[str, object] = value if isinstance(value, Mapping) else {}

@@ -30,11 +30,11 @@ _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 class Registry(Generic[T]):
     """The members of one family by name.
 
-    ``noun`` is what one member is called in messages ("chunker"). The modules of ``package`` register its members; one
-    that is named as a member, with - or _, is imported alone when that member is asked for. Other distributions add
-    members by entry points of the group ``ragtrial.<family>``, the last name of ``package``: the name of the entry
-    point is that of the member, its value the member or the module that registers it. Two members with one name are
-    an error.
+    ``noun`` is the name of a member in messages ("chunker"). The modules of ``package`` register its members; a module
+    that is named as a member, with - or _, is imported alone when that member is needed. Other distributions add
+    members by entry points of the group ``ragtrial.<family>``, the last name of ``package``: the entry point has the
+    name of the member, and its value is the member or the module that registers it. Two members with one name are an
+    error.
     """
 
     def __init__(self, noun: str, package: str | None = None) -> None:
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
         self._is_complete = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that adds what it decorates under ``name``."""
+        """A decorator that registers its argument under ``name``."""
 
         def add(member: T) -> T:
             if name in self._members:
@@ -88,7 +88,7 @@ class Registry(Generic[T]):
         return member
 
     def unknown(self, name: str) -> str:
-        """The sentence that says ``name`` is not a member, with the nearest one and all valid ones."""
+        """The sentence that ``name`` is not a member, with the nearest name and all valid names."""
         near = did_you_mean(name, self._all())
         return f"there is no {self.noun} {name!r}.{near} Known: {listed(sorted(self._members), 40)}."
 
@@ -118,7 +118,9 @@ class Registry(Generic[T]):
             ) from error
 
     def _all(self) -> Mapping[str, T]:
-        """All members; those of a package by name, plug-ins last. A plug-in that cannot be loaded is reported."""
+        """All members, sorted by name if they are in a package, plug-ins last. A plug-in that cannot be loaded is
+        reported.
+        """
         if self._package and not self._is_complete:
             import_members(importlib.import_module(self._package))
             self._members = dict(sorted(self._members.items()))
@@ -132,9 +134,9 @@ class Registry(Generic[T]):
 
 
 class AnyOf:
-    """The annotation of a config value that is a member of one of ``families``, options told apart by their ``kind``.
+    """The annotation of a config value that is a member of one of ``families``, with ``kind`` as the discriminator.
 
-    Only the kind that a value names is imported and built; a schema, and the faults of a value, are those of all.
+    Only the named kind is imported and built; a schema, and the faults of a value, cover all kinds.
     """
 
     def __init__(self, *families: Registry[Any]) -> None:

@@ -148,11 +148,8 @@ CEILINGS = {
     "cache": 45,
     "cli": 41,
     "comparison": 41,
-    "components": 27,
-    "config": 41,
     "dataset": 37,
     "evaluation": 39,
-    "integrations": 46,
     "labelling": 47,
     "pipeline": 49,
     "report": 34,
@@ -160,7 +157,7 @@ CEILINGS = {
     "scoring": 48,
     "search": 43,
     "views": 37,
-    ".": 41,
+    ".": 27,
 }
 
 

@@ -29,12 +29,13 @@ _READY = 2
 def as_they_come(
     function: Callable[[T], R], items: Iterable[T], workers: int, *, is_awaited: bool = False
 ) -> Generator[tuple[T, R], None, None]:
-    """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
+    """Each of ``items`` with the result of ``function``, ``workers`` at a time, in the order of arrival.
 
     Items are taken as they are needed. A worker takes the next one when ``function`` has returned: results that
     ``function`` itself keeps are kept before the next call, and a killed program loses at most one for each worker.
     After a failure no call begins; those on their way are waited for and yielded, and then the first error is raised.
     If it is closed or interrupted before, calls on their way are waited for if it ``is_awaited``, else left alone.
+
     """
     source = iter(items)
     failure: BaseException | None = None
@@ -116,14 +117,14 @@ Batch = tuple[Counts, list[str]]
 
 
 class TextSource(Protocol):
-    """Texts by position, of which not all need fit in memory."""
+    """Texts by position; they need not all fit in memory."""
 
     def __len__(self) -> int: ...
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
 
     def text_id(self, position: int) -> str:
-        """What a message calls a text."""
+        """The name of a text in messages."""
         ...
 
 
@@ -145,14 +146,14 @@ class TextList:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a model took for texts: seconds, and tokens that an endpoint billed. None where that is not known."""
+    """The costs of texts: seconds of the model, and tokens that an endpoint billed. None where that is not known."""
 
     seconds: float | None
     tokens: float | None
 
     @classmethod
     def of(cls, cache: VectorCache, keys: Keys) -> Self:
-        """The sum over the different ones of ``keys``, as it was measured when each was made."""
+        """The sum over the distinct ``keys``, as measured when each was made."""
         return cls.of_sums(cache.costs(keys[first_of_each(keys)]).sum(axis=0))
 
     @classmethod
@@ -163,10 +164,11 @@ class Spent:
 
 
 class Meter:
-    """Shares out what the work on a batch took among its texts, by their lengths.
+    """Divides the costs of a batch among its texts, by their lengths.
 
     Time is counted once: from the end of one batch to the end of the next, however many are at work. ``billed`` gives
     the tokens that were billed so far, None where that is not known.
+
     """
 
     def __init__(self, billed: Callable[[], int | None] = lambda: None) -> None:
@@ -175,7 +177,7 @@ class Meter:
         self._before = self._now()
 
     def shares(self, lengths: Counts) -> Costs:
-        """What each of the texts took that have just been done, shape (texts, 2); see ``Costs``."""
+        """The costs of each of the texts that were just finished, shape (texts, 2); see ``Costs``."""
         with self._lock:
             now, before = self._now(), self._before
             self._before = now
@@ -206,9 +208,10 @@ def keys_of(source: TextSource, prefix: str) -> Keys:
 
 
 def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> Counts:
-    """Tokens of each text behind ``prefix``, special ones counted.
+    """Tokens of each text after ``prefix``, with special tokens.
 
     Without a tokenizer, characters of the text; of another script than Latin, of English of about as many tokens.
+
     """
     lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
     for texts in _groups(source.indexed_texts()):
@@ -222,7 +225,7 @@ def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> 
 
 
 def absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
-    """The positions of the keys that the cache has not, of equal ones the first, ascending; see ``missing``."""
+    """The positions of the distinct keys that the cache lacks, ascending; see ``missing``."""
     missing = np.flatnonzero(cache.missing(keys, unread=unread))
     return missing[first_of_each(keys[missing])]
 
@@ -237,9 +240,10 @@ def first_of_each(keys: Keys) -> Counts:
 
 
 def longest_first(positions: Counts, lengths: Counts) -> Counts:
-    """``positions`` by the ``lengths`` of all texts, the longest first, equally long ones in their order.
+    """``positions`` by the ``lengths`` of all texts, the longest first, ties in their order.
 
     Batches of equal length waste no padding, and the largest memory is asked for at once.
+
     """
     return positions[np.argsort(-lengths[positions], kind="stable")]
 
@@ -274,7 +278,7 @@ def shards(
 
 
 def _fitting(lengths: Counts, most: int | None) -> int:
-    """How many texts of these ``lengths``, the first ones, are a batch: at least one."""
+    """The number of first texts with these ``lengths`` that make a batch: at least one."""
     return len(lengths) if most is None else max(1, int(np.searchsorted(np.cumsum(lengths), most, side="right")))
 
 

@@ -1,4 +1,4 @@
-"""What is indexed for a chunk: its text, and what is put around it, found once for all chunks and then mapped."""
+"""The indexed text of chunks: their own text and its surroundings, computed once for all chunks and then mapped."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from ragtrial.rankings import Counts
 from ragtrial.records import Span
 
 VERSION = 1
-"""Part of the fingerprint of what surrounds chunks: raise it whenever the same options would put something else."""
+"""Part of the fingerprint of surroundings: raise it whenever the same options would give other surroundings."""
 
 
 class ContextOptions(Options):
-    """What is indexed for a chunk besides its own text; spans, sizes of hits and what is shown stay the chunk's.
+    """The parts of a chunk's indexed text besides its own text; spans, sizes of hits and shown texts stay the chunk's.
 
     A chunker's `size` counts the title and a model's special tokens; all else comes on top of it.
+
     """
 
     hashed_packages: ClassVar[tuple[str, ...]] = ("markdown-it-py",)
@@ -43,10 +44,10 @@ class ContextOptions(Options):
     """The headings above the chunk, like `Setup > Install`; without the title and those in the chunk."""
 
     sentences: Annotated[int, Field(ge=0)] = 0
-    """How many sentences before and after the chunk; one that the chunk cuts is completed, and counts."""
+    """The number of sentences before and after the chunk; a sentence that the chunk cuts is completed, and counts."""
 
     prefixes: PathText | None = None
-    """A JSONL file with a text for each chunk, made from what `ragtrial chunks` writes (default: none)."""
+    """A JSONL file with a text for each chunk, made from the output of `ragtrial chunks` (default: none)."""
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on what is indexed
@@ -54,11 +55,11 @@ class ContextOptions(Options):
 
     @property
     def is_bare(self) -> bool:
-        """Whether a chunk's own text and its title say all that is indexed."""
+        """True if nothing but a chunk's own text and its title is indexed."""
         return not self.headings and not self.sentences and self.prefixes is None
 
     def identity(self) -> dict[str, Any]:
-        """What is hashed; of ``prefixes`` the content counts, which is no option."""
+        """The hashed options; the content of ``prefixes`` is hashed elsewhere."""
         return {**self.model_dump(mode="json", exclude={"prefixes"}), "version": VERSION}
 
 
@@ -68,11 +69,11 @@ _COLUMNS = ("start.npy", "end.npy", "leads.npy", "offsets.npy")
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """For each chunk the stretch of its document that is indexed, and what is put before that.
+    """For each chunk the indexed stretch of its document, and the text before it.
 
-    ``start`` and ``end`` (int64, shape (chunks,)) are characters of the document: the chunk's own, and those of the
-    sentences around it. ``without_prefix`` counts the chunks that the file of prefixes has no row for, 0 without a
-    file. ``digest`` is the hash of all of it: equal surroundings, equal digest.
+    ``start`` and ``end`` (int64, shape (chunks,)) are characters of the document: the chunk and the sentences around
+    it. ``without_prefix`` counts the chunks that the file of prefixes has no row for, 0 without a file. ``digest`` is
+    the hash of all of it: equal surroundings, equal digest.
     """
 
     start: Counts
@@ -121,14 +122,14 @@ class Surroundings:
 
     @classmethod
     def read(cls, folder: Path) -> Surroundings:
-        """What ``write`` has put into ``folder``."""
+        """The surroundings that ``write`` has put into ``folder``."""
         facts = json.loads((folder / "facts.json").read_text())
         start, end, leads, offsets = (read_array(folder / name) for name in _COLUMNS)
         return cls(start, end, int(facts["without_prefix"]), str(facts["digest"]), leads, offsets)
 
 
 class _DocumentContext:
-    """A document, with what its chunks may be surrounded by."""
+    """A document, with the possible surroundings of its chunks."""
 
     def __init__(self, text: str, title: str, options: ContextOptions) -> None:
         self._text = text
@@ -140,7 +141,7 @@ class _DocumentContext:
         self._starts, self._ends = [one.start for one in bounds], [one.end for one in bounds]
 
     def widened(self, span: Span) -> Span:
-        """``span`` with the sentences that begin before it or end behind it, so many as the options say."""
+        """``span`` with the sentences that begin before it or end after it, as many as the options ask for."""
         before, after = bisect_left(self._starts, span.start), bisect_right(self._ends, span.end)
         start = self._starts[max(before - self._most, 0)] if before else span.start
         end = self._ends[min(after + self._most, len(self._ends)) - 1] if after < len(self._ends) else span.end
@@ -167,11 +168,11 @@ def by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
 
 
 class IndexedTexts:
-    """What is indexed for each of ``chunks``, by position: title, headings, prefix, and the text with its neighbours.
+    """The indexed text of each of ``chunks``, by position: title, headings, prefix, and the text with its neighbours.
 
     The parts that are there are joined by one space; nothing is changed in the document's own text, from the first
-    sentence before the chunk to the last one after it. ``name`` tells these texts from all others: it is that of the
-    chunks where nothing but the title is added.
+    sentence before the chunk to the last one after it. ``name`` identifies these texts: it is the name of the chunks if
+    only the title is added.
     """
 
     def __init__(self, chunks: Chunks, *, title: bool = True, surroundings: Surroundings | None = None) -> None:
@@ -184,7 +185,7 @@ class IndexedTexts:
         return len(self.chunks)
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        """What is indexed for all chunks, or for some in that order."""
+        """The indexed texts of all chunks, or of some in that order."""
         for title, rest in self.titled_texts(positions):
             yield f"{title} {rest}" if title and rest else title or rest
 
@@ -205,7 +206,7 @@ class IndexedTexts:
             yield title, " ".join(part for part in parts if part)
 
     def around(self, position: int) -> tuple[str, str]:
-        """What is indexed before the text of a chunk, and after it: with the text between them, all that is."""
+        """The indexed text before a chunk's text, and after it."""
         (indexed,) = self.indexed_texts([position])
         span, stretch = self.chunks.span(position), self._stretch(position)
         after = len(indexed) - (stretch.end - span.end)
@@ -225,5 +226,5 @@ class IndexedTexts:
 
 
 def name_of_texts(chunks: str, *, title: bool, digest: str | None) -> str:
-    """The name of what is indexed for the chunks of that name, with surroundings of that digest, if any."""
+    """The name of the indexed texts of the chunks of that name, with surroundings of that digest, if any."""
     return chunks if title and digest is None else fingerprint(["indexed texts", chunks, title, digest])

@@ -1,4 +1,4 @@
-"""Interfaces of retrievers and refiners: what they are given, and the rankings that they return."""
+"""Interfaces of retrievers and refiners: their context, and the rankings that they return."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _NONE: Facts = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Ranked units of many questions, best first: chunks, or stretches of documents and whole ones.
+    """Ranked units of many questions, best first: chunks, stretches of documents, or whole documents.
 
     The codes of ``rankings`` are positions in ``units``. ``skipped``, shape (questions,), marks the questions that
-    could not be answered and are left out of every mean; their rows are empty. ``facts`` are counts and words that
-    the report shows beside the setting.
+    could not be answered and are left out of every mean; their rows are empty. ``facts`` are counts and words that the
+    report shows for the setting.
     """
 
     units: Chunks
@@ -48,15 +48,16 @@ class Candidates:
 
     @classmethod
     def of(cls, units: Chunks, rankings: Rankings, facts: Facts = _NONE) -> Candidates:
-        """Of a search that answered every question."""
+        """The candidates of a search that answered every question."""
         return cls(units, rankings, np.zeros(len(rankings), dtype=np.bool_), facts)
 
 
 class RetrieverContext(Protocol):
-    """What a retriever or a refiner may ask for; nothing is made before it is asked.
+    """The resources of a retriever or a refiner; nothing is built before it is asked for.
 
     ``setting`` is the name to use in messages, ``entry`` that under `retrievers` in the config. ``is_fresh`` is true
     while latency is measured: then nothing that depends on the question may be read from the disk.
+
     """
 
     setting: str
@@ -74,7 +75,7 @@ class RetrieverContext(Protocol):
         ...
 
     def texts(self, units: Chunks | None = None) -> IndexedTexts:
-        """What is indexed for each chunk of the setting; for other ``units`` their titles and texts."""
+        """The indexed text of each chunk of the setting; for other ``units`` their titles and texts."""
         ...
 
     def index(self) -> Index:
@@ -86,13 +87,13 @@ class RetrieverContext(Protocol):
         ...
 
     def embed_texts(self, texts: Sequence[str]) -> Floats:
-        """The vectors of texts as those of chunks are made, float32 (texts, dimension); each is kept."""
+        """The vectors of texts, embedded as chunks are, float32 (texts, dimension); each is kept."""
         ...
 
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         """A finished stage: ``build`` fills its folder once for equal ``parts`` (JSON values), ``read`` reads it.
 
-        ``kind`` is the folder of the workspace, ``what`` says in words what it is.
+        ``kind`` is the folder of the workspace, ``what`` describes it in words.
         """
         ...
 
@@ -120,14 +121,14 @@ def _held(top_k: int) -> int:
 
 
 def place_order(units: Chunks) -> Counts:
-    """The place of each unit among those of equal score: by document id ascending, then by where it starts."""
+    """The tie order of each unit: by document id ascending, then by start."""
     order = np.empty(len(units), dtype=np.int64)
     order[np.lexsort((units.end, units.start, units.library.id_order[units.document]))] = np.arange(len(units))
     return order
 
 
 Weighted = tuple[str, float]
-"""A term, or two that match, and what it is worth."""
+"""A term, or two terms that match, and its share of the score."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class QueryMatches:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """What JSON has for one."""
+        """The matches from JSON."""
         hits = [HitMatches(_pairs(hit["matches"]), _pairs(hit["terms"])) for hit in value["hits"]]
         return cls(_pairs(value["terms"]), tuple(hits))
 
@@ -165,19 +166,19 @@ class OpenRetriever(Protocol):
 
 
 class Ranker(Options):
-    """A way to rankings: a retriever makes them, a refiner makes better ones of others'."""
+    """A source of rankings: a retriever makes them, a refiner improves the rankings of others."""
 
     ranking_version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
     inputs_are: ClassVar[str] = "files"
-    """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
+    """The source of ``inputs``, in a word or two: a plan reports a change under this name."""
 
     has_matches: ClassVar[bool] = False
-    """Whether ``matches`` says why hits have their scores."""
+    """True if ``matches`` explains the scores of hits."""
 
     matches_by: ClassVar[Literal["words", "vectors"] | None] = None
-    """Whether hits share words with the question, or have vectors near its own; None for anything else."""
+    """The reason for hits: shared words, near vectors, or None for anything else."""
 
     kind: str
 
@@ -185,16 +186,16 @@ class Ranker(Options):
     """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
 
     score: bool = True
-    """Whether it is scored as a setting, or only an input of others."""
+    """True if it is scored as a setting, false if it is only an input of others."""
 
     @property
     def has_latency(self) -> bool:
-        """Whether it answers a question on its own, so that this can be measured."""
+        """True if it answers a question alone, so that its latency can be measured."""
         return True
 
     @property
     def reached_by(self) -> frozenset[str]:
-        """Which of chunker, context, embedder and store change what it finds."""
+        """The parts among chunker, context, embedder and store that its hits depend on."""
         return frozenset()
 
     @property
@@ -203,7 +204,7 @@ class Ranker(Options):
         return ()
 
     def identity(self) -> dict[str, Any]:
-        """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
+        """The options that change its rankings: not their depth, and not the parts that it depends on."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 
     @property
@@ -216,33 +217,33 @@ class Ranker(Options):
         return None
 
     def width(self, store: Store, depth: int) -> int | None:
-        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        """The search width for ``depth`` hits, if its hits depend on it; see ``Store.width``."""
         return None
 
     def inputs(self, digest: Digest) -> Any:
-        """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
+        """Other parts of the key of its rankings, as JSON values: hashes of files, versions of libraries.
 
-        ``digest`` hashes a file. Raises InputError for what is not there.
+        ``digest`` hashes a file. Raises InputError for missing files and models.
         """
         return None
 
     def asked(self, question: Question) -> Any:
-        """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
+        """The parts of a question that change its ranking, as JSON values: the text alone by default."""
         return question.text
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
-        """About what it will cost to answer ``questions``, embedding them left aside; None if nothing is paid."""
+        """The approximate cost of answering ``questions``, without embedding them; None if nothing is paid."""
         return None
 
     def cost(self, facts: Facts) -> float | None:
-        """What was paid, or would be, for the rankings that ``facts`` are of; None if nothing is known to be paid."""
+        """The cost of the rankings with these ``facts``; None if no payment is known."""
         return None
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Look for everything that it needs, before any work is done. Raises InputError."""
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        """What should be known of what ``setting`` found, by its facts."""
+        """The warnings about the hits of ``setting``, according to its facts."""
         yield from ()
 
     def matches(
@@ -295,6 +296,6 @@ REACHING = ("chunker", "context", "embedder", "store")
 """The options that say what reaches a retriever; all others are its own."""
 
 NOT_RANKING = ("top_k", "score", "input_name", "input_names")
-"""The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
+"""The options that change no ranking: it is cut later, and parts count by their content, not by their names."""
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever", "ragtrial.components.retrievers")

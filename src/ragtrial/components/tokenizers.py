@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     import tokenizers
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English text, by the usual rule of thumb."""
+"""For English text, by the usual rule of thumb."""
 
 _OTHER_BYTES = 2.3
 """Bytes of UTF-8 that are about one token of current models, in scripts beyond ASCII."""
 
 _WORD = re.compile(r"\S+")
 _SPACE_MARKS = "\u2581\u0120"
-"""What SentencePiece and byte-level tokenizers put for the space before a token."""
+"""The characters for the space before a token in SentencePiece and byte-level tokenizers."""
 
 
 def estimated_tokens(text: str) -> float:
-    """About how many tokens ``text`` is for a model whose tokenizer is not known, in whatever script."""
+    """The approximate number of tokens of ``text`` for a model with an unknown tokenizer, in any script."""
     latin = len(text.encode("ascii", "ignore"))
     return latin / CHARACTERS_PER_TOKEN + (most_tokens(text) - latin) / _OTHER_BYTES
 
@@ -42,8 +42,8 @@ def most_tokens(text: str) -> int:
 class Tokenizer:
     """The tokenizer of a ``tokenizer.json``, with the truncation and padding that such files carry switched off.
 
-    The file is read when something is counted: a run whose lengths are all cached counts nothing. Whatever counts
-    raises ModelNotFoundError for a file that cannot be read, as ``check`` does.
+    The file is read when something is counted: a run whose lengths are all cached counts nothing. All counting methods
+    raise ModelNotFoundError for a file that cannot be read, as ``check`` does.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,8 +92,8 @@ class Tokenizer:
     def starts(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text the character at which each token starts, ascending, without special tokens.
 
-        A token that begins with white space and has more than that starts at the first character that is none: a piece
-        of a text is then as long where it stands as it is without the white space at its ends.
+        A token that begins with white space starts at its first other character: a piece then has the same length
+        within the text as without the white space at its ends.
         """
         encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         if not self._tokens_begin_with_space:
@@ -108,12 +108,12 @@ class Tokenizer:
         return [f"#{number}" if name is None else name.lstrip(_SPACE_MARKS) or name for number, name in pairs]
 
     def is_special(self, number: int) -> bool:
-        """Whether a token is one that a model adds, such as [CLS], and no part of a text."""
+        """True if a token is added by a model, such as [CLS], and no part of a text."""
         found = self._tokenizer.get_added_tokens_decoder().get(number)
         return found is not None and bool(found.special)
 
     def placed(self, texts: Sequence[str]) -> list[tuple[Counts, Bools]]:
-        """For each text where its tokens start, in characters, and which are special ones that a model adds."""
+        """For each text the starts of its tokens, in characters, and a mark for special tokens."""
         encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=True)
         found = []
         for text, encoding in zip(texts, encodings, strict=True):
@@ -156,4 +156,4 @@ class Words:
 
 
 UnitCounter = Tokenizer | Words
-"""What lengths other than in characters are counted with."""
+"""A counter of lengths in units other than characters."""

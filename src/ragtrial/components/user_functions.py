@@ -33,7 +33,7 @@ from ragtrial.options import LocatedText
 
 @dataclass(frozen=True)
 class FunctionReference:
-    """A function by name, ``package.module:function``, and the folder where a file of that module may stand."""
+    """A function by name, ``package.module:function``, and the folder that may contain a file of that module."""
 
     name: str
     folder: Path
@@ -65,17 +65,19 @@ FunctionName = Annotated[
 
 
 def import_function(reference: FunctionReference) -> Callable[..., Any]:
-    """The function that is meant: an installed module's, or a file's beside the config.
+    """The named function, of an installed module or of a file in the folder of the config.
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
+
     """
     return cast("Callable[..., Any]", import_object(reference, callable))
 
 
 def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool]) -> Any:
-    """What is named, of a module as ``import_function`` finds it, if ``is_meant`` says so of it.
+    """The named object of a module, found as by ``import_function``, if ``is_meant`` accepts it.
 
     Raises ModelNotFoundError as ``import_function`` does.
+
     """
     module_name, _, name = reference.name.partition(":")
     module = _module(module_name, reference.folder)
@@ -87,11 +89,10 @@ def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool])
 
 
 def function_sources(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> list[Path]:
-    """The files that decide what a function does: its module, those that define it, and the modules they import.
+    """The files that a function depends on: its module, the modules that define it, and their imports.
 
-    Of the imported ones, those below the folder of the config, or, for a module of another folder that is no installed
-    package, below that folder; also those that are imported in functions. What is named may be another object, as of
-    ``import_object``.
+    Imports count below the folder of the config, or, for a module of another folder that is no installed package, below
+    that folder; imports in functions count, too. The name may mean another object, as in ``import_object``.
     """
     function = import_object(reference, is_meant)
     module = _module(reference.name.partition(":")[0], reference.folder)
@@ -110,7 +111,7 @@ def version_parts(
     digest: Digest = file_digest,
     is_meant: Callable[[Any], bool] = callable,
 ) -> dict[str, Any]:
-    """What tells versions of a function apart: the ``version`` that is given, else the hashes of its files."""
+    """The parts of a function's version: the given ``version``, else the hashes of its files."""
     sources = function_sources(reference, is_meant)
     if version is not None:
         return {"version": version}
@@ -200,7 +201,7 @@ _PREFIX = "ragtrial_user_"
 class _SourceLoader(SourceFileLoader):
     """Always reads the source: cached bytecode is distinguished by the second, and an edit may be quicker than that.
 
-    Import statements of the module, also those in its functions, find modules beside the config.
+    Import statements of the module, also in its functions, find modules in the folder of the config.
     """
 
     def path_stats(self, path: Any) -> NoReturn:
@@ -214,9 +215,10 @@ class _SourceLoader(SourceFileLoader):
 
 
 class _Beside:
-    """The modules in a folder, under names of their own: those of two folders may have one name.
+    """The modules in a folder, under separate names: modules of two folders may have the same name.
 
-    A folder on sys.path would let its files shadow installed ones. ``digests`` are those of the files that were loaded.
+    If the folder were on sys.path, its files would shadow installed modules. ``digests`` are the hashes of the loaded
+    files.
     """
 
     def __init__(self, folder: Path, generation: int) -> None:
@@ -229,7 +231,7 @@ class _Beside:
 
     @property
     def is_current(self) -> bool:
-        """Whether no file was edited since it was loaded."""
+        """True if no file was edited since it was loaded."""
         return all(path.is_file() and file_digest(path) == digest for path, digest in self.digests.items())
 
     def load(self, name: str) -> ModuleType:
@@ -243,7 +245,7 @@ class _Beside:
         names: Sequence[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        """What an import statement of such a module gets; see ``__import__``."""
+        """The module that an import statement of such a module gets; see ``__import__``."""
         top = name.partition(".")[0]
         if level or not self._has(top):
             return __import__(name, variables, local, names, level)
@@ -251,7 +253,7 @@ class _Beside:
         return module if names else sys.modules[f"{self.name}.{top}"]
 
     def _has(self, top: str) -> bool:
-        """Whether the module is in the folder, and no installed one has its name."""
+        """True if the module is in the folder, and no installed module has its name."""
         if top in sys.builtin_module_names or not any((self.folder / one).exists() for one in (top, f"{top}.py")):
             return False
         try:
@@ -267,7 +269,7 @@ _by_folder: dict[Path, list[_Beside]] = {}
 
 
 class _Finder:
-    """Finds the modules of ``_Beside``, whose names nobody else uses."""
+    """Finds the modules of ``_Beside``, which have unique names."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> ModuleSpec | None:

@@ -1,4 +1,4 @@
-"""What is unhealthy about vectors, or about the space they are searched in: seen before it makes bad rankings."""
+"""Faults of vectors, or of the space they are searched in, found before they make bad rankings."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ _EQUAL_LENGTHS = 1.001
 
 @dataclass(frozen=True)
 class VectorHealth:
-    """What is known of a setting's vectors: how many, of how many different texts, and how long they are.
+    """The measurements of a setting's vectors: their number, the number of different texts, and their lengths.
 
     ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
     ``nearness`` is the cosine with vectors of torch in float32, for a sample of texts: mean and lowest; None where they
     are made so.
+
     """
 
     vectors: int
@@ -51,7 +52,7 @@ class VectorHealth:
 
 
 def nearness(vectors: Floats, reference: Floats) -> Nearness:
-    """The cosine of each row with that of ``reference``: mean and lowest; None without rows."""
+    """The cosine of each row with the same row of ``reference``: mean and lowest; None without rows."""
     lengths = np.maximum(lengths_of(vectors).astype(np.float64) * lengths_of(reference), np.finfo(np.float64).tiny)
     cosines = np.einsum("ij,ij->i", vectors.astype(np.float64), reference.astype(np.float64)) / lengths
     return (float(cosines.mean()), float(cosines.min())) if len(cosines) else None
@@ -74,13 +75,13 @@ class NormStatistics:
             yield block
 
     def health(self, vectors: int, distinct_texts: int, dimension: int) -> VectorHealth:
-        """What was seen, with what is known besides."""
+        """The measured fields, with the given ones."""
         shortest = self.shortest if np.isfinite(self.shortest) else 0.0
         return VectorHealth(vectors, distinct_texts, dimension, self.zeros, shortest, self.longest)
 
 
 def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
-    """What should be known of the vectors of the setting ``name``."""
+    """The warnings about the vectors of the setting ``name``."""
     if health.zeros:
         yield ReportWarning(
             WarningCode.ZERO_VECTORS,
@@ -106,7 +107,9 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
 
 
 def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
-    """Whether near in the store's space is what the model means by near. Vectors of one length agree on it in all."""
+    """A warning if the store's space differs from the space that the model was trained for. Vectors of one length agree
+    on it in all.
+    """
     trained_for = embedder.similarity()
     if embedder.normalize and trained_for in ("ip", "l2"):
         yield ReportWarning(

@@ -24,14 +24,14 @@ from ragtrial.records import ReportWarning
 from ragtrial.report.schema import context_cost
 
 MOST_BYTES = 1_000_000
-"""Of a config file. Each key is kept with its place, which takes time and memory."""
+"""The limit of a config file. Each key is kept with its place, which takes time and memory."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """The config of a YAML file, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
 
-    Paths in the file are relative to it, those of overrides to the current folder. Raises ConfigError with every
-    fault, its file, line and column.
+    Paths in the file are relative to it, paths in overrides to the current folder. Raises ConfigError with every fault,
+    its file, line and column.
     """
     file = Path(path)
     dropped: list[ReportWarning] = []
@@ -50,7 +50,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
 
 
 def written_in(path: str | Path) -> dict[str, Any]:
-    """What a YAML file and those that it extends have, with variables unresolved; not checked. Raises ConfigError."""
+    """The content of a YAML file and of its bases, with variables unresolved; not checked. Raises ConfigError."""
     written: dict[str, Any] = _read(Path(path), (), {}).written
     return {key: one for key, one in written.items() if key != "extends"}
 
@@ -64,10 +64,9 @@ def config_as_written(
 ) -> ExperimentConfig:
     """The config that a report holds, with ``overrides`` on top; not yet checked as a whole.
 
-    Of its variables those are read that are in ``named``, too, which the user has named; no others, since whoever wrote
-    the report would choose them. Paths are relative to ``folder``, where its
-    file is taken to stand. Raises ConfigError as ``load_config`` does; ``place`` says for messages where the config
-    was found.
+    Only variables that ``named``, a config of the user, contains are read, since the writer of the report would choose
+    all others. Paths are relative to ``folder``, the assumed folder of its file. Raises ConfigError as ``load_config``
+    does; ``place`` says for messages where the config was found.
     """
     names = VARIABLE.findall(json.dumps(named.as_written)) if named else ()
     environment = {name: os.environ[name] for name, _ in names if name in os.environ} or AS_WRITTEN
@@ -80,7 +79,7 @@ def config_as_written(
 
 
 def check(config: ExperimentConfig) -> None:
-    """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
+    """Raise ConfigError for contradictions between the parts of ``config``, and of every config of its sweep."""
     _raise_any(config, [*check_config(config), *search_faults(config)])
     check_variants(config, check_config)
     if config.search:
@@ -92,7 +91,9 @@ def check(config: ExperimentConfig) -> None:
 
 
 def _faults_beside_search(content: YamlText) -> list[Fault]:
-    """What is wrong between the other parts of a config whose search alone is invalid, and with the search's limits."""
+    """Contradictions between the other parts of a config whose search alone is invalid, and faults of the search's
+    limits.
+    """
     search = content.value.get("search")
     given = search.get("within") if isinstance(search, Mapping) else None
     within = given if isinstance(given, Mapping) else {}
@@ -112,7 +113,7 @@ def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
 
 
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:
-    """What is wrong between the parts of a config that are each right, with the place of each fault."""
+    """Contradictions between parts of a config that are each valid, with the place of each fault."""
     faults = [*_name_faults(config), *_part_faults(config)]
     options = config.evaluators
     if options.unit == "document" and "span_coverage" in options.model_fields_set:
@@ -150,7 +151,7 @@ def _in_characters(chunker: Chunker) -> str:
 
 
 def _name_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
-    """Settings whose names would be one file where the case of letters does not tell files apart."""
+    """Settings whose names differ only in the case of letters, and would be one file on some systems."""
     first: dict[str, str] = {}
     for name in scored(config):
         other = first.setdefault(name.casefold(), name)
@@ -160,7 +161,7 @@ def _name_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
 
 
 def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
-    """What is wrong with the parts that refiners name: unknown ones, and those that lead back to the refiner."""
+    """Faults of the parts that refiners name: unknown names, and circles."""
     if not scored(config):
         yield ("retrievers",), "every retriever has `score: false`; at least one must be a setting of its own."
     for name, ranker in config.retrievers.items():
@@ -188,7 +189,7 @@ def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]
 
 
 def _read(file: Path, chain: tuple[Path, ...], known: dict[Path, YamlText]) -> YamlText:
-    """The content of ``file`` on that of its bases; ``known`` are files that were read, to read each once."""
+    """The content of ``file`` merged over its bases; ``known`` are files that were read, to read each once."""
     resolved = file.resolve()
     if resolved not in known:
         known[resolved] = _read_afresh(file, resolved, chain, known)

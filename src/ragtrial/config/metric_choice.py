@@ -1,4 +1,4 @@
-"""Which metrics a config asks for: the standard ones of each family at its cutoffs, and those that are named."""
+"""The metrics of a config: the standard metrics of each family at its cutoffs, and named metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "grad
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """The metrics of a run, in the order of the families, and the one that decides."""
+    """The metrics of a run, in the order of the families, and the primary metric."""
 
     metrics: tuple[Metric, ...]
     primary: Metric
@@ -29,7 +29,7 @@ class MetricChoice:
     def at_depth(self, depth: int | None) -> MetricChoice:
         """The same metrics, each cut at ``depth`` alone: for rankings that end elsewhere.
 
-        Without those that divide by the cutoff, which would say nothing of such rankings.
+        Without metrics that divide by the cutoff, which are meaningless for such rankings.
         """
         kept = [metric for metric in self.metrics if not metric.definition.divides_by_k]
         at = [metric if metric.definition.cut == "none" else metric.at(depth) for metric in kept]
@@ -45,9 +45,9 @@ def depth_of(config: ExperimentConfig) -> int:
 
 
 def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[PlacedFault]]:
-    """The metrics of ``config``, and what is wrong with it, each at its place.
+    """The metrics of ``config``, and its faults, each at its place.
 
-    ``ordered`` says whether any query's labels are an order; metrics of orders are then among the standard ones.
+    ``ordered`` is true if any query's labels are an order; metrics of orders are then standard metrics.
     """
     kept = _kept(config)
     faults: list[PlacedFault] = []
@@ -75,7 +75,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
 @dataclass(frozen=True)
 class _KeptRankings:
-    """How deep rankings are kept, by which retrievers, and what would be cut deeper: its place, and what it is."""
+    """The depth of kept rankings, the retrievers that limit it, and the deeper cutoffs: place and name."""
 
     unit: Unit
     depth: int
@@ -93,7 +93,7 @@ class _KeptRankings:
 
 
 def _kept(config: ExperimentConfig) -> _KeptRankings:
-    """The lowest top_k of all settings, and the entries of those that have it."""
+    """The lowest top_k of all settings, and the entries that have it."""
     depths = [(ranker.top_k, name) for one in all_configs(config) for name, ranker in scored(one).items()]
     lowest = min((depth for depth, _ in depths), default=1)
     by = dict.fromkeys(name for depth, name in depths if depth == lowest)

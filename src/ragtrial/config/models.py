@@ -1,4 +1,4 @@
-"""What a config may say: the whole of it in one place."""
+"""The models of a config."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class EvaluatorOptions(Options):
     """The share of a passage's characters that the hits so far must have together for it to be found (unit: span)."""
 
     budget: Annotated[int, Field(ge=1)] | None = None
-    """Score also the first hits that fit into so many tokens together: equal context instead of equal k, which
-    flatters large chunks. Tokens are those of the config's embedder, for all settings."""
+    """Score also the first hits that fit into this number of tokens together: equal context instead of equal k, which
+    favours large chunks. Tokens are counted by the config's embedder, for all settings."""
 
     relevance_threshold: Annotated[int, Field(ge=1)] = 1
     """The lowest grade that counts as relevant, for metrics without grades."""
 
     no_relevant: Literal["skip", "zero"] = "skip"
-    """Whether queries without relevant documents are left out of the means, or count as 0."""
+    """Leave queries without relevant documents out of the means, or count them as 0."""
 
     ties: Literal["first", "trec"] = "first"
     """Which of documents with equal scores is ranked higher: the first by id, or, as trec_eval and public leaderboards
@@ -127,8 +127,8 @@ class ExperimentConfig(Options):
     """Where vectors are searched."""
 
     retrievers: dict[Name, AnyRanker] = Field(min_length=1)
-    """The settings, by name: retrievers, and refiners of their rankings. Each may have a chunker, context, embedder and
-    store of its own, where these reach it."""
+    """The settings, by name: retrievers, and refiners of their rankings. Each may have its own chunker, context,
+    embedder and store, if it depends on these."""
 
     sweep: SweepOptions | None = None
     """Many settings from this one config: every combination of values along axes."""
@@ -143,7 +143,7 @@ class ExperimentConfig(Options):
     """The folder that reports are written to."""
 
     workspace: PathText | None = None
-    """The cache of finished stages (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
+    """The cache of finished stages (default: .ragtrial in the folder of this file, or RAGTRIAL_WORKSPACE)."""
 
     executor: AnyExecutor = SerialExecutor()
     """The processes that embed document texts. They change the time of a run, not its results."""
@@ -174,7 +174,7 @@ class ExperimentConfig(Options):
     ) -> None:
         """Where it comes from: the content as it was written, with places, of a file with that text.
 
-        ``warnings`` are what was noticed while it was read.
+        ``warnings`` were found while it was read.
         """
         self._content, self._written, self._file, self._text = content, content.written, file, text
         self._warnings = warnings
@@ -184,7 +184,7 @@ class ExperimentConfig(Options):
         return self._content.fault_at(where, message) if self._content else Fault(message=message)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy; one that was changed is no longer what the file says, and is reported as it is."""
+        """A copy; a changed copy no longer equals the file, and is reported as it is."""
         copy = super().model_copy(update=update, deep=deep)
         if update:
             copy._written = copy._text = copy._content = copy._variants = copy._probes = None  # noqa: SLF001 - its own
@@ -197,7 +197,7 @@ class ExperimentConfig(Options):
 
     @property
     def warnings(self) -> Sequence[ReportWarning]:
-        """What was noticed while it was read."""
+        """The warnings of reading it."""
         return self._warnings
 
     @property
@@ -218,12 +218,12 @@ def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:
 
 
 def scored(config: ExperimentConfig) -> Mapping[str, Ranker]:
-    """The entries of ``retrievers`` that are settings of their own."""
+    """The entries of ``retrievers`` that are settings."""
     return {name: ranker for name, ranker in config.retrievers.items() if ranker.score}
 
 
 def searching_elsewhere(config: ExperimentConfig) -> Mapping[str, str]:
-    """The retrievers that do not search the documents of the config, by name, with what they are in words."""
+    """The retrievers that do not search the documents of the config, by name, with a description of each."""
     return {
         name: "an existing collection" if ranker.searched_collection else f"kind: {ranker.kind}"
         for name, ranker in config.retrievers.items()

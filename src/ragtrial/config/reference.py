@@ -24,7 +24,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 def config_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a config.
 
-    As in the loader, a config with ``extends`` may leave out what its base has, and numbers, true and false may come
+    As in the loader, a config with ``extends`` may leave out keys of its base, and numbers, true and false may come
     from ``${VARIABLES}``.
     """
     schema: dict[str, Any] = _as_loaded(ExperimentConfig.model_json_schema())
@@ -81,8 +81,8 @@ class ConfigSection:
 
 @cache
 def config_sections() -> tuple[ConfigSection, ...]:
-    """Every mapping that a config may have, in the order of the models. What a retriever shares with the config (its
-    chunker, context, embedder and store) is there once, under the config's own key.
+    """Every mapping that a config may have, in the order of the models. The parts that a retriever shares with the
+    config (chunker, context, embedder and store) are there once, under the config's own key.
     """
     schema = ExperimentConfig.model_json_schema()
     schema["properties"] |= {"extends": EXTENDS}
@@ -136,7 +136,7 @@ def _sections(path: str, model: Schema, about: str, root: Schema) -> Iterator[Co
 
 
 def _models(node: Schema, root: Schema, more: str = "") -> Iterator[tuple[Schema, str]]:
-    """The models that a value may be, and what comes between its key and theirs."""
+    """The models that a value may be, and the path between its key and theirs."""
     reference = str(node.get("$ref", "")).rpartition("/")[2]
     if reference and "properties" in root["$defs"][reference]:
         yield root["$defs"][reference], more

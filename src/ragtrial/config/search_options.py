@@ -52,7 +52,7 @@ class SearchOptions(Options):
     (Optuna's tree-structured Parzen estimator) looks at the labels and needs `held_out`."""
 
     settings: Annotated[int, Field(ge=2)] = 60
-    """The maximum number of settings to try, in addition to those of the config and of `sweep.include`."""
+    """The maximum number of settings to try, in addition to the config itself and to `sweep.include`."""
 
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Start no new setting after this many minutes (default: no limit). The same command continues where a search
@@ -85,12 +85,12 @@ class SearchOptions(Options):
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether settings are chosen by the scores of others, which voids tests on the same queries."""
+        """True if settings are chosen by the scores of others, which invalidates tests on the same queries."""
         return self.method != "random" or self.screen is not None
 
 
 def is_limit(name: object, value: object) -> bool:
-    """Whether ``search.within`` may have such an entry."""
+    """True if ``search.within`` may have such an entry."""
     try:
         SearchOptions.model_validate({"within": {name: value}})
     except ValidationError:

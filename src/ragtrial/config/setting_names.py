@@ -1,4 +1,4 @@
-"""How the settings of a sweep are called: short, telling, fit for file names, each another."""
+"""The names of the settings of a sweep: short, distinct, and fit for file names."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SPEAKS_FOR_ITSELF = ("kind", "model", "function")
 class SettingNames:
     """Names for retrievers with values of a sweep's keys.
 
-    Each value of a key is shown in another way: a model by the last part of its path, a mapping by its kind and what
-    differs from others of that kind; and with more where that is not enough to tell them apart.
+    Each value of a key is shown differently: a model by the last part of its path, a mapping by its kind and its
+    differences from others of that kind, and in more detail if that does not distinguish them.
     """
 
     template: str | None
@@ -40,11 +40,11 @@ class SettingNames:
         return cls(sweep.name, sweep.named_keys(), labels)
 
     def name(self, retriever: str, values: Mapping[str, Any]) -> str:
-        """The name of ``retriever`` with ``values``, those that reach it: at most 100 of letters, digits, ., _ and -.
+        """The name of ``retriever`` with the ``values`` that it depends on: at most 100 letters, digits, ., _ and -.
 
         By the template; a field for a value that is not among ``values`` is left out with the text before it. Without a
         template the retriever, then its own options, then the others, each with the last part of its key, or as much of
-        the key as no other axis ends with. What is longer is cut and ends with a hash of the whole.
+        the key as no other axis ends with. A longer name is cut and ends with a hash of the whole.
         """
         made = self._filled(self.template, retriever, values) if self.template else self._by_default(retriever, values)
         made = _MINUS.sub("minus", _UNSAFE.sub("-", made)).strip(_SEPARATORS) or retriever
@@ -53,8 +53,8 @@ class SettingNames:
         return made[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(made)[:8]
 
     def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[PlacedFault]:
-        """A fault for the first of ``settings`` (retriever and values) whose name another has, case apart: it does not
-        tell files apart everywhere. Equal settings are one.
+        """A fault for the first of ``settings`` (retriever and values) whose name another setting has, ignoring case,
+        which not all file systems distinguish. Equal settings are one.
         """
         first: dict[str, tuple[str, Mapping[str, Any]]] = {}
         for retriever, values in settings:
@@ -105,7 +105,7 @@ class SettingNames:
 
 
 def template_faults(sweep: SweepOptions) -> Iterator[PlacedFault]:
-    """What is wrong with the template of names: fields that are no keys of the sweep, characters unfit for files."""
+    """The faults of the template of names: fields that are no keys of the sweep, characters unfit for files."""
     from ragtrial.config.reference import look_up  # which knows every key, and takes a while to
 
     if sweep.name is None:
@@ -161,7 +161,7 @@ def _shown(value: Any, *, others: Sequence[Any] = (), is_whole: bool = False) ->
 
 
 def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]], *, is_whole: bool) -> str:
-    """The kind, and what differs from ``others`` of the same kind, or all if the whole is wanted."""
+    """The kind, and the differences from ``others`` of the same kind, or all options if the whole is wanted."""
     alike = [other for other in others if other.get("kind") == value.get("kind")]
     parts = [_shown(value["kind"])] if "kind" in value else []
     for key, one in value.items():

@@ -1,4 +1,4 @@
-"""The settings of a config: what each is made of, what they share, and their faults."""
+"""The settings of a config: their parts, shared work, and faults."""
 
 from __future__ import annotations
 
@@ -55,28 +55,28 @@ class Setting:
 
     @cached_property
     def reached_by(self) -> frozenset[str]:
-        """Which of chunker, context, embedder and store change what it finds itself, without its parts."""
+        """The parts among chunker, context, embedder and store that its own hits depend on."""
         reach = self.retriever.reached_by
         counted = self.chunker.needs_embedder or self.chunker.counted_by == "embedder"
         return reach | {"embedder"} if "chunker" in reach and counted else reach
 
     @property
     def has_index(self) -> bool:
-        """Whether it searches an index of its own vectors."""
+        """True if it searches an index of its own vectors."""
         return "store" in self.retriever.reached_by
 
     @property
     def has_chunks(self) -> bool:
-        """Whether what it ranks are chunks of its own chunker."""
+        """True if it ranks chunks of its own chunker."""
         return {"chunker", "context"} <= self.retriever.reached_by
 
     def width(self, depth: int) -> int | None:
-        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        """The search width for ``depth`` hits, if its hits depend on it; see ``Store.width``."""
         return self.retriever.width(self.store, depth)
 
     @property
     def cuts_documents(self) -> bool:
-        """Whether a chunker of its own makes what it ranks, or returns."""
+        """True if its own chunker makes the units that it ranks, or returns."""
         return "chunker" in self.reached_by
 
     @cached_property
@@ -99,20 +99,20 @@ class Setting:
         return self.retriever.candidates if isinstance(self.retriever, Refiner) else 0
 
     def wordings(self, questions: Sequence[Question]) -> Sequence[Question]:
-        """What its parts are asked for ``questions``, those of the first before those of the second."""
+        """The questions for its parts, given ``questions``: all for the first part, then all for the second."""
         if not isinstance(self.retriever, Refiner):
             return []
         worded = [wording for question in questions for wording in self.retriever.wordings(question)]
         return questions if worded == list(questions) else worded
 
     def tree(self) -> Iterator[Setting]:
-        """The setting and all that it is made of, the parts before what is made of them."""
+        """The setting and all its parts, parts first."""
         for part in self.parts:
             yield from part.tree()
         yield self
 
     def is_reached(self, axis: str) -> bool:
-        """Whether the option of the config with that dotted name changes what it returns."""
+        """True if the option of the config with that dotted name changes its hits."""
         head, _, rest = axis.partition(".")
         if head in REACHING:
             # A chunker that counts tokens has the model's tokenizer alone.
@@ -129,13 +129,13 @@ class Setting:
 
 
 def _whole(options: Options) -> list[Any]:
-    """All that tells options from others, as JSON values."""
+    """All options that distinguish these from others, as JSON values."""
     return [options.model_dump(mode="json"), folders_of(options)]
 
 
 @contextmanager
 def failing_as(part: Setting) -> Iterator[None]:
-    """What fails inside is said to be of ``part``."""
+    """Put the name of ``part`` before an error raised inside."""
     try:
         yield
     except RunError as error:
@@ -148,7 +148,7 @@ def of_part(part: Setting, error: RunError) -> RunError:
 
 
 def setting_of(config: ExperimentConfig, entry: str) -> Setting:
-    """The setting of an entry of ``retrievers``, with its parts, as ``config`` stands."""
+    """The setting of an entry of ``retrievers`` of ``config``, with its parts."""
     retriever = config.retrievers[entry]
     return Setting(
         entry,
@@ -164,9 +164,10 @@ def setting_of(config: ExperimentConfig, entry: str) -> Setting:
 
 
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWarning]]:
-    """The settings of a config and of its sweep, in their order; the first of equal ones stands for all.
+    """The settings of a config and of its sweep, in their order; of equal settings only the first is kept.
 
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
+
     """
     settings: dict[tuple[str, int], Setting] = {}
     warnings = dict.fromkeys([*config.warnings, *dropped_options(config)])
@@ -197,7 +198,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
 def _sweep_faults(
     sweep: SweepOptions, names: SettingNames, made: Sequence[Setting], reaching: Container[str]
 ) -> Iterator[PlacedFault]:
-    """What is wrong with the settings that a sweep makes, each with its place."""
+    """The faults of the settings of a sweep, each with its place."""
     places = {key: axis.where for axis in sweep.axes() for key in axis.keys}
     for key in sweep.named_keys():
         if key not in reaching:
@@ -210,10 +211,11 @@ def _sweep_faults(
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
-    """What is run once although the sweep has several values for it, entry by entry.
+    """The settings that run once although the sweep has several values for them, entry by entry.
 
     An option of another retriever is not among them, unless that is a part of it; nor are keys of an axis of which
     another key reaches it.
+
     """
     together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
     for entry in dict.fromkeys(setting.entry for setting in made):
@@ -228,9 +230,9 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
-    """Those that cut documents, of ``settings`` and all that they are made of.
+    """The settings that cut documents, among ``settings`` and all their parts.
 
-    Parts that are no settings of their own are named like `dense of hybrid`; of equal ones the first is there.
+    Parts that are not scored are named like `dense of hybrid`; equal parts are listed once.
     """
     of_settings = {setting.ranking_key for setting in settings}
     found: dict[tuple[str, str], Setting] = {}
@@ -244,10 +246,10 @@ def cutting(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
-    """What the labels say of the questions that has no effect: filters that nothing applies, phrasings not asked."""
+    """The parts of labels that have no effect: filters that no setting applies, phrasings that none asks."""
     filtered = [one for one in questions if one.where is not None or one.where_document is not None]
     plain = [replace(one, where=None, where_document=None) for one in filtered]
-    # Of rankings that were made elsewhere nobody knows whether they were filtered.
+    # It is not known if rankings from elsewhere were filtered.
     blind = [
         one.name for one in settings
         if any(
@@ -270,12 +272,12 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
 
 
 def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Question]) -> bool:
-    """Whether the setting itself is asked the same for each of the two."""
+    """True if the setting itself asks the same for each of the two."""
     return list(map(setting.retriever.asked, some)) == list(map(setting.retriever.asked, others))
 
 
 def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
-    """Which refiners look at too few hits of their parts to have top_k of their own."""
+    """Warnings about refiners that use too few hits of their parts for their own top_k."""
     for setting in settings:
         if isinstance(setting.retriever, Refiner) and setting.retriever.writer is not None:
             continue  # who knows how many wordings there will be
@@ -309,7 +311,7 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
 
 
 def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarning]:
-    """A warning if ``chunks``, those of ``setting``, leave text out, as only some chunkers may."""
+    """A warning if ``chunks``, the chunks of ``setting``, leave text out, as only some chunkers may."""
     found = uncovered(chunks) if setting.chunker.may_leave_out else None
     if found and found.uncovered:
         documents = counted(len(found.documents), "document")
@@ -321,7 +323,7 @@ def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarni
 
 
 def chosen_settings(settings: Iterable[Setting], only: Collection[str] | None) -> list[Setting]:
-    """``settings``, or ``only`` those of these names. Raises ConfigError for names that none has."""
+    """``settings``, or ``only`` the settings of these names. Raises ConfigError for names that none has."""
     known = {setting.name: setting for setting in settings}
     missing = [name for name in only or () if name not in known]
     if missing:
@@ -332,12 +334,12 @@ def chosen_settings(settings: Iterable[Setting], only: Collection[str] | None) -
 
 
 _NAMING = ("model", "function", "tokenizer_model")
-"""The options whose values name what may not be there."""
+"""The options that name files, models and functions, which may be missing."""
 
 
 @dataclass
 class _Found:
-    """A fault, its place, and what has it: settings by the model that is at fault, "" where it is no model."""
+    """A fault, its place, and the affected settings by failing model, "" if the cause is no model."""
 
     place: Fault
     settings: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -385,7 +387,7 @@ class SettingFaults:
 
     @property
     def to_fetch(self) -> list[str]:
-        """Models that a run looks for on the hub, and what was not checked for want of them."""
+        """Models that a run must fetch from the hub, and the checks that need them."""
         return [_message(one) for one in self._to_fetch.values()]
 
     def raise_any(self) -> None:
@@ -440,7 +442,7 @@ def _settings(names: dict[str, None]) -> str:
 
 
 def _place(setting: Setting, named: str) -> Fault:
-    """Where the option stands whose value is ``named``, or is a part of it; else the entry of the setting."""
+    """The place of the option whose value is ``named`` or contains it; else the entry of the setting."""
     content, entry = content_of(setting.config).value, ("retrievers", setting.entry)
     sections = [entry, *(place for part in ("embedder", "chunker") for place in ((*entry, part), (part,)))]
     for path in ((*section, option) for section in sections for option in _NAMING):

@@ -1,4 +1,4 @@
-"""YAML without its traps: every value where it stands, and nothing guessed.
+"""YAML without its traps: every value has its place, and nothing is guessed.
 
 PyYAML parses; this module decides what a scalar means. As in YAML 1.2's core schema, but stricter where YAML 1.1 or
 people slip: only true and false are booleans (``no`` and ``on`` are texts), ``010`` and ``12:30`` are texts, ``1e-3``
@@ -35,7 +35,7 @@ AS_WRITTEN: Mapping[str, str] = MappingProxyType({})
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's parser with no opinion on what a node means: only a tag that was written is a tag."""
+    """PyYAML's parser without implicit tags: only written tags count."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         return ""
@@ -43,7 +43,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass
 class YamlText:
-    """The content of a YAML text: values, the same with variables unresolved, and where each one stands."""
+    """The content of a YAML text: values, the same with variables unresolved, and the place of each."""
 
     value: Any
     written: Any
@@ -58,9 +58,9 @@ class YamlText:
 
 
 def merged(base: YamlText, over: YamlText) -> YamlText:
-    """``over`` on ``base``, with the places of both; what both have stands where ``over`` has it.
+    """``over`` merged into ``base``, with the places of both; common keys have the place of ``over``.
 
-    What was in a section that another kind replaces stands nowhere any more.
+    The keys of a section that another kind replaces have no place any more.
     """
     gone: list[KeyPath] = []
     value, written = merged_values(base.value, over.value, (), gone), merged_values(base.written, over.written)
@@ -116,7 +116,7 @@ _ADVICE = {
     "found character '\\t'": "indent with spaces, YAML allows no tabs.",
     "expected a single document": "a second document begins here ('---'); one file is one config.",
 }
-"""What helps, by what PyYAML says."""
+"""The advice for messages of PyYAML."""
 
 
 def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
@@ -132,7 +132,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
 
 
 class _Walker:
-    """Turns nodes into values and notes where each stands. One walk, one file."""
+    """Turns nodes into values and records their places. One walk, one file."""
 
     def __init__(self, file: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.places: dict[KeyPath, Fault] = {}
@@ -143,7 +143,7 @@ class _Walker:
         self._values = 0
 
     def walk(self, node: yaml.Node, path: KeyPath, depth: int) -> tuple[Any, Any]:
-        """The value of ``node`` and the same as written; what is wrong goes to ``faults``."""
+        """The value of ``node`` and the same as written; faults are added to ``faults``."""
         self._bound(node, depth)
         self.places.setdefault(path, self._fault(node, ""))
         if node.tag:
@@ -173,7 +173,7 @@ class _Walker:
         return value, written
 
     def _entries(self, node: yaml.Node, depth: int) -> list[tuple[yaml.Node, yaml.Node]]:
-        """The entries of a mapping whose keys are names, those of ``<<`` merged behind its own."""
+        """The entries of a mapping whose keys are names; entries merged by ``<<`` come after its own."""
         own: list[tuple[yaml.Node, yaml.Node]] = []
         sources: list[yaml.Node] = []
         for key, child in node.value:

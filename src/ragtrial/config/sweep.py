@@ -51,7 +51,7 @@ def _two_ends(ends: list[int | float]) -> list[int | float]:
 
 
 class BetweenAxis(Options):
-    """Any number between two, for a search; whole ones between whole ones."""
+    """Any number between two, for a search; only whole numbers between whole numbers."""
 
     between: Annotated[list[int | float], AfterValidator(_two_ends)]
     """[lowest, highest]: only whole numbers, if both are written as whole numbers."""
@@ -147,17 +147,17 @@ class SweepOptions(Options):
 
     matrix: dict[str, AxisValues] = Field(default={})
     """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive),
-    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search,
-    `{between: [0.0, 1.0]}`. Values may be whole mappings; those of another kind replace what the config has, others are
-    laid over it. A swept `kind` keeps the options that both kinds have in common. Keys that move together are in one
-    entry, joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
+    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search, `{between: [0.0,
+    1.0]}`. Values may be whole mappings; a mapping of another kind replaces the config's, others are laid over it. A
+    swept `kind` keeps the options that both kinds have in common. Keys that move together are in one entry, joined by
+    commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
-    """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They are
-    run whatever `exclude` and `sample` say."""
+    """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They run
+    regardless of `exclude` and `sample`."""
 
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
-    """Combinations of the matrix that are left out: those that agree with all values that an entry names."""
+    """Combinations of the matrix to leave out: the combinations that agree with all values of an entry."""
 
     name: str | None = None
     """How settings are called: a text with `{retriever}` and keys of axes, like `{retriever}-c{chunker.size}`. Names
@@ -196,9 +196,10 @@ def keys_in(entry: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Axis:
-    """An entry of the matrix: keys that move together, and what they are at each position.
+    """An entry of the matrix: keys that move together, and their values at each position.
 
     ``where`` is its place in the config.
+
     """
 
     keys: tuple[str, ...]
@@ -207,12 +208,12 @@ class Axis:
 
     @property
     def is_continuous(self) -> bool:
-        """Whether it has any value between two ends; its positions are shares of the way, from 0 to 1."""
+        """True if it has any value between two ends; its positions are shares of the range, from 0 to 1."""
         return isinstance(self.values, BetweenAxis)
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its positions have the order of its values, which are numbers."""
+        """True if its positions have the order of its values, which are numbers."""
         if not isinstance(self.values, list):
             return True
         numbers = [one for one in self.values if isinstance(one, int | float) and not isinstance(one, bool)]
@@ -228,7 +229,7 @@ class Axis:
         return len(self.values.share if isinstance(self.values, ShareAxis) else self.values)
 
     def positions(self, most: int) -> Sequence[float]:
-        """All positions; of a continuous axis so many, the two ends among them."""
+        """All positions; for a continuous axis this number of positions, including the two ends."""
         return [step / (most - 1) for step in range(most)] if self.is_continuous else range(self.count)
 
     def combination(self, position: float) -> Combination:
@@ -264,7 +265,7 @@ class Combination:
 
     @cached_property
     def identity(self) -> Hashable:
-        """Equal for combinations with the same keys and values, whatever the order of keys."""
+        """Equal for combinations with the same keys and values, in any order of keys."""
         return identity_of(self.values)
 
     def __str__(self) -> str:
@@ -272,7 +273,7 @@ class Combination:
 
 
 def identity_of(value: Any) -> Hashable:
-    """What is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
+    """A key that is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -285,10 +286,11 @@ def identity_of(value: Any) -> Hashable:
 def combinations(
     sweep: SweepOptions, seed: int, config: Mapping[str, Any]
 ) -> tuple[list[Combination], list[PlacedFault]]:
-    """The combinations of the matrix, the last axis fastest, then those of ``include``, each once; and what is wrong.
+    """The combinations of the matrix, the last axis fastest, then the combinations of ``include``, each once; and
+    faults.
 
-    ``sample`` draws from those of the matrix that ``exclude`` leaves, with ``seed``, and keeps their order. ``config``
-    is the content of the config: shares of what is no axis are shares of what it has.
+    ``sample`` draws from the combinations that ``exclude`` leaves, with ``seed``, and keeps their order. ``config`` is
+    the content of the config: shares of keys that are no axes refer to its values.
     """
     axes, size = sweep.axes(), sweep.size()
     all_differ = not any(isinstance(axis.values, ShareAxis) and axis.count > 1 for axis in axes)
@@ -321,14 +323,14 @@ def combinations(
 
 
 def given_before(sweep: SweepOptions, config: Mapping[str, Any]) -> tuple[list[Combination], list[PlacedFault]]:
-    """What a search does not choose: the config as it is, and the combinations of ``include``; and what is wrong."""
+    """The combinations that a search does not choose: the config as it is, and ``include``; and faults."""
     faults: dict[PlacedFault, None] = {}
     found = unique([Combination({}, {}), *(resolved(one, config, faults) for one in _included(sweep))])
     return found, list(faults)
 
 
 def unique(combinations: Iterable[Combination]) -> list[Combination]:
-    """The combinations, each once: the first of equal ones."""
+    """The distinct combinations, in the order of their first occurrence."""
     first: dict[Hashable, Combination] = {}
     for one in combinations:
         first.setdefault(one.identity, one)
@@ -336,7 +338,7 @@ def unique(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def _drawn(size: int, sample: int | None, seed: int) -> Sequence[int]:
-    """The positions of ``sample`` of so many, ascending; all of them without a sample."""
+    """The positions of ``sample`` random items, ascending; all positions without a sample."""
     if sample is None or sample >= size:
         return range(size)
     return sorted(random.Random(seed).sample(range(size), sample))  # noqa: S311 - not a secret
@@ -365,7 +367,9 @@ def _included(sweep: SweepOptions) -> Iterator[Combination]:
 
 
 def resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
-    """The combination with its shares taken; a share of what is no whole number is added to ``faults``."""
+    """The combination with its shares resolved; a share of a value that is not a whole number is added to
+    ``faults``.
+    """
     values = dict(one.values)
     for key, share in one.values.items():
         if isinstance(share, ShareOfKey):
@@ -380,12 +384,12 @@ def resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFau
 
 
 def _written_at(content: Any, dotted_key: str) -> Any:
-    """What a config's content has under a dotted key; None if it has nothing there."""
+    """The value of a config's content under a dotted key; None if there is none."""
     for part in dotted_key.split("."):
         content = content.get(part) if isinstance(content, Mapping) else None
     return content
 
 
 def agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
-    """Whether ``one`` has every value that ``entry`` names."""
+    """True if ``one`` has every value that ``entry`` names."""
     return all(key in one.values and identity_of(one.values[key]) == identity_of(entry[key]) for key in entry)

@@ -28,7 +28,7 @@ from ragtrial.options import declarations, dotted, kinds_at, validate
 from ragtrial.records import ReportWarning, WarningCode
 
 SWEPT = ("chunker", "context", "embedder", "store", "retrievers")
-"""The sections of a config that settings are made of."""
+"""The sections of a config that are parts of settings."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Variant:
 def variants_of(config: ExperimentConfig) -> tuple[Variant, ...]:
     """The configs that ``config`` stands for, in the order of its sweep; itself, without one. Raises ConfigError.
 
-    With a search the config without its sweep, and what ``include`` adds: the others are chosen while it runs.
+    With a search, the config without its sweep, and the combinations of ``include``: the others are chosen during the
+    run.
     """
     if config.sweep is None:
         return (Variant({}, config),)
@@ -66,9 +67,9 @@ def variant_of(config: ExperimentConfig, combination: Combination) -> Variant:
 
 
 def probes_of(config: ExperimentConfig) -> list[Variant]:
-    """With a search, the config with one value of one axis each, of a continuous one with each end; valid ones alone.
+    """With a search, the config with one value of one axis each, both ends of a continuous axis; only valid configs.
 
-    What a search may use, such as models, is known by them before it begins.
+    They show which models and files a search may use before it begins.
     """
     made: list[Variant] | None = config._probes  # noqa: SLF001 - see variants_of
     if made is None:
@@ -109,18 +110,18 @@ def _as_written(content: YamlText, combination: Combination) -> dict[str, Any]:
 
 
 def _written_value(content: YamlText, new: Any, origin: KeyPath) -> Any:
-    """What is written at ``origin`` for the value ``new``; itself where it was computed."""
+    """The written form of the value ``new`` from ``origin``; the value itself if it was computed."""
     is_literal = identity_of(follow(content.value, origin)) == identity_of(new)
     return follow(content.written, origin) if is_literal else new
 
 
 def combinations_given(config: ExperimentConfig) -> list[Combination]:
-    """Those of the variants of a config with a search: the config as it is, and what ``include`` adds."""
+    """The fixed variants of a config with a search: the config as it is, and ``include``."""
     return given_before(config.sweep, content_of(config).value)[0] if config.sweep else [Combination({}, {})]
 
 
 def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
-    """The config of every variant, and of what stands for those that a search may try."""
+    """The config of every variant, and representatives of the variants that a search may try."""
     return (variant.config for variant in (*variants_of(config), *probes_of(config)))
 
 
@@ -154,9 +155,10 @@ def _made(config: ExperimentConfig, sweep: SweepOptions, content: YamlText) -> t
 
 
 def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[PlacedFault]:
-    """What is wrong with the keys and the rows of a sweep; ``config`` is the content that it is in.
+    """The faults of the keys and rows of a sweep; ``config`` is the content that contains it.
 
     Options that are not there, or have another value than they may, are found when a combination is laid over it.
+
     """
     together = [[(axis.where, key) for axis in sweep.axes() for key in axis.keys]]
     together += [[(("sweep", "include", number, key), key) for key in one] for number, one in enumerate(sweep.include)]
@@ -200,9 +202,9 @@ def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
 def with_values(content: YamlText, values: Combination) -> YamlText:
     """The config with ``values`` laid over it, and without its sweep and its search.
 
-    Mappings are merged, those of another ``kind`` replaced; see ``laid_over`` for a ``kind`` by itself. The places of
-    values, and of the sections that they reach into, are their places in the sweep: a fault of validation is reported
-    where the value stands. Raises ConfigError as ``laid_over`` does.
+    Mappings are merged, mappings of another ``kind`` replaced; see ``laid_over`` for a ``kind`` alone. Values, and the
+    sections that they change, have their places in the sweep, so that a fault of validation is reported there. Raises
+    ConfigError as ``laid_over`` does.
     """
     value: dict[str, Any] = {}
     written: dict[str, Any] = {}
@@ -229,9 +231,9 @@ def with_values(content: YamlText, values: Combination) -> YamlText:
 class KindChange:
     """A ``kind`` that is chosen by itself, for a section that has another one.
 
-    ``kept`` are the written options of the section that both kinds inherit from one declaration, ``dropped`` those that
-    the new kind lacks, ``unlike`` those that each kind declares for itself. Options that are chosen with the kind are
-    in none of these.
+    ``kept`` are the written options of the section that both kinds inherit from one declaration, ``dropped`` the
+    options that the new kind lacks, ``unlike`` the options that each kind declares for itself. Options that are chosen
+    with the kind are in none of these.
     """
 
     section: KeyPath
@@ -268,7 +270,7 @@ def kind_changes(content: Mapping[str, Any], values: Mapping[str, Any]) -> Itera
             continue
         kinds = kinds_at(ExperimentConfig, section, content)
         if kind not in kinds or options["kind"] not in kinds:
-            continue  # validation knows better what is wrong
+            continue  # validation gives the better message
         before, after = declarations(kinds[options["kind"]]), declarations(kinds[kind])
         chosen = {other.split(".")[len(section)] for other in values if other.split(".")[: len(section)] == section}
         names = [name for name in options if name not in chosen]
@@ -338,11 +340,11 @@ _DEPTHS = ("top_k", "candidates")
 """Options that say how deep rankings are looked at."""
 
 _COMPLETIONS = 20
-"""Of so many random combinations with a value one must be valid, or the value itself is wrong."""
+"""If none of this number of random combinations with a value is valid, the value itself is wrong."""
 
 Positions = tuple[float | None, ...]
-"""A position for each axis: a place in its list, or, where it is continuous, a share of the way from 0 to 1; None for
-what the config has."""
+"""A position for each axis: an index in its list, or, if it is continuous, a share of the range from 0 to 1; None for
+the config's own value."""
 
 
 @dataclass(frozen=True)
@@ -374,7 +376,7 @@ class Space:
         return Point(chance.choice(self.entries), tuple(_drawn(axis, chance) for axis in self.axes))
 
     def combination(self, positions: Positions) -> Combination:
-        """The values at ``positions``. Raises ConfigError for shares of what is no whole number."""
+        """The values at ``positions``. Raises ConfigError for shares of values that are not whole numbers."""
         placed = zip(self.axes, positions, strict=True)
         chosen = [one for axis, at in placed if at is not None for one in axis.at(at)]
         given = Combination({key: value for key, value, _ in chosen}, {key: where for key, _, where in chosen})
@@ -412,7 +414,7 @@ class Space:
 def invalid_values(config: ExperimentConfig, check: Callable[[ExperimentConfig], list[PlacedFault]]) -> Iterator[Fault]:
     """The faults of values that no combination can have: neither the config as it is, nor a random one.
 
-    A value that is wrong beside some others only makes combinations that a search leaves out.
+    A value that contradicts only some others makes combinations that a search leaves out.
     """
     space, chance = Space(config), random.Random(config.seed)  # noqa: S311 - not a secret
     for number, axis in enumerate(space.axes):

@@ -53,7 +53,7 @@ Gains = dict[Hashable, float]
 
 
 class _DocumentEvaluator:
-    """What the four share: everything but the metric."""
+    """The common part of the four: everything but the metric."""
 
     _metric: ClassVar[str]
     """Its name, where that says all."""
@@ -78,7 +78,7 @@ class _DocumentEvaluator:
         self.top_k = top_k
 
     def to_dict(self) -> dict[str, Any]:
-        """What a pipeline writes to be made again."""
+        """The data from which a pipeline rebuilds it."""
         return default_to_dict(self, document_comparison_field=self.document_comparison_field, top_k=self.top_k)
 
     @component.output_types(score=float, individual_scores=list[float])
@@ -87,7 +87,7 @@ class _DocumentEvaluator:
     ) -> dict[str, Any]:
         """``individual_scores``, one for each query, and their mean, ``score``.
 
-        Both lists have one list of documents per query; retrieved ones are ordered, best first. Raises ValueError
+        Both lists have one list of documents per query; retrieved documents are ordered, best first. Raises ValueError
         where the two are empty or differ in length, or where documents cannot be compared or are scored wrongly.
         """
         if not ground_truth_documents or not retrieved_documents:
@@ -113,11 +113,11 @@ class _DocumentEvaluator:
         return Metric(self._metric, k)
 
     def _gains(self, documents: Sequence[Document], query: int) -> Gains:
-        """What there is to find, each value once; the same gain for all."""
+        """The documents to find, each value once, with the same gain."""
         return dict.fromkeys((value for document in documents if (value := self._value(document)) is not None), 1.0)
 
     def _value(self, document: Document) -> Hashable:
-        """What a document is compared by, None where it has no such thing."""
+        """The value by which a document is compared, None if it is missing."""
         field = self.document_comparison_field
         if field in ("content", "id"):
             value: object = getattr(document, field)
@@ -163,9 +163,11 @@ class DocumentMAPEvaluator(_DocumentEvaluator):
 
 @component
 class DocumentRecallEvaluator(_DocumentEvaluator):
-    """Whether any ground truth document is found (``single_hit``), or which share of them (``multi_hit``).
+    """The share of questions for which any ground truth document is found (``single_hit``), or the share of the
+    documents (``multi_hit``).
 
     Unlike in the other three, an empty text matches nothing.
+
     """
 
     _missing = (None, "")
@@ -177,12 +179,12 @@ class DocumentRecallEvaluator(_DocumentEvaluator):
         *,
         top_k: int | None = None,
     ) -> None:
-        """As the other evaluators, with a ``mode``. Raises ValueError for one that does not exist, too."""
+        """As the other evaluators, with a ``mode``. Raises ValueError also for an unknown metric."""
         _DocumentEvaluator.__init__(self, document_comparison_field, top_k=top_k)
         self.mode = mode if isinstance(mode, RecallMode) else RecallMode.from_str(mode)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a pipeline writes to be made again."""
+        """The data from which a pipeline rebuilds it."""
         return default_to_dict(
             self, mode=str(self.mode), document_comparison_field=self.document_comparison_field, top_k=self.top_k
         )
@@ -193,9 +195,11 @@ class DocumentRecallEvaluator(_DocumentEvaluator):
 
 @component
 class DocumentNDCGEvaluator(_DocumentEvaluator):
-    """Discounted cumulative gain over that of the best order of all ground truth documents, cut at ``top_k`` like it.
+    """Discounted cumulative gain divided by the gain of the best order of all ground truth documents, cut at ``top_k``
+    like it.
 
     The gain of a ground truth document is its ``score``, 1 where none of the query's has one.
+
     """
 
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
@@ -232,7 +236,7 @@ def _hashable(value: object) -> Hashable:
 
 
 def _graded(truths: list[Gains], found: list[list[Hashable]], grade_of: dict[float, int]) -> GradedRankings:
-    """The rankings as ragtrial's metrics see them. What gains nothing has the grade 0."""
+    """The rankings as ragtrial's metrics see them. A document without gain has the grade 0."""
     ranks: list[int] = []
     indices: list[int] = []
     ends = [0]
@@ -240,7 +244,7 @@ def _graded(truths: list[Gains], found: list[list[Hashable]], grade_of: dict[flo
     for start, gains, values in zip(starts[:-1].tolist(), truths, found, strict=True):
         waiting = {value: start + place for place, value in enumerate(gains)}
         for rank, value in enumerate(values, start=1):
-            # What was found is not waited for again: a duplicate takes up its rank, but is no hit any more.
+            # A duplicate keeps its rank, but is no hit any more.
             judgment = waiting.pop(value, None)
             if judgment is not None:
                 ranks.append(rank)

@@ -78,8 +78,8 @@ def _word(value: object) -> str:
 class Bm25Retriever(ChunkRetriever):
     """The chunks that share most words with the question, rare words counting more: BM25, by bm25s.
 
-    ``k1`` and ``b`` are those of Lucene, and so of Elasticsearch, OpenSearch and Solr: what one would get without
-    tuning, and within what Robertson & Zaragoza 2009 (section 3.5) recommend. (bm25s itself has k1 1.5; Anserini and
+    The defaults of ``k1`` and ``b`` are Lucene's, and so Elasticsearch's, OpenSearch's and Solr's: untuned values,
+    within the ranges that Robertson & Zaragoza 2009 (section 3.5) recommend. (bm25s itself has k1 1.5; Anserini and
     Pyserini have k1 0.9 and b 0.4, tuned for short passages.) ``method`` has the formulas of Kamphuis et al. 2020,
     table 1; of robertson no weight is below 0. Source: Lu 2024, BM25S.
     """
@@ -177,7 +177,7 @@ class Bm25Retriever(ChunkRetriever):
         return read_stop_words(Path(self.stop_words))
 
     def terms_parts(self, texts: str) -> dict[str, Any]:
-        """What makes the terms of the texts of that name, as JSON values."""
+        """The parts of the key of the terms of the texts of that name, as JSON values."""
         return {
             "texts": texts,
             "stemmer": self.stemmer,

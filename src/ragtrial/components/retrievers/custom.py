@@ -46,7 +46,7 @@ from ragtrial.records import Question, ReportWarning, WarningCode
 class Journal:
     """The answers of one retriever over one library, by the question's text.
 
-    Each answer is kept at once, beside those of other processes. Raises WorkspaceError if the file cannot be read or
+    Each answer is kept at once, also if other processes write. Raises WorkspaceError if the file cannot be read or
     written.
     """
 
@@ -66,7 +66,7 @@ class Journal:
         return len(self._answers)
 
     def get(self, text: str, depth: int) -> RetrieverAnswer | None:
-        """What asking ``text`` for ``depth`` hits has brought, or would have; None where that is not known."""
+        """The kept result of asking ``text`` for ``depth`` hits, None if it is not known."""
         answer = self._answers.get(text)
         return answer.cut(depth) if answer is not None and answer.serves(depth) else None
 
@@ -86,7 +86,7 @@ class Journal:
 
 _MOST_FAULTS = 5
 _ENOUGH = 5
-"""So many queries with equally many hits are no chance."""
+"""This number of queries with equally many hits is not chance."""
 
 
 @RETRIEVERS.register("custom")
@@ -99,11 +99,12 @@ class CustomRetriever(Retriever):
     """Your own code: a Python function, or a retriever of LangChain, LlamaIndex or Haystack."""
 
     function: FunctionName
-    """`package.module:name`, installed or beside the config: a function `(queries, top_k)` that returns a list of hits
-    for each query; or an object with `invoke`, `retrieve` or `run`; or what makes one of these from `options`."""
+    """`package.module:name`, installed or in the folder of the config: a function `(queries, top_k)` that returns a
+    list of hits for each query; an object with `invoke`, `retrieve` or `run`; or a function or class that makes such an
+    object from `options`."""
 
     options: Annotated[dict[str, JsonValue], Field(default_factory=dict)]
-    """Further arguments, by name: of the function, or of what makes the retriever."""
+    """Further arguments, by name, for the function or for the maker of the retriever."""
 
     document: str | None = None
     """The key of a hit, or of its metadata, that holds the document's id (default: `doc`, else the hit's own id)."""
@@ -112,7 +113,7 @@ class CustomRetriever(Retriever):
     """How many queries a function gets in one call (default: all; objects of libraries get one at a time)."""
 
     on_error: Literal["stop", "skip"] = "stop"
-    """Whether a query without a valid answer fails the setting, or is left out of every mean and counted."""
+    """If a query has no valid answer: fail the setting, or leave the query out of every mean and count it."""
 
     version: str | None = None
     """Your version of the function and its index: cached answers are used while it stays the same (default: the hash of
@@ -199,7 +200,7 @@ class _OpenCustom:
         return Candidates(self._places.chunks(), rankings, skipped, facts)
 
     def _answered(self, texts: Sequence[str], depth: int) -> tuple[dict[str, RetrieverAnswer], list[RetrieverError]]:
-        """The answers that there are, kept or new, and what went wrong with the other questions."""
+        """The kept and new answers, and the failures of the other questions."""
         keeps = not self._context.is_fresh
         known = {text: self._journal.get(text, depth) for text in texts} if keeps else {}
         answers = {text: answer for text, answer in known.items() if answer is not None}
@@ -217,6 +218,6 @@ class _OpenCustom:
 
 
 def _rises(answer: RetrieverAnswer) -> bool:
-    """Whether a score is above the one before it; those that are not known say nothing."""
+    """True if a score is above the score before it; unknown scores do not count."""
     scores = [hit.score for hit in answer.hits if not math.isnan(hit.score)]
     return any(later > earlier for earlier, later in pairwise(scores))

@@ -57,7 +57,7 @@ def check_collection(
 
 
 def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-    """What should be known of a collection that was searched, by its facts."""
+    """The warnings about a collection that was searched, according to its facts."""
     yield from options.warnings(setting, facts)
     if not facts.get("vectors_agree"):
         checked = facts.get("checked")
@@ -187,7 +187,7 @@ def _agreement(
     context: RetrieverContext,
     questions: Sequence[Question],
 ) -> VectorAgreement:
-    """Whether the setting's embedder made the vectors that it searches."""
+    """The agreement of the searched vectors with the setting's embedder."""
     if questions:
         dimension = context.embed_queries([questions[0].text]).shape[1]
         if dimension != held.dimension:

@@ -1,4 +1,4 @@
-"""Retrievers of other libraries and functions of the user: calls, and what they return."""
+"""Retrievers of other libraries and the user's functions: calls, and their results."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ReturnedHit(NamedTuple):
     """A hit as it was returned.
 
     ``document`` is the id that it names; ``score`` is NaN where it has none. ``start`` and ``end`` are characters of
-    the document, taken at their word; ``text`` is what is to be found in it, perhaps at ``hint``. ``metadata`` is all
-    that came with a library's document.
+    the document, used as given; ``text`` is to be found in it, perhaps at ``hint``. ``metadata`` is all that came with
+    a library's document.
     """
 
     document: str
@@ -45,7 +45,7 @@ class ReturnedHit(NamedTuple):
 def read_hit(raw: Any, key: str | None = None) -> ReturnedHit:
     """The hit that ``raw`` is. ``key`` is where metadata has the document's id; None for the usual places.
 
-    Raises RetrieverError with what is wrong with it.
+    Raises RetrieverError for an invalid hit.
     """
     if isinstance(raw, tuple | list | np.ndarray) and len(raw) == 2 and not isinstance(raw[0], tuple | list):
         name, score = raw
@@ -71,7 +71,9 @@ def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> ReturnedHit:
 
 
 def _of_document(raw: Any, key: str | None) -> ReturnedHit:
-    """Of a library's class: a NodeWithScore wraps a node; the others are distinguished by where their text is."""
+    """The attributes of a library's hit: a NodeWithScore wraps a node; other classes differ in the place of their
+    text.
+    """
     if hasattr(raw, "node") and hasattr(raw.node, "get_content"):
         node, metadata, text = raw.node, raw.node.metadata, raw.node.get_content()
         own, hint = node.ref_doc_id or node.node_id, getattr(node, "start_char_idx", None)
@@ -141,7 +143,7 @@ class RetrieverAnswer:
     """The hits of one question, as they were returned, best first.
 
     ``asked`` is how many were asked for; None where the retriever takes no number. ``unlocated`` counts the hits whose
-    text is not in their document as it stands, which became the whole document.
+    text is not verbatim in their document; they became the whole document.
     """
 
     hits: tuple[PlacedHit, ...]
@@ -149,11 +151,11 @@ class RetrieverAnswer:
     unlocated: int = 0
 
     def serves(self, depth: int) -> bool:
-        """Whether it has what a question for ``depth`` hits would bring."""
+        """True if it has the result of a question for ``depth`` hits."""
         return self.asked is None or self.asked >= depth
 
     def cut(self, depth: int) -> RetrieverAnswer:
-        """What a question for ``depth`` hits would have brought: an answer to a deeper one is cut there."""
+        """The result of a question for ``depth`` hits; the answer to a deeper question is cut."""
         if self.asked is None or self.asked <= depth:
             return self
         return RetrieverAnswer(self.hits[:depth], depth, self.unlocated)
@@ -162,7 +164,7 @@ class RetrieverAnswer:
 def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> RetrieverAnswer:
     """The hits of one question in ``library``, by ids or paths that end in one.
 
-    Raises RetrieverError with those that have no place in it.
+    Raises RetrieverError for hits without a place in it.
     """
     documents = [library.position_of_path(hit.document) for hit in hits]
     faults = [_unknown(hit, library) for hit, document in zip(hits, documents, strict=True) if document is None]
@@ -231,7 +233,7 @@ class System:
     takes_number: bool = True
 
     def ask(self, queries: Sequence[str], depth: int) -> list[list[Any]]:
-        """The hits of each question, whatever they are. Raises RetrieverError; RunError if the program was ended."""
+        """The hits of each question, in any form. Raises RetrieverError; RunError if the program was ended."""
         with guarded(self.name, queries):
             returned = self.call(list(queries) if self.at_once else queries[0], depth)
             answers = returned if self.at_once else [returned]
@@ -245,22 +247,24 @@ class System:
 
 
 def check_system(reference: FunctionReference, options: Options) -> None:
-    """Raises ModelNotFoundError if what is named cannot be found, or can be no retriever, or does not take ``options``.
+    """Raises ModelNotFoundError if the name cannot be found, cannot be a retriever, or does not take ``options``.
 
     Nothing is called.
+
     """
     _role(reference, import_object(reference, _is_there), options)
 
 
 def system_version(reference: FunctionReference, version: str | None, digest: Digest) -> dict[str, Any]:
-    """What tells its versions apart; see ``version_parts``."""
+    """The parts of the key that change with its version; see ``version_parts``."""
     return version_parts(reference, version, digest, _is_there)
 
 
 def open_system(reference: FunctionReference, options: Options) -> System:
-    """What is named, ready to be asked; made first where it has to be.
+    """The named object, ready to be asked; made first if it is a maker.
 
     Raises ModelNotFoundError as ``check_system`` does, RunError where it cannot be made.
+
     """
     named = import_object(reference, _is_there)
     name = str(reference)
@@ -314,7 +318,7 @@ def _takes(function: Callable[..., Any], *values: object, **options: object) -> 
 
 
 def _is_object(found: object) -> bool:
-    """Whether it is a library's object, which is asked by one of the known methods."""
+    """True if it is a library's object with one of the known methods."""
     if isinstance(found, type) or inspect.ismodule(found) or inspect.isfunction(found):
         return False
     return any(callable(getattr(found, method, None)) for method in _METHODS)
@@ -347,7 +351,7 @@ def _of_object(name: str, found: Any) -> System:
 
 
 def _documents(returned: Any) -> Any:
-    """The one list under `documents` in what Haystack returned; all of that where there is not one."""
+    """The only list under `documents` in Haystack's result; the whole result if there is not exactly one."""
     outputs = returned if isinstance(returned, Mapping) else {}
     places = [one for one in (outputs, *outputs.values()) if isinstance(one, Mapping) and "documents" in one]
     return places[0]["documents"] if len(places) == 1 else returned
@@ -369,7 +373,7 @@ def _pipeline_input(name: str, pipeline: Any, query: str) -> dict[str, dict[str,
 
 @contextmanager
 def guarded(name: str, queries: Sequence[str]) -> Iterator[None]:
-    """What the user's code raises inside becomes a RetrieverError that names the questions; its exit, a RunError."""
+    """An error of the user's code becomes a RetrieverError that names the questions; its exit, a RunError."""
     try:
         yield
     except RunError:
@@ -390,12 +394,12 @@ def _for(queries: Sequence[str]) -> str:
 
 
 def _is_listed(value: object) -> bool:
-    """Whether it is a list of things, or gives them one after another."""
+    """True if it is a list or another iterable of items."""
     return isinstance(value, Sequence | Iterator | np.ndarray) and not isinstance(value, str | bytes)
 
 
 def _described(value: object) -> str:
-    """A value as messages show it. A coroutine that nobody waits for is closed, or Python warns of it."""
+    """A value as messages show it. A coroutine that is not awaited must be closed, or Python warns of it."""
     if inspect.iscoroutine(value):
         value.close()
     return shown(value)
@@ -416,9 +420,10 @@ class Asking:
     def answers(
         self, system: System, queries: Sequence[str], depth: int
     ) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
-        """Each question with its answer, or with what went wrong, as they come. Raises RunError.
+        """Each question with its answer or its error, as they arrive. Raises RunError.
 
         Without ``retries`` nothing is asked after a call in which something went wrong.
+
         """
         size = (self.batch_size or max(len(queries), 1)) if system.at_once else 1
         for start in range(0, len(queries), size):

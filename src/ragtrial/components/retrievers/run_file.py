@@ -140,7 +140,7 @@ class _RunFileRows:
 
     @classmethod
     def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _RunFileRows:
-        """Of the questions that are in the run."""
+        """The rows of the questions that are in the run."""
         at = {query: place for place, query in enumerate(ordered.queries)}
         documents = list(ordered.documents)
         rows = {}

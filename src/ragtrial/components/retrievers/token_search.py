@@ -124,7 +124,9 @@ class MatchingModel(TokenModel):
         return made
 
     def warnings_of_texts(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        """What the model did not read: the end of some texts, prompts that it declares."""
+        """Warnings about the ends of texts that the model did not read, and prompts that it declares but does not
+        use.
+        """
         for message in ModelLayout(self.folder).unused_prompts(self.model):
             yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
         if facts.get("texts_too_long"):
@@ -162,7 +164,7 @@ class TokenRetriever(MatchingModel, ChunkRetriever):
 
     @abstractmethod
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        """The index in ``folder``; ``order`` is the place of each chunk among those of equal score."""
+        """The index in ``folder``; ``order`` is the tie order of each chunk."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class LateRetriever(TokenRetriever):
     form: ClassVar[Form] = "late"
 
     kind: Literal["late"] = "late"
-    """The chunks whose tokens best match those of the question: late interaction (ColBERT), with exact MaxSim."""
+    """The chunks whose tokens match the question's tokens best: late interaction (ColBERT), with exact MaxSim."""
 
     @property
     def version(self) -> int:

@@ -46,7 +46,7 @@ def _lists() -> ModuleType:
 
 
 def read_stop_words(path: Path) -> frozenset[str]:
-    """The words of a UTF-8 file, one a line; what follows ``#`` is a comment. Raises ConfigError."""
+    """The words of a UTF-8 file, one a line; ``#`` begins a comment. Raises ConfigError."""
     words = set()
     faults = []
     for number, line in enumerate(read_text(path, ConfigError).splitlines(), start=1):
@@ -93,17 +93,17 @@ class Analyzer:
     """Turns texts into terms, in their order.
 
     The text is folded (Unicode NFKC and case; soft hyphens and zero-width spaces go). A run of letters, digits and
-    marks is a word. Words
-    joined by one of ``- . / : _`` give a term each; if a digit or an underscore is among them they are a code, which
-    is a term as a whole, too: ``ERR-2041`` gives err-2041, err and 2041. A decimal number such as 3.5 is one term
-    alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a
-    single letter beside it goes (user's, l'avion).
-    Han, Hiragana, Katakana and Hangul give each character and each pair of neighbours, as Lucene's CJKBigramFilter
-    does with outputUnigrams: a word of one character is found, and a Korean noun with any particle. In other scripts
-    without spaces (Thai, Lao, Khmer, Burmese) all that stands between two spaces is one word.
+    marks is a word. Words joined by one of ``- . / : _`` give a term each; if a digit or an underscore is among them
+    they are a code, which is a term as a whole, too: ``ERR-2041`` gives err-2041, err and 2041. A decimal number such
+    as 3.5 is one term alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a single letter next
+    to it is dropped (user's, l'avion). Han, Hiragana, Katakana and Hangul give each character and each pair of
+    neighbours, as Lucene's CJKBigramFilter does with outputUnigrams: a word of one character is found, and a Korean
+    noun with any particle. In other scripts without spaces (Thai, Lao, Khmer, Burmese) the text between two spaces is
+    one word.
 
     Words among ``stop_words`` are left out before stemming. ``stemmer`` is an algorithm of PyStemmer (Snowball; Porter
     2001), or "none"; codes and words with a digit are never stemmed.
+
     """
 
     def __init__(self, stemmer: str, stop_words: Collection[str]) -> None:
@@ -187,7 +187,7 @@ def _unicode_runs(last: int) -> re.Pattern[str]:
 
     Python's word characters have no combining marks, without which Hindi or Tamil falls to pieces.
     """
-    codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # no mark stands elsewhere
+    codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # marks occur nowhere else
     marks = "".join(chr(code) for code in codes if code <= last and unicodedata.category(chr(code))[0] == "M")
     return _pattern(f"[\\w\u200c\u200d{marks}]")
 

@@ -50,7 +50,7 @@ class TermLists:
 
     @property
     def total(self) -> int:
-        """The terms of all chunks, repeated ones each time."""
+        """The terms of all chunks, with repetitions."""
         return int(self.offsets[-1])
 
     @classmethod
@@ -62,9 +62,11 @@ class TermLists:
         title_weight: int,
         advance: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Put the terms of ``texts`` into ``folder``; those of titles, the first of each pair, ``title_weight`` times.
+        """Put the terms of ``texts`` into ``folder``; the terms of titles, the first of each pair, ``title_weight``
+        times.
 
         ``advance`` counts the texts. The memory that is taken grows with their vocabulary, not with their number.
+
         """
         vocabulary: dict[str, int] = {}
         offsets, held, written = array("q", [0]), array("i"), 0
@@ -97,7 +99,7 @@ class Weighting:
     delta: float
 
     def scorer(self) -> BM25:
-        """bm25s with these parameters, of one kind whatever else is installed."""
+        """bm25s with these parameters, of the same kind whatever other packages are installed."""
         import bm25s
 
         return bm25s.BM25(
@@ -106,13 +108,13 @@ class Weighting:
 
 
 class TermIndex:
-    """The chunks by term: a column of chunks and of what the term adds to the score of each, mapped from files.
+    """The chunks by term: for each term a column of chunks and their addends to the score, mapped from files.
 
-    ``vocabulary`` has the code of each term; ``order`` the place of each chunk among those of equal score, shape
-    (chunks,). Files: ``data.npy`` (float32) and ``indices.npy`` (int32: chunks), one column after another,
-    ``indptr.npy`` (int64, terms + 1), ``absent.npy`` (float32: what a term adds to the score of each chunk without
-    it; empty where that is nothing) and ``index.json`` (the number of chunks; whether all of ``data`` is above 0).
-    Raises ValueError for files that do not fit together.
+    ``vocabulary`` has the code of each term; ``order`` the tie order of each chunk, shape (chunks,). Files:
+    ``data.npy`` (float32) and ``indices.npy`` (int32: chunks), one column after another, ``indptr.npy`` (int64, terms +
+    1), ``absent.npy`` (float32: what a term adds to the score of each chunk without it; empty where that is nothing)
+    and ``index.json`` (the number of chunks; whether all of ``data`` is above 0). Raises ValueError for files that do
+    not fit together.
     """
 
     def __init__(self, folder: Path, vocabulary: dict[str, int], order: Counts) -> None:
@@ -129,7 +131,7 @@ class TermIndex:
         fits = fits and is_within(self._indices, self._chunks)
         if not fits or len(data) != len(self._indices) or len(absent) not in (0, len(vocabulary)):
             raise ValueError("the columns do not fit together")
-        self._scorer = Weighting("lucene", 1, 0, 0).scorer()  # which only adds up what is in the columns
+        self._scorer = Weighting("lucene", 1, 0, 0).scorer()  # it only adds up the columns
         self._scorer.scores = {
             "data": data, "indices": self._indices, "indptr": self._indptr, "num_docs": self._chunks,
         }  # fmt: skip
@@ -150,13 +152,13 @@ class TermIndex:
         (folder / "index.json").write_text(json.dumps(kept), encoding="utf-8")
 
     def known(self, terms: Iterable[str]) -> list[int]:
-        """The codes of those of ``terms`` that any chunk has, repeated ones each time."""
+        """The codes of the ``terms`` that any chunk has, with repetitions."""
         return [self.vocabulary[term] for term in terms if term in self.vocabulary]
 
     def search(self, queries: Sequence[Sequence[int]], depth: int) -> Rankings:
         """For the terms of each query, by code, at most ``depth`` chunks that have one of them, best first.
 
-        Scores are those of bm25s, a repeated term counting each time; equal ones by ``order``.
+        Scores equal those by bm25s, a repeated term counting each time; ties by ``order``.
         """
         made = unfilled(len(queries), min(depth, self._chunks))
         if not made.depth:
@@ -171,8 +173,8 @@ class TermIndex:
 
     def _best(self, scores: Floats, codes: Sequence[int], depth: int) -> Counts:
         """At most ``depth`` of the chunks with one of the terms, best first."""
-        # Where every term that a chunk has raises its score, those above 0 are the hits; else its terms decide: one
-        # can be worth nothing (it is in half of all chunks), and those that are not there can be worth something.
+        # If every term raises the score, the chunks above 0 are the hits; else the terms decide: one can be worth
+        # nothing (if half of all chunks have it), and absent terms can be worth something.
         hits = scores if self._is_positive else np.where(self._having(codes), scores, -np.inf)
         least = np.partition(hits, -depth)[-depth]
         worst = 0 if self._is_positive else -np.inf
@@ -188,7 +190,7 @@ class TermIndex:
 
 @dataclass(frozen=True)
 class _TermCorpus:
-    """What bm25s takes for a tokenised corpus."""
+    """A tokenised corpus in the form that bm25s takes."""
 
     ids: TermLists
     vocab: dict[str, int]

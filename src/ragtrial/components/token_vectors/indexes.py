@@ -20,16 +20,16 @@ MAXSIM_VERSION = 1
 _TILE = 4_000_000  # similarities of tokens that are held at once
 _MAXSIM_CELLS = 16_000_000  # scores of chunks that are held at once
 _QUERIES = 64  # that are compared together
-_ROUNDINGS = 8  # of a similarity besides those of its sum
+_ROUNDINGS = 8  # the error of a similarity in addition to the error of its sum
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
 class TokenIndex:
     """The vectors of the tokens of all chunks, mapped from files.
 
-    ``order`` is the place of each chunk among those of equal score, shape (chunks,). Files: ``vectors.npy`` (float32,
-    (tokens, width)), one chunk after another, ``bounds.npy`` (int64, chunks + 1), and ``about.json`` (the length of
-    the longest vector). Raises ValueError for files that do not fit together.
+    ``order`` is the tie order of each chunk, shape (chunks,). Files: ``vectors.npy`` (float32, (tokens, width)), one
+    chunk after another, ``bounds.npy`` (int64, chunks + 1), and ``about.json`` (the length of the longest vector).
+    Raises ValueError for files that do not fit together.
     """
 
     def __init__(self, folder: Path, order: Counts) -> None:
@@ -92,7 +92,7 @@ class TokenIndex:
         return self._vectors[self._bounds[code] : self._bounds[code + 1]]
 
     def _candidates(self, near: Floats, query: TokenVectors, depth: int) -> Codes:
-        """The chunks that may be among the best ``depth``, by approximate scores of those that have tokens."""
+        """The chunks that may be among the best ``depth``, by the approximate scores of chunks with tokens."""
         sizes = np.linalg.norm(query.vectors.astype(np.float64), axis=1)
         slack = (self._vectors.shape[1] + _ROUNDINGS) * _EPSILON * float(sizes.sum()) * self._longest
         slack += len(query) * _EPSILON * float(np.abs(near).max(initial=0))  # of the sum over the query's tokens
@@ -147,9 +147,9 @@ _FILES = ("weights", "chunks", "bounds")
 class Postings:
     """The chunks by term: for each term the chunks that it weighs in, and its weights, mapped from files.
 
-    ``order`` is the place of each chunk among those of equal score, shape (chunks,). Files: ``weights.npy`` (float32)
-    and ``chunks.npy`` (int32), one term after another, and ``bounds.npy`` (int64, terms + 1). Raises ValueError for
-    files that do not fit together.
+    ``order`` is the tie order of each chunk, shape (chunks,). Files: ``weights.npy`` (float32) and ``chunks.npy``
+    (int32), one term after another, and ``bounds.npy`` (int64, terms + 1). Raises ValueError for files that do not fit
+    together.
     """
 
     def __init__(self, folder: Path, order: Counts) -> None:

@@ -45,7 +45,7 @@ class Window:
 class DocumentWindows:
     """The documents of some chunks as a model reads them: whole where they fit, else in overlapping windows.
 
-    As a source of texts it has one for each window: what is put before the text (``head``), and the text.
+    As a source of texts it has a text for each window: ``head``, then the window.
     """
 
     def __init__(self, texts: IndexedTexts, embedder: LateChunkingEmbedder) -> None:
@@ -84,7 +84,7 @@ class DocumentWindows:
         return f"document {self.chunks.library.ids[self.windows[position].document]}"
 
     def head(self, document: int) -> str:
-        """What is put before the text in every window: the prefix, and the title if that is indexed."""
+        """The text before every window: the prefix, and the title if it is indexed."""
         title = self._texts.title_of(document)
         return self._prefix + (f"{title} " if title else "")
 
@@ -133,9 +133,9 @@ def _between_words(text: str, starts: Sequence[int], token: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PooledChunks:
-    """Chunks whose vectors are the means of those of their tokens, which are all in the cache under ``keys``.
+    """Chunks whose vectors are the means of their tokens' vectors, which are all in the cache under ``keys``.
 
-    ``amount`` is the length of the windows that the model was given for it, ``seconds`` what it took for them.
+    ``amount`` is the length of the windows given to the model, ``seconds`` the time for them.
     """
 
     windows: DocumentWindows
@@ -152,7 +152,7 @@ class PooledChunks:
 
     @property
     def spent(self) -> Spent:
-        """What reading all of the windows took, whenever that was done."""
+        """The seconds of reading all windows, as measured when each was read."""
         return self.encoder.spent(self.keys)
 
     @cached_property
@@ -162,7 +162,7 @@ class PooledChunks:
         return int(first[0].vectors.shape[1]) if first else 0
 
     def blocks(self) -> Iterator[Floats]:
-        """The vectors of all chunks, in their order, those of a document at a time. Raises WorkspaceError."""
+        """The vectors of all chunks, in their order, one document at a time. Raises WorkspaceError."""
         rows = (row for block in self.encoder.blocks(self.keys) for row in block)
         read = zip(self.windows.windows, self.windows.indexed_texts(), rows, strict=True)
         windows_by_document = groupby(read, key=lambda one: one[0].document)
@@ -175,7 +175,7 @@ class PooledChunks:
     def _of_document(
         self, document: int, positions: range, windows: Iterable[tuple[Window, str, TokenVectors]]
     ) -> Floats:
-        """The vectors of the chunks at ``positions``, from the document's windows: what was read, and its tokens."""
+        """The vectors of the chunks at ``positions``, from the windows of the document and their tokens."""
         chunks, head = self.windows.chunks, len(self.windows.head(document))
         start, end = (column[positions.start : positions.stop] for column in (chunks.start, chunks.end))
         pool, size = _Pool(np.asarray(start), np.asarray(end), self.dimension), len(chunks.library.text(document))
@@ -294,7 +294,7 @@ def _of_tokens(raw: Any) -> TokenVectors:
 
 
 def _refuse_unless_mean(model: Any, embedder: LateChunkingEmbedder) -> None:
-    """Raise EmbedderError for a model whose vectors are not the means of those of tokens."""
+    """Raise EmbedderError for a model whose vectors are not means of its tokens' vectors."""
     if embedder.tells_sides:
         raise EmbedderError(
             f"the model {embedder.model!r} reads queries and documents differently, or leaves its prompt out of the "

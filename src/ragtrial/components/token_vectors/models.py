@@ -1,4 +1,4 @@
-"""Sparse and late-interaction models of the sentence-transformers library: options, what their files say, encoding."""
+"""Sparse and late-interaction models of the sentence-transformers library: options, files, encoding."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TokenModel(Ranker):
 
     @property
     def document_prompt(self) -> str:
-        """What the model puts before every document by itself."""
+        """The prompt that the model itself puts before every document."""
         return self._layout.prompt("document")
 
     def tokenizer(self) -> Tokenizer | None:
@@ -132,7 +132,7 @@ class TokenModel(Ranker):
         return TokenEncoder(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 
     def mean_over_tokens(self) -> bool:
-        """Whether a score is divided by the number of the question's tokens."""
+        """True if a score is divided by the number of the question's tokens."""
         return bool(self.similarity() == "meanmaxsim")
 
     def similarity(self) -> str | None:
@@ -165,7 +165,7 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
 
 
 def has_words(folder: Path) -> bool:
-    """Whether the dimensions of a sparse model are the tokens of its vocabulary."""
+    """True if the dimensions of a sparse model are the tokens of its vocabulary."""
     return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route("document"))
 
 

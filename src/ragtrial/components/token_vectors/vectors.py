@@ -98,8 +98,8 @@ class TokenEncoder:
     ) -> Keys:
         """Encode every text of ``source`` that is not in the file yet; the keys of all.
 
-        Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` puts equally long ones
-        together (default: characters). ``advance`` is called for every text that is done.
+        Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` groups texts of similar
+        length (default: characters). ``advance`` is called for every text that is done.
         """
         keys = keys_of(source, _marked(task))
         lengths = lengths_of(source, "", None) if lengths is None else lengths
@@ -122,12 +122,12 @@ class TokenEncoder:
                 yield [TokenVectors.unpacked(kept) for kept in cache.read_each(keys[start : start + _TEXTS_READ])]
 
     def spent(self, keys: Keys) -> Spent:
-        """What encoding the texts of ``keys`` took, whenever that was done."""
+        """The seconds of encoding the texts of ``keys``, as measured when each was encoded."""
         with self._opened() as cache:
             return Spent.of(cache, keys)
 
     def missing(self, source: TextSource, task: Task) -> Counts:
-        """The positions of the texts that would be encoded, equal ones counted each time; nothing is changed."""
+        """The positions of the texts that would be encoded, equal texts counted each time; nothing is changed."""
         keys = keys_of(source, _marked(task))
         if self._path is None or not self._path.exists():
             return np.arange(len(keys))
@@ -149,12 +149,12 @@ class TokenEncoder:
 
 
 def _marked(task: Task) -> str:
-    """What is put before a text to make its key: a question and a document of the same words are two texts."""
+    """The prefix of a text's key: a question and a document with the same words are two texts."""
     return f"{task}\0"
 
 
 def checked(made: Sequence[TokenVectors], texts: Sequence[str]) -> str | None:
-    """What is wrong with the results of a model for ``texts``; None if nothing is."""
+    """The fault of a model's results for ``texts``; None if there is none."""
     if len(made) != len(texts):
         return f"{len(made)} results for {len(texts)} texts"
     bad = [text for one, text in zip(made, texts, strict=True) if not np.isfinite(one.vectors).all()]
