@@ -15,9 +15,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from ragtrial.dataset.library import Library
-from ragtrial.labelling.worklist import TextToGrade, Worklist, write_worklist
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.worklist import TextToGrade, Worklist, write_worklist
 from ragtrial.views.label_page import assets
 
 ROOT = Path(__file__).parents[1]
