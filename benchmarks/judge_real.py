@@ -36,8 +36,7 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.config import load_config
 from ragtrial.evaluation.grading import Scores
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.judging.judging import judge_offline, write_judgments
-from ragtrial.labelling.judging.texts_to_judge import TextToJudge, texts_to_judge
+from ragtrial.labelling.judging import TextToJudge, judge_offline, texts_to_judge, write_judgments
 from ragtrial.progress import Silent
 
 HERE = Path(__file__).resolve().parents[1]

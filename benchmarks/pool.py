@@ -34,7 +34,7 @@ from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, 
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.unjudged import unjudged_parts
-from ragtrial.labelling.pooling.pool import Pool
+from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.rescore import rescore
 

@@ -21,7 +21,7 @@ from scipy.stats import kendalltau
 
 from ragtrial import load_config
 from ragtrial.comparison.extrapolation import SHARES, extrapolation
-from ragtrial.dataset.samples import document_samples
+from ragtrial.dataset.library import document_samples
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluator import RetrievalEvaluator
 

@@ -21,7 +21,7 @@ from ragtrial.evaluation.metrics.base import Card, metric
 from ragtrial.evaluation.metrics.structure import HitCount, ratio
 from ragtrial.evaluation.unjudged_bounds import bounds
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.pooling.pool import Pool
+from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
 from ragtrial.views.report_tables import score_table

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contests import run_into
-from ragtrial.labelling.pooling.pool import USUAL_REPEATS
+from ragtrial.labelling.pooling import USUAL_REPEATS
 from ragtrial.labelling.worklist import read_worklist
 from small_experiment import ragtrial
 

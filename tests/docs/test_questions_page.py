@@ -11,9 +11,7 @@ import pytest
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.cli.questions_command import command
-from ragtrial.labelling.drafting.drafting import COPIED
-from ragtrial.labelling.drafting.passages import PASSAGE_SIZE
-from ragtrial.labelling.drafting.prompt import DRAFT_PLACES, STYLES
+from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from small_experiment import ragtrial, small_experiment
 

@@ -13,7 +13,7 @@ import pytrec_eval
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.dataset.beir import beir_corpus, beir_labels
+from ragtrial.dataset.datasets import beir_corpus, beir_labels
 from ragtrial.dataset.library import Library
 from ragtrial.experiment import run_experiment
 

@@ -19,7 +19,7 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.comparison.judgments import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.judging.judging import write_judgments
+from ragtrial.labelling.judging import write_judgments
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.rows import read_rows
 from tiny_models import write_tiny_late_encoder, write_tiny_sparse_encoder

@@ -15,8 +15,7 @@ from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.judgments import ModelJudgment
-    from ragtrial.labelling.judging.judging import Judging
-    from ragtrial.labelling.judging.texts_to_judge import TextToJudge
+    from ragtrial.labelling.judging import Judging, TextToJudge
 
 
 @click.command("judge", short_help="Let a model grade what the settings found.")
@@ -41,9 +40,14 @@ def command(
     The judgments go into a file of their own; labels stay as they are. Every reply is saved the moment it arrives, so
     the same command resumes after an interruption. A reply without a grade counts as not judged.
     """
-    from ragtrial.labelling.judging.judging import Judging, judge_offline, write_judgments
-    from ragtrial.labelling.judging.prompt import JUDGE_PLACES, JUDGE_PROMPT
-    from ragtrial.labelling.judging.texts_to_judge import texts_to_judge
+    from ragtrial.labelling.judging import (
+        JUDGE_PLACES,
+        JUDGE_PROMPT,
+        Judging,
+        judge_offline,
+        texts_to_judge,
+        write_judgments,
+    )
     from ragtrial.options import expand_user
 
     file = expand_user(output)
@@ -72,7 +76,7 @@ def _judged(
     terminal: Terminal, judging: Judging, texts: list[list[TextToJudge]], asked: ModelInputs, file: Path
 ) -> list[ModelJudgment]:
     """The judgments; what was answered is written, whatever happens."""
-    from ragtrial.labelling.judging.judging import write_judgments
+    from ragtrial.labelling.judging import write_judgments
 
     progress = terminal.progress()
     progress.begin("judge", sum(map(len, texts)), "texts")

@@ -14,7 +14,7 @@ from ragtrial.errors import counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_input import ComparisonInput
-    from ragtrial.labelling.pooling.pool import Pooled
+    from ragtrial.labelling.pooling import Pooled
 
 _USUAL = click.core.ParameterSource.DEFAULT
 
@@ -59,8 +59,7 @@ def command(
     difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
     repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.
     """
-    from ragtrial.labelling.pooling.pool import PoolOptions, pool_of
-    from ragtrial.labelling.pooling.random_queries import random_pool_of
+    from ragtrial.labelling.pooling import PoolOptions, pool_of, random_pool_of
     from ragtrial.labelling.worklist import check_new, write_worklist
     from ragtrial.options import expand_user
 
@@ -92,7 +91,7 @@ def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str
     from pathlib import Path
     from shlex import quote
 
-    from ragtrial.labelling.confined import label_options
+    from ragtrial.labelling.label_target import label_options
 
     worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")

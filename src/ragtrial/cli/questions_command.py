@@ -12,7 +12,7 @@ from ragtrial.cli.terminal import Terminal, common_options, config_argument, ove
 from ragtrial.errors import InputError, counted, did_you_mean, listed
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.drafting.drafting import Answered, Drafting
+    from ragtrial.labelling.drafting import Answered, Drafting
     from ragtrial.labelling.worklist import DraftCounts
 
 
@@ -39,10 +39,7 @@ def command(
     interruption.
     """
     from ragtrial.config import load_config
-    from ragtrial.labelling.drafting.draft_file import DraftFile
-    from ragtrial.labelling.drafting.drafting import Drafting, DraftOptions
-    from ragtrial.labelling.drafting.passages import PassageSearch
-    from ragtrial.labelling.drafting.prompt import DRAFT_PLACES, DRAFT_PROMPT
+    from ragtrial.labelling.drafting import DRAFT_PLACES, DRAFT_PROMPT, DraftFile, Drafting, DraftOptions, PassageSearch
     from ragtrial.options import expand_user
 
     file = expand_user(output)
@@ -73,7 +70,7 @@ def command(
 
 
 def _styles(text: str) -> tuple[str, ...]:
-    from ragtrial.labelling.drafting.prompt import STYLES
+    from ragtrial.labelling.drafting import STYLES
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in STYLES]
@@ -103,8 +100,8 @@ def _answered(
 def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost: float | None) -> int:
     from shlex import quote
 
-    from ragtrial.labelling.confined import label_options
-    from ragtrial.labelling.drafting.drafting import COPIED
+    from ragtrial.labelling.drafting import COPIED
+    from ragtrial.labelling.label_target import label_options
     from ragtrial.labelling.worklist import read_worklist
     from ragtrial.options import expand_user
 

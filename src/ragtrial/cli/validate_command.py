@@ -15,7 +15,7 @@ from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
-    from ragtrial.dataset.chunk_coverage import CutPassages
+    from ragtrial.dataset.chunks import CutPassages
     from ragtrial.dataset.resolution import Resolution
     from ragtrial.evaluator import RetrievalEvaluator
 
@@ -69,7 +69,7 @@ def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None
 def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a warning, where they cannot be made."""
     from ragtrial.config.settings import cutting, uncovered_warnings
-    from ragtrial.dataset.chunk_coverage import cut_passages
+    from ragtrial.dataset.chunks import cut_passages
 
     found: Cuts = {}
     for setting in cutting(evaluator.settings):

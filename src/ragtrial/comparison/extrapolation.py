@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.comparison.statistics.estimates import interval_of
 from ragtrial.config.models import searching_elsewhere
-from ragtrial.dataset.samples import document_samples
+from ragtrial.dataset.library import document_samples
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric

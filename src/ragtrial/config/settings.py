@@ -24,8 +24,7 @@ from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault, SweepOptions
 from ragtrial.config.variants import content_of, dropped_options, follow, variants_of
-from ragtrial.dataset.chunk_coverage import uncovered
-from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.chunks import Chunks, uncovered
 from ragtrial.errors import ConfigError, Fault, InputError, ModelNotFoundError, RunError, counted, did_you_mean, listed
 from ragtrial.options import LocatedText, Options, dotted, located
 from ragtrial.records import Question, ReportWarning, WarningCode

@@ -1,4 +1,4 @@
-"""The chunks of a library: where they are, as columns; their texts are cut from the documents when asked for."""
+"""The chunks of a library, or of other systems, as columns of places; and the text that chunks leave out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,8 +15,8 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import is_within, read_array, write_array
 from ragtrial.dataset.library import Library
-from ragtrial.rankings import Codes
-from ragtrial.records import Span
+from ragtrial.rankings import Codes, Counts
+from ragtrial.records import Judgment, PromptQueries, Span
 
 ID_BYTES = 12
 _COLUMNS = ("document", "start", "end", "id")
@@ -126,3 +127,118 @@ class ChunksWriter:
     def write(self, folder: Path) -> None:
         for name, column in self.columns().items():
             write_array(folder / f"{name}.npy", column)
+
+
+class ForeignPlaces:
+    """Stretches of documents, and whole documents, by code: the order in which they were first named.
+
+    Codes never change, so that chunks made later begin with those made before.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._codes: dict[tuple[int, int, int], int] = {}
+        self._whole: dict[int, int] = {}
+        self._made: Chunks | None = None
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def code(self, document: int, start: int | None = None, end: int | None = None) -> int:
+        """The code of characters ``start`` to ``end`` of the document at that position; without them, of all of it."""
+        if start is None or end is None:
+            code = self._whole.get(document)
+            if code is None:
+                code = self._whole[document] = self.code(document, 0, len(self.library.text(document)))
+            return code
+        return self._codes.setdefault((document, start, end), len(self._codes))
+
+    def chunks(self) -> Chunks:
+        """All places so far, by code."""
+        if self._made is None or len(self._made) != len(self):
+            self._made = Chunks.of(self.library, self._codes)
+        return self._made
+
+
+@dataclass(frozen=True, slots=True)
+class CutPassages:
+    """How many of ``passages`` are ``cut``."""
+
+    cut: int
+    passages: int
+
+    @property
+    def share(self) -> float | None:
+        """Cut passages over all, in [0, 1]; None without passages."""
+        return self.cut / self.passages if self.passages else None
+
+
+def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
+    """How many labelled passages no single chunk holds from the first character to the last.
+
+    A passage is a judgment with spans, of whatever grade; of a passage that is in several places of its document
+    it is enough that one place is whole. ``labels`` are resolved.
+    """
+    judgments = [judgment for query in labels.queries for judgment in query.relevant_docs if judgment.spans]
+    owners, whole = _whole(chunks, judgments)
+    return CutPassages(len(judgments) - len(np.unique(owners[whole])), len(judgments))
+
+
+def _whole(chunks: Chunks, judgments: Iterable[Judgment]) -> tuple[Counts, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """The number of the judgment of each span, and whether one chunk holds the span."""
+    rows = [
+        (number, chunks.library.positions[judgment.doc], span.start, span.end)
+        for number, judgment in enumerate(judgments)
+        for span in judgment.spans
+    ]
+    owners, documents, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    if not len(chunks):
+        return owners, np.zeros(len(owners), dtype=bool)
+    # Characters of all documents on one line: what begins in one of them ends before the next.
+    room = max(int(chunks.end.max()), int(ends.max(initial=0))) + 1
+    line = chunks.document.astype(np.int64) * room
+    order = np.argsort(line + chunks.start, kind="stable")
+    begins = (line + chunks.start)[order]
+    # A chunk that begins no later than the span holds it if it ends no earlier: of all those the last end decides.
+    last_end = np.maximum.accumulate((line + chunks.end)[order])
+    before = np.searchsorted(begins, documents * room + starts, side="right") - 1
+    return owners, (before >= 0) & (last_end[before] >= documents * room + ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """How many of ``characters``, white space not counted, are in no chunk, and the documents that they are of."""
+
+    uncovered: int
+    characters: int
+    documents: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """Uncovered characters over all, in [0, 1]; 0 without any."""
+        return self.uncovered / self.characters if self.characters else 0.0
+
+
+def uncovered(chunks: Chunks) -> Uncovered:
+    """What ``chunks`` leave out of their documents. Chunks of a document are ascending in start and in end."""
+    library = chunks.library
+    edges = np.searchsorted(chunks.document, np.arange(len(library) + 1)).tolist()
+    left_out = whole = 0
+    documents = []
+    for position in range(len(library)):
+        text = library.text(position)
+        lacking = after = 0
+        for row in range(edges[position], edges[position + 1]):
+            span = chunks.span(row)
+            lacking += _visible(text[after : span.start])
+            after = max(after, span.end)
+        lacking += _visible(text[after:])
+        left_out += lacking
+        whole += _visible(text)
+        if lacking:
+            documents.append(library.ids[position])
+    return Uncovered(left_out, whole, tuple(documents))
+
+
+def _visible(text: str) -> int:
+    return sum(map(len, text.split()))

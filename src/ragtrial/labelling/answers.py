@@ -1,28 +1,27 @@
-"""What a search found, graded by a person, as labels of the query that was searched for."""
+"""Search hits, graded by a person, as labels of the query."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.dataset.beir import beir_labels
+from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.changes import Change, Done, Form, Grade, NewQuery, query_of
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
-from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import FoundText, PromptQueries, Query, Unit
+from ragtrial.records import FoundText, Judgment, PromptQueries, Query, Unit
 
 Mark = TypeVar("Mark")
 
@@ -343,3 +342,60 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
     if faults:
         raise InputError(*faults)
     return found
+
+
+def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iterator[Grade]:
+    """The grades ``made`` for a query, in labels that name things as ``form`` says, with those that they change.
+
+    A passage that is judged already gets the new grade, however its label spells it. A label of a whole document has
+    one grade with every passage of it: the highest that is given now; what is graded lower does not stand beside it.
+    Where documents are judged and ``known`` has passages alone, these are raised or lowered until the highest of them
+    is the document's new grade.
+    """
+    highest: dict[str, int] = {}
+    for one in made:
+        highest[one.doc] = max(highest.get(one.doc, one.relevance or 0), one.relevance or 0)
+    for one in made:
+        own = [label for label in known if form == "content" or label.doc == one.doc]
+        same = [label for label in own if _is_same(label, one, form)]
+        if form != "content" and any(label.quote is None and not label.spans for label in own):
+            yield from (_regraded(one, label, highest[one.doc]) for label in own)
+            if not same and one.relevance == highest[one.doc]:
+                yield one
+        elif same:
+            yield from (_regraded(one, label, one.relevance) for label in same)
+        elif form == "document" and one.quote is None and any(label.relevance != one.relevance for label in own):
+            yield from _levelled(one, own)
+        else:
+            yield one
+
+
+def _levelled(made: Grade, passages: Iterable[Judgment]) -> Iterator[Grade]:
+    """The passages of a document that must change for the highest of their grades to be the one that is given."""
+    grade, passages = made.relevance or 0, list(passages)
+    best = max(label.relevance for label in passages)
+    for label in passages:
+        if label.relevance > grade or label.relevance == best <= grade:
+            yield _regraded(made, label, grade)
+
+
+def _regraded(made: Grade, label: Judgment, grade: int | None) -> Grade:
+    """The change of a label to ``grade``, named as the file has it."""
+    start, end = (label.spans[0].start, label.spans[0].end) if label.spans else (None, None)
+    return replace(made, doc=label.doc, relevance=grade, quote=label.quote, start=start, end=end)
+
+
+def _is_same(label: Judgment, made: Grade, form: Form) -> bool:
+    """Whether a label of the document is of the very passage that is graded, or under ``content`` has its words."""
+    if form == "content":
+        return _words(label.doc) == _words(made.doc)
+    starts = [span.start for span in label.spans]
+    if label.quote is None:
+        return bool(starts) and [(span.start, span.end) for span in label.spans] == [(made.start, made.end)]
+    if made.quote is None or _words(label.quote) != _words(made.quote):
+        return False
+    return not starts or made.start in (None, *starts)
+
+
+def _words(passage: str) -> list[str]:
+    return normalised(passage).casefold().split()

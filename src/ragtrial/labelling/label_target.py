@@ -1,24 +1,94 @@
-"""Where the labels of a worklist go: which file, of which kind, and what a label in it names."""
+"""The file of the labels of a worklist, and the paths that are followed without being named on a command line."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ragtrial.config import ExperimentConfig, load_config
+from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
-from ragtrial.errors import Fault, InputError, LabelsError, listed
+from ragtrial.dataset.texts import read_text
+from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, listed
 from ragtrial.labelling.answers import form_of
 from ragtrial.labelling.changes import Form
-from ragtrial.labelling.confined import config_below
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.worklist import TextToGrade, speaks_of
+from ragtrial.labelling.worklist import TextToGrade, Worklist, speaks_of
+from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.report_documents import config_with_documents
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
+
+_CONFIG = "--config CONFIG"
+
+
+def below(path: str | Path, folder: Path, source: str | Path, option: str) -> Path:
+    """``path``, which ``source`` names, if it is below ``folder`` once symbolic links are resolved.
+
+    Raises InputError that asks to name it by ``option``.
+    """
+    if not _stays(Path(path), folder):
+        message = f"names {path}, which is outside of {folder}; a path there must be named: {option}."
+        raise InputError(Fault(str(source), message=message))
+    return Path(path)
+
+
+def config_below(file: Path, folder: Path, source: str | Path, *, with_documents: bool = True) -> ExperimentConfig:
+    """The config in ``file``, if it extends no other, and its labels, documents and cache are below ``folder``.
+
+    Nothing else is opened before that is known; documents and cache need not be there if they are not read. Raises
+    InputError, for what ``source`` names, otherwise.
+    """
+    below(file, folder, source, _CONFIG)
+    if not file.exists():
+        message = f"names the config {file}, which is not there; name the one with the documents: {_CONFIG}."
+        raise InputError(Fault(str(source), message=message))
+    content = parse_yaml(read_text(file, ConfigError), str(file), folder)
+    if isinstance(content.value, dict) and "extends" in content.value:
+        message = f"names {file}, which extends another config; one that does must be named: {_CONFIG}."
+        raise InputError(Fault(str(source), message=message))
+    config = load_config(file)
+    dataset = config.dataset
+    paths = [dataset.queries, dataset.beir, dataset.overlay]
+    if with_documents:
+        own = config.workspace is None and os.environ.get("RAGTRIAL_WORKSPACE")
+        paths += [dataset.corpus, None if own else str(workspace_folder(config))]
+    for path in map(Path, filter(None, paths)):
+        below(path, folder, file, _CONFIG)
+        for link in _links_in(path):
+            below(link, folder, file, _CONFIG)
+    return config
+
+
+def label_options(worklist: Worklist, file: Path) -> str:
+    """What `ragtrial label` must be given besides ``file``, which is to hold ``worklist``; begins with a space."""
+    folder, options = file.absolute().parent, ""
+    if not _stays(Path(worklist.labels), folder):
+        options += f" --labels {shlex.quote(worklist.labels)}"
+    if worklist.config is not None:
+        try:
+            config_below(Path(worklist.config), folder, file)
+        except InputError:
+            options += f" --config {shlex.quote(worklist.config)}"
+    return options
+
+
+def _stays(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _links_in(path: Path) -> list[Path]:
+    """The symbolic links in a folder."""
+    return [
+        Path(root, name) for root, folders, files in os.walk(path) for name in (*folders, *files)
+        if Path(root, name).is_symlink()
+    ]  # fmt: skip
+
 
 CONFIG_NAME = "experiment.yaml"
 Kind = Literal["prompt_queries", "overlay"]

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ragtrial.dataset.column_roles import Columns
+from ragtrial.dataset.qrels_text import Columns
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragtrial.config.search_options import ScreenOptions
-from ragtrial.dataset.samples import document_samples
+from ragtrial.dataset.library import document_samples
 from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.search.parts import ScreenedPart, ScreenPart

@@ -22,8 +22,8 @@ from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
 from ragtrial.config.load import load_config
-from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, CorpusError, RunError
 from ragtrial.experiment import run_experiment

@@ -9,7 +9,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
-from ragtrial.dataset.beir import beir_corpus, beir_labels
+from ragtrial.dataset.datasets import beir_corpus, beir_labels
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.runs.formats.reading import read_qrels

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset.chunk_coverage import CutPassages, cut_passages
-from ragtrial.dataset.chunks import Chunks, ChunksWriter
+from ragtrial.dataset.chunks import Chunks, ChunksWriter, CutPassages, cut_passages
 from ragtrial.records import Judgment, PromptQueries, Query, Span
 
 DOCS = ("a", "b", "c")

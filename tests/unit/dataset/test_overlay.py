@@ -9,8 +9,7 @@ import pytest
 
 from corpora import library_of, write_files, write_rows
 from ragtrial import load_config
-from ragtrial.dataset.beir import BeirLabels, beir_labels
-from ragtrial.dataset.datasets import load_dataset
+from ragtrial.dataset.datasets import BeirLabels, beir_labels, load_dataset
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.experiment import run_experiment

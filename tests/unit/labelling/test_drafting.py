@@ -14,9 +14,19 @@ from drafting_double import passage_in
 from ragtrial.components.endpoints.chat import ChatReply
 from ragtrial.config import load_config
 from ragtrial.errors import CorpusError
-from ragtrial.labelling.drafting.drafting import Answered, DraftOptions, PlannedDraft, drafted, tasks_of
-from ragtrial.labelling.drafting.passages import PassageSearch, SourcePassage
-from ragtrial.labelling.drafting.prompt import DRAFT_PROMPT, STYLES, DraftTask, draft_in
+from ragtrial.labelling.drafting import (
+    DRAFT_PROMPT,
+    STYLES,
+    Answered,
+    DraftOptions,
+    DraftTask,
+    PassageSearch,
+    PlannedDraft,
+    SourcePassage,
+    draft_in,
+    drafted,
+    tasks_of,
+)
 from ragtrial.labelling.model_prompt import ModelPrompt
 from ragtrial.progress import Silent
 from ragtrial.records import PromptQueries, Query, Span

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragtrial.components.endpoints.chat import ChatRequest
 from ragtrial.errors import InputError
-from ragtrial.labelling.judging.prompt import JUDGE_PLACES, JUDGE_PROMPT, grade_in
+from ragtrial.labelling.judging import JUDGE_PLACES, JUDGE_PROMPT, grade_in
 from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
 
 GRADED = [

@@ -17,8 +17,8 @@ from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.errors import ReportError
-from ragtrial.labelling.pooling import item_texts
-from ragtrial.labelling.pooling.pool import Pool, PoolOptions
+from ragtrial.labelling import found_texts
+from ragtrial.labelling.pooling import Pool, PoolOptions
 from ragtrial.labelling.worklist import Worklist, read_worklist
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -102,15 +102,15 @@ def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
         {"doc": "d", "title": "D", "start": start, "end": end, "text": text[start:end]}
         for start, end in ((50, 60), (0, 10), (5, 20), (20, 30), (7, 12))
     ]
-    joined = item_texts._joined(rows)
+    joined = found_texts._joined(rows)
     assert [(one.start, one.end) for one in joined.stretches] == [(0, 30), (50, 60)]
     assert all(one.text == text[one.start : one.end] for one in joined.stretches)
     assert joined.text == f"{text[:30]}\n\n[...]\n\n{text[50:60]}"
 
 
 def test_the_longest_stretch_is_shown_wherever_it_stands() -> None:
-    def item(*places: tuple[int, int]) -> item_texts.ItemText:
-        return item_texts.ItemText("d", "D", tuple(item_texts.Stretch(start, end, "x") for start, end in places))
+    def item(*places: tuple[int, int]) -> found_texts.ItemText:
+        return found_texts.ItemText("d", "D", tuple(found_texts.Stretch(start, end, "x") for start, end in places))
 
     for places, longest in (
         (((0, 50), (60, 70)), (0, 50)),

@@ -12,8 +12,7 @@ import pytest
 from contests import run_into
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.labelling.pooling.pool import PoolOptions
-from ragtrial.labelling.pooling.random_queries import random_pool_of
+from ragtrial.labelling.pooling import PoolOptions, random_pool_of
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from ragtrial.report.model import load_report

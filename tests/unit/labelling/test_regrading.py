@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragtrial.errors import InputError
-from ragtrial.labelling.answers import judged
+from ragtrial.labelling.answers import beside, judged
 from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.regrading import beside
 from ragtrial.records import FoundText, Judgment
 
 

@@ -11,8 +11,7 @@ from contests import run_into
 from experiments import QUERIES
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.labelling.judging.judging import OFFLINE, judge_offline
-from ragtrial.labelling.judging.texts_to_judge import MOST_CHARACTERS, TextToJudge, texts_to_judge
+from ragtrial.labelling.judging import MOST_CHARACTERS, OFFLINE, TextToJudge, judge_offline, texts_to_judge
 from ragtrial.progress import Silent
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM
 

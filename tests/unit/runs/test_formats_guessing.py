@@ -12,7 +12,7 @@ import pytest
 
 from corpora import write_files
 from forms import qrels_rows, run_rows, told
-from ragtrial.dataset.column_roles import Kind
+from ragtrial.dataset.qrels_text import Kind
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.reading import read_qrels, read_runs

@@ -13,8 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.interfaces import Candidates, Fact, RetrieverContext, place_order
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.chunks import Chunks, ForeignPlaces
 from ragtrial.errors import RunError, listed
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
 from ragtrial.records import Question

@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.components.chunkers import AnyChunker
 from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.chunks import Chunks, ForeignPlaces
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
 from ragtrial.records import Question, ReportWarning, WarningCode
 

@@ -35,8 +35,8 @@ from ragtrial.components.retrievers.external import (
     system_version,
 )
 from ragtrial.components.user_functions import FunctionName
+from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.dataset.texts import short
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import from_rows

@@ -20,7 +20,7 @@ from ragtrial.components.collections.vector_agreement import (
     other_dimension,
 )
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext
-from ragtrial.dataset.places import ForeignPlaces
+from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.texts import short
 from ragtrial.errors import InputError
 from ragtrial.progress import stage

@@ -19,8 +19,8 @@ from ragtrial.components.interfaces import (
     Retriever,
     RetrieverContext,
 )
+from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.dataset.texts import short
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
 from ragtrial.options import PathText

@@ -13,8 +13,8 @@ from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
 from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, TaggedQuery, current_user
-from ragtrial.labelling.confined import below, config_below
-from ragtrial.labelling.pooling.item_texts import GAP
+from ragtrial.labelling.found_texts import GAP
+from ragtrial.labelling.label_target import below, config_below
 from ragtrial.labelling.session.agreement import RaterAgreement, agreement
 from ragtrial.labelling.session.answers import ItemAnswer, Passage, SessionAnswers, answers_file
 from ragtrial.labelling.session.work_labels import WorkLabels

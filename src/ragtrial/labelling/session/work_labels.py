@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.dataset.beir import beir_labels
+from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import resolve

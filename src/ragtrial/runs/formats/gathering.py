@@ -12,9 +12,9 @@ from numbers import Integral, Real
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.dataset.column_roles import Role
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import id_of
+from ragtrial.dataset.qrels_text import Role
 from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.formats.rows import Rows

@@ -9,9 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
-from ragtrial.dataset.column_roles import KIND_NAMES, Kind
 from ragtrial.dataset.faults import shown
-from ragtrial.dataset.qrels_text import fields_of, is_header, whole_number
+from ragtrial.dataset.qrels_text import KIND_NAMES, Kind, fields_of, is_header, whole_number
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 

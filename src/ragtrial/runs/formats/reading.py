@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ragtrial.dataset.column_roles import KIND_NAMES, Columns, Kind
 from ragtrial.dataset.faults import Faults
+from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.formats import own_files

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
-from ragtrial.dataset.column_roles import Columns, Kind, Role, roles_of
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
-from ragtrial.dataset.qrels_text import graded_rows, whole_number
+from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
 from ragtrial.errors import Fault
 from ragtrial.runs.streams import Source, content_of, opened, text_of
 from ragtrial.runs.trec.lines import lines_of

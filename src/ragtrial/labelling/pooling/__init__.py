@@ -1,1 +1,0 @@
-"""Worklists: which hits to label first."""
