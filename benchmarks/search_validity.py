@@ -46,9 +46,9 @@ from ragtrial.options import validate
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
-from ragtrial.search.findings import Choice, SearchVerdict, judge
+from ragtrial.search.findings import Choice, SearchVerdict, decide
 from ragtrial.search.methods import METHODS
-from ragtrial.search.session import Measured, Session, SettingsOfSpace
+from ragtrial.search.search_run import Measured, SearchRun, SettingsOfSpace, TrialRunner
 from ragtrial.search.split import Split, split_queries
 
 CONFIG = """
@@ -66,8 +66,8 @@ METRIC = "ndcg@10"
 Key = tuple[str, int]
 
 
-class Matrix:
-    """An engine whose settings were all run before: ``values`` has the scores of each query, by the setting's key."""
+class Matrix(TrialRunner):
+    """A runner whose settings were all run before: ``values`` has the scores of each query, by the setting's key."""
 
     def __init__(self, keys: Sequence[Key], rows: Scores, queries: Sequence[str]) -> None:
         self.values = {key: dict(zip(queries, row, strict=True)) for key, row in zip(keys, rows.tolist(), strict=True)}
@@ -117,21 +117,21 @@ def scores_of(rng: np.random.Generator, settings: int, queries: int) -> Scores:
     return ndcg_of(hard + 0.6 * rng.standard_normal((settings, queries, 4)))
 
 
-def searched(made: SettingsOfSpace, given: Sequence[Setting], split: Split, engine: Matrix, seed: int) -> Session:
-    session = Session(made, given, split, engine)
+def searched(made: SettingsOfSpace, given: Sequence[Setting], split: Split, engine: Matrix, seed: int) -> SearchRun:
+    session = SearchRun(made, given, split, engine)
     session.seed = seed
     _ = session.baseline
     METHODS[session.options.method](session)
     return session
 
 
-def judged(session: Session, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> SearchVerdict:
+def judged(session: SearchRun, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> SearchVerdict:
     """What the package says of a search, of the settings that were tried."""
     rows = np.array([[engine.values[trial.setting.key][query.id] for query in queries] for trial in session.trials])
     of_all = inputs([trial.setting.name for trial in session.trials], rows, queries)
     scores = np.array([trial.score for trial in session.trials])
     choice = Choice(of_all, scores, session.split.held_out, "bm25", session.options.finalists)
-    return judge(choice, ComparisonOptions(procedure=Procedure(flips=flips, seed=seed)))
+    return decide(choice, ComparisonOptions(procedure=Procedure(flips=flips, seed=seed)))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def session_options(config: ExperimentConfig) -> SearchOptions:
     return config.search
 
 
-def one_pass(session: Session) -> None:
+def one_pass(session: SearchRun) -> None:
     """Each axis once, in the order of the config, the others at their first values or the best that was found."""
     best = Point(session.space.entries[0], tuple(0.0 for _ in session.space.axes))
     for axis, moved in enumerate(session.space.axes):
@@ -215,7 +215,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
     of_name = {setting.name: setting for setting in settings_of(config_of("", 0, None, text))[0]}
     place_of = {of_name[name].key: place for place, name in enumerate(names)}
     engine = Matrix(list(place_of), rows, ids)
-    methods = {"one pass": one_pass, **{str(name): method for name, method in METHODS.items()}}
+    methods = {"one pass": one_pass, **{str(name): method for name, method in METHODS.members()}}
     for name in ("grid", "one pass", *options.methods.split(",")):
         lost, tried = [], []
         budget = len(names) // 3 if name != "grid" else len(names)
@@ -227,7 +227,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
             order = np.random.default_rng(number).permutation(len(ids))
             half, other = order[: len(ids) // 2], order[len(ids) // 2 :]
             split = Split(tuple(ids[place] for place in half), tuple(ids[place] for place in other))
-            session = Session(made, given, split, engine)
+            session = SearchRun(made, given, split, engine)
             session.seed = number
             _ = session.baseline
             (methods[name] if name in methods else METHODS["random"])(session)

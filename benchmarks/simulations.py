@@ -259,7 +259,7 @@ def batches(cell: Cell) -> Iterator[tuple[list[Family], list[Inference]]]:
         name = crc32(f"{cell.table} {cell.shape} {cell.structure} {cell.report}".encode())
         rng = np.random.default_rng([name, cell.queries, cell.better, start])
         families = [family_of(rng, cell) for _ in range(min(BATCH, cell.experiments - start))]
-        yield families, infer_by(cell.procedure, families, Procedure(flips=cell.flips, seed=start))
+        yield families, infer_by(families, Procedure(flips=cell.flips, seed=start, name=cell.procedure))
 
 
 def width_of(families: Sequence[Family], inferences: Sequence[Inference], flips: int) -> list[float]:

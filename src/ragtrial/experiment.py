@@ -74,23 +74,17 @@ def run_experiment(
 
         parts = document_parts(evaluator, extrapolate)
     searched: Searched | None = None
-    screened_out: dict[str, FailurePart] = {}
     if config.search:
         from ragtrial.search.searched import search
 
-        screens = config.search.screen is not None
-
         def score(one: RetrievalEvaluator) -> Mapping[str, Scored]:
-            made, failed = _score_each(one, jobs, on_failure, fail_fast=fail_fast)
-            screened_out.update({name: part for name, (part, _) in failed.items()} if screens else {})
-            return made
+            return _score_each(one, jobs, on_failure, fail_fast=fail_fast)[0]
 
         searched = search(evaluator, score, notice)
         evaluator = evaluator.over(searched.settings, latency=searched.measures_latency)
         config, on_failure = searched.config, None  # which has heard of each failure
     known = searched.scored if searched else {}
     scored, failures = _score_all(evaluator, jobs, on_failure, notice, known, fail_fast=fail_fast)
-    failures += screened_out.values()
     report = build_report(
         config,
         scored,
@@ -115,7 +109,7 @@ def run_experiment(
         beside[EXTRAPOLATION] = made.model_dump_json(indent=1) + "\n"
     evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
-    text = (searched.session.config if searched else config).text or json.dumps(config.as_written, indent=1)
+    text = (searched.run.config if searched else config).text or json.dumps(config.as_written, indent=1)
     return write_report(report, directory, rankings, text_rows(scored), text, beside)
 
 

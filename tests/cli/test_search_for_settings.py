@@ -208,46 +208,6 @@ def test_a_report_of_a_search_can_be_scored_again(folder: Path, capsys: Capture)
     assert made.code == 0, made.err
 
 
-def test_a_screen_tries_settings_on_some_documents_and_runs_the_best_on_all(folder: Path, capsys: Capture) -> None:
-    text = "{settings: 6, held_out: 0.5, finalists: 2, baseline: bm25, screen: {documents: 52}}"
-    made = search(capsys, text, "--json")
-    found, report = result(made), load_report("latest")
-    screen = found["screen"]
-    assert (screen["documents"], screen["of"]) == (52, 58)
-    assert [trial["documents"] for trial in found["trials"]].count(52) == 9  # three of the config and six more
-    names = {setting.name for setting in report.settings}
-    assert names == {one["setting"] for one in screen["settings"]} == {"bm25", *(_names(found["finalists"]))}
-    assert report.dataset.documents == 58
-    assert report.search is not None
-    assert report.search.is_adaptive
-    for one in screen["settings"]:
-        assert one["whole"] <= one["screened"]  # documents that no question is about only push others down
-    corpora = folder / ".ragtrial" / "documents"
-    assert len([path for path in corpora.iterdir() if path.is_dir()]) == 2
-    again = search(capsys, text, "--json")
-    assert result(again)["screen"] == screen
-    shown = search(capsys, text)
-    assert "Screened on 52 of 58 documents; " in shown.out
-
-
-def _names(rows: list[dict[str, Any]]) -> list[str]:
-    return [str(row["setting"]) for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("retriever", "kind"),
-    [("{kind: run_file, path: run.trec}", "kind: run_file"), ("{kind: custom, function: 'own:find'}", "kind: custom"),
-     ("{kind: dense, collection: {kind: faiss, path: index, items: items.jsonl}}", "an existing collection")],
-)  # fmt: skip
-def test_retrievers_that_search_something_else_are_not_screened(
-    folder: Path, capsys: Capture, retriever: str, kind: str
-) -> None:
-    text = "{settings: 4, held_out: 0.5, screen: {documents: 50}}"
-    made = search(capsys, text, "--set", f"retrievers.dense={retriever}")
-    assert made.code == 2
-    assert f"and retrievers.dense ({kind}) does not" in made.err
-
-
 def test_what_asks_no_endpoint_is_within_limits_in_money(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 3, within: {query_cost: 0, embedding_cost: 0}}", "--json")
     assert all(trial["is_within"] for trial in result(made)["trials"])
@@ -274,15 +234,6 @@ def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None
         ("{within: {latency.p95: 3}}", "search.within.latency.p95 needs the latency, and latency is false"),
         ("{within: {tokens@7: 3}}", "no metric is cut at 7"),
         ("{baseline: best}", "search.baseline is 'best'. It must be one of dense, bm25, both"),
-        ("{screen: {documents: 60}}", "search.screen chooses finalists by their scores, so that the verdict needs"),
-        (
-            "{held_out: 0.5, screen: {documents: 60}}",
-            "search.screen.documents is 60, and the corpus has 58 documents; remove screen.",
-        ),
-        (
-            "{held_out: 0.5, screen: {documents: 48}}",
-            "search.screen.documents is 48, and must be above 48, the number of judged documents",
-        ),
         ("{settings: 1}", "search.settings is 1; it must be at least 2"),
         ("{method: bayes}", "search.method is 'bayes'; it must be one of"),
         ("null", "retrievers.bm25.k1 is any value between two; that takes a search, or list the values."),

@@ -23,7 +23,7 @@ from ragtrial.comparison.unjudged import depends_on_unjudged
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
-from ragtrial.search.session import Trial
+from ragtrial.search.search_run import Trial
 from ragtrial.views.page.packing import summary_block
 from ragtrial.views.plots.forests import claimed
 from ragtrial.views.report_tables import lowest_queries, score_table
@@ -74,7 +74,8 @@ def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) 
     # the questions on which it wins, slices, the winner, quality and costs
     assert query_differences(made, Pair(0, 1)).won == 24
     assert all(one.wins == one.n and not one.contradicts for one in compare_slices(made, [part], QUICK).comparisons)
-    assert select_winner(made).setting == "good"
+    values, sign = made.scores(primary).values, report.sign(primary)
+    assert select_winner(values, made.names, primary, sign=sign).setting == "good"
     assert [one.setting for one in weigh_costs(made).settings] == ["good", "bad"]
     # gates
     settings = {one.name: one for one in report.settings}
@@ -105,7 +106,7 @@ def test_scenarios_limits_of_a_search_and_the_page_follow_the_direction(metric: 
     assert drawn["metrics"][0]["better"] == part.better == ("higher" if sign > 0 else "lower")
     trials = [
         Trial(setting=None, point=None, mean=mean, queries=1, costs={}, is_within=True, seconds=0.0,  # type: ignore[arg-type]
-              is_given=True, scores={}, documents=1, is_screened=False, sign=sign)
+              is_given=True, scores={}, sign=sign)
         for mean in (0.4, 0.6)
     ]  # fmt: skip
     assert max(trials, key=lambda trial: trial.score).mean == (0.6 if sign > 0 else 0.4)

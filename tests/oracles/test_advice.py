@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from family_strategies import against_first
-from ragtrial.comparison.evidence import caution_of
+from ragtrial.comparison.evidence import evidence_of
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
@@ -123,7 +123,7 @@ def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_pro
         return Family(rng.exponential(size=(1, queries)) - 1)
 
     def is_not_warned_of(one: Inference) -> bool:
-        return caution_of(int(one.n[0]), int(one.differing[0]), float(one.skewness[0])) != "skewed"
+        return evidence_of(one, 0.02)[0].caution != "skewed"
 
     wrong = [one for one in simulated(draw, 2000) if one.claims.any()]
     assert len(wrong) / 2000 < 0.075

@@ -12,7 +12,7 @@ from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.variants import Space
 from ragtrial.errors import ConfigError
 from ragtrial.options import validate
-from ragtrial.search.session import Measured, Session, SettingsOfSpace
+from ragtrial.search.search_run import Measured, SearchRun, SettingsOfSpace, TrialRunner
 from ragtrial.search.split import Split
 
 CONFIG = """\
@@ -30,8 +30,8 @@ search: SEARCH
 QUERIES = tuple(f"q{number}" for number in range(60))
 
 
-class Recorded:
-    """An engine that gives each setting a score that its values have, and remembers what it was asked for."""
+class Recorded(TrialRunner):
+    """A runner that gives each setting a score that its values have, and remembers what it was asked for."""
 
     def __init__(self, costs: Mapping[str, float | None] | None = None) -> None:
         self.run: list[str] = []
@@ -66,18 +66,17 @@ def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
     return made
 
 
-def session_of(
+def run_of(
     search: str,
-    engine: Recorded,
+    runner: Recorded,
     minutes: float | None = None,
     text: str = CONFIG,
     calls: Callable[[], int] = lambda: 0,
-    whole: Recorded | None = None,
-) -> Session:
+) -> SearchRun:
     """A search at its beginning, by 40 queries, with 20 held out; each look at its clock takes ``minutes``."""
     config = config_of(search, text)
     split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
     clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
-    session = Session(SettingsOfSpace(Space(config)), settings_of(config)[0], split, engine, clock, calls, whole)
-    _ = session.baseline
-    return session
+    run = SearchRun(SettingsOfSpace(Space(config)), settings_of(config)[0], split, runner, clock, calls)
+    _ = run.baseline
+    return run

@@ -55,13 +55,9 @@ def command(
 
 def _search_line(options: SearchOptions, evaluator: RetrievalEvaluator) -> str:
     """What a search adds to the settings of the config, and which difference it can show."""
-    from ragtrial.search.power import power_sentence
-    from ragtrial.search.split import split_queries
+    from ragtrial.search.split import power_sentence, split_queries
 
     labels, seed = evaluator.resolved.labels.queries, evaluator.config.seed
     split = split_queries(labels, options, seed, evaluator.dataset.labels_file)
-    on = f" on {options.screen.documents:,} documents" if options.screen else ""
-    more = (
-        f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more{on}."
-    )
+    more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
     return f"{more} {power_sentence(split, options)}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragtrial.comparison.extrapolation import ExtrapolationPart
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
-    from ragtrial.search.parts import SearchResult
+    from ragtrial.search.search_result import SearchResult
 
 
 _OPEN_FILES = 65_536

@@ -1,16 +1,19 @@
-"""The same settings on several data sets: does the best of them win everywhere?"""
+"""The same settings on several data sets, and whether the best setting wins everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ragtrial.comparison.commands import Commands
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, options_of
-from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
+from ragtrial.comparison.conclusion import WORSE
+from ragtrial.comparison.evidence import finite, verdict_of_claim
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import ComparedReport, read_entries
 from ragtrial.comparison.statistics.estimates import combined_effect
@@ -18,9 +21,7 @@ from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
 from ragtrial.report.schema import Part
 
 FEW = 5
-"""With fewer data sets the interval over data sets says little."""
-
-_WORSE = ("worse", "worse within the margin")
+"""With fewer data sets the interval over data sets is very wide."""
 
 
 class DataSetPart(Part):
@@ -35,7 +36,7 @@ class DataSetPart(Part):
     """With the baseline, simultaneous for this data set."""
 
     depends_on_unjudged: list[str]
-    """Settings that are better or worse here, unless labels of hits without one take that back."""
+    """Settings whose verdict, better or worse, could change if unjudged hits were labelled."""
 
 
 class AcrossPart(Part):
@@ -46,10 +47,10 @@ class AcrossPart(Part):
     """The mean of its means on the data sets, each counting the same."""
 
     difference: float | None
-    """Expected on data sets like these: the mean of random effects."""
+    """The expected difference on similar data sets: the mean of random effects."""
 
     ci: tuple[float, float] | None
-    """Simultaneous for all settings (Bonferroni); null where the two are identical on a data set."""
+    """Simultaneous for all settings (Bonferroni); null if the two are identical on a data set."""
 
     spread: float | None
     """The standard deviation of true differences between data sets."""
@@ -59,24 +60,24 @@ class AcrossPart(Part):
     worse_on: list[str]
     undecided_on: list[str]
     unclear_on: list[str]
-    """Those of ``better_on`` and ``worse_on`` that labels of hits without one could take back."""
+    """The data sets of ``better_on`` and ``worse_on`` whose verdict could change if unjudged hits were labelled."""
 
 
 class AcrossComparison(Part):
-    """Settings of equal names in several reports, each with its own documents and questions."""
+    """Settings of equal names in several reports of different documents and questions."""
 
     metric: str
     baseline: str
     confidence: float
     data_sets: list[DataSetPart]
     settings: list[AcrossPart]
-    """Without the baseline, best first by the mean over data sets."""
+    """All settings except the baseline, best mean over data sets first."""
 
     best: str
-    """The setting, the baseline among them, with the best mean over data sets."""
+    """The setting or baseline with the best mean over data sets."""
 
     left_out: list[str]
-    """Settings that not all reports have."""
+    """Settings that are missing in some report."""
 
     sentences: list[str]
 
@@ -91,21 +92,22 @@ def compare_across(
     confidence: float = 0.95,
     directory: str | Path = "results",
 ) -> AcrossComparison:
-    """Compare settings of equal names in several reports with one of them, ``baseline`` (None: the first).
+    """Compare the settings of equal names in several reports with ``baseline`` (default: the first setting).
 
     Raises InputError for reports that cannot be read, or have too little in common.
     """
     entries, _ = read_entries(references, None, None, Path(directory))
     names, baseline, left_out = _common(entries, settings, baseline)
     metric = metric or entries[0].report.primary_metric
-    made = [_inputs(entry, names, baseline, metric, margin, confidence) for entry in entries]
-    data_sets = [_data_set(entry, inputs, options) for entry, (inputs, options) in zip(entries, made, strict=True)]
-    level = round(1 - confidence, 12)
+    inputs = [input_of([entry.report], [metric], settings=names, baseline=baseline) for entry in entries]
+    options = options_of(inputs[0], margin=margin, confidence=confidence)
+    data_sets = [_data_set(entry, own, options) for entry, own in zip(entries, inputs, strict=True)]
     others = [name for name in names if name != baseline]
-    parts = [_over(name, baseline, [one for one, _ in made], data_sets, level / len(others), margin) for name in others]
+    each = replace(options, procedure=options.procedure.split_over(len(others)))
+    parts = [_over(name, baseline, inputs, data_sets, each) for name in others]
     means = {name: _mean_over(name, data_sets) for name in names}
-    sign = made[0][0].sign(metric)
-    found = AcrossComparison(
+    sign = inputs[0].sign(metric)
+    comparison = AcrossComparison(
         metric=metric,
         baseline=baseline,
         confidence=confidence,
@@ -115,14 +117,14 @@ def compare_across(
         left_out=left_out,
         sentences=[],
     )
-    commands = {entry.name: aim.commands(contest) for entry, (contest, aim) in zip(entries, made, strict=True)}
-    return found.model_copy(update={"sentences": list(_sentences(found, commands))})
+    commands = {entry.name: options.commands(own) for entry, own in zip(entries, inputs, strict=True)}
+    return comparison.model_copy(update={"sentences": list(_sentences(comparison, commands))})
 
 
 def _common(
     entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: str | None
 ) -> tuple[list[str], str, list[str]]:
-    """The settings that all reports have, the baseline among them, and those that some lack."""
+    """The settings that all reports have, the baseline, and the settings that some report lacks."""
     if len(entries) < 2:
         raise ComparisonError("--across compares data sets; name two or more reports.")
     _check_data_sets(entries)
@@ -148,7 +150,7 @@ def _common(
 
 
 def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
-    """Raises ComparisonError if two reports are of the same documents and labels."""
+    """Raise ComparisonError if two reports have the same documents and labels."""
     known: dict[tuple[str | None, str], str] = {}
     for entry in entries:
         data_set = entry.report.dataset
@@ -161,58 +163,47 @@ def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
         known[key] = entry.name
 
 
-def _inputs(
-    entry: ComparedReport, names: Sequence[str], baseline: str, metric: str, margin: float, confidence: float
-) -> tuple[ComparisonInput, ComparisonOptions]:
-    inputs = input_of([entry.report], [metric], settings=names, baseline=baseline)
-    return inputs, options_of(inputs, margin=margin, confidence=confidence)
-
-
 def _data_set(entry: ComparedReport, inputs: ComparisonInput, options: ComparisonOptions) -> DataSetPart:
-    values, sign = inputs.scores(inputs.primary).values, inputs.sign(inputs.primary)
-    means = {
-        name: float(np.nanmean(row)) if not np.isnan(row).all() else None
-        for name, row in zip(inputs.names, values, strict=True)
-    }
-    compared = compare_settings(inputs, options)
+    scores, sign = inputs.scores(inputs.primary), inputs.sign(inputs.primary)
+    means = {name: finite(mean) for name, mean in zip(inputs.names, scores.means.tolist(), strict=True)}
+    comparison = compare_settings(inputs, options)
     return DataSetPart(
         name=entry.name,
         run_id=entry.report.run_id,
         queries=len(inputs.queries),
         means=means,
         best=max(means, key=lambda name: -np.inf if means[name] is None else sign * (means[name] or 0.0)),
-        comparisons=[part for part in compared.comparisons if part.metric == inputs.primary],
-        depends_on_unjudged=compared.conclusion.depends_on_unjudged,
+        comparisons=[part for part in comparison.comparisons if part.metric == inputs.primary],
+        depends_on_unjudged=comparison.conclusion.depends_on_unjudged,
     )
 
 
 def _mean_over(name: str, data_sets: Sequence[DataSetPart]) -> float:
-    known = [mean for one in data_sets if (mean := one.means[name]) is not None]
+    known = [mean for data_set in data_sets if (mean := data_set.means[name]) is not None]
     return float(np.mean(known)) if known else 0.0
 
 
 def _over(
-    name: str, baseline: str, contests: Sequence[ComparisonInput], data_sets: Sequence[DataSetPart], level: float,
-    margin: float,
+    name: str, baseline: str, inputs: Sequence[ComparisonInput], data_sets: Sequence[DataSetPart],
+    options: ComparisonOptions,
 ) -> AcrossPart:  # fmt: skip
-    sign, effects, variances = contests[0].sign(contests[0].primary), [], []
-    for inputs in contests:
-        values = inputs.scores(inputs.primary).values
-        differences = values[inputs.place(name)] - values[inputs.place(baseline)]
+    """One setting over all data sets; ``options`` are corrected for the number of settings."""
+    sign, effects, variances = inputs[0].sign(inputs[0].primary), [], []
+    for own in inputs:
+        (differences,) = own.scores(own.primary).differences([Pair(own.place(baseline), own.place(name))])
         known = differences[~np.isnan(differences)]
         effects.append(sign * float(known.mean()) if len(known) else 0.0)
         variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)
+    verdict: Verdict = "inconclusive"
     combined = None
     if min(variances) > 0:
-        combined = combined_effect(np.array(effects), np.array(variances), level)
-    verdict: Verdict = "inconclusive"
-    if combined is not None and combined.low > 0:
-        verdict = "better"
-    elif combined is not None and combined.high < 0:
-        verdict = "worse" if combined.low < -margin else "worse within the margin"
-    elif combined is not None and combined.low > -margin:
-        verdict = "no worse"
-    of = {one.name: next(part for part in one.comparisons if part.setting == name).verdict for one in data_sets}
+        combined = combined_effect(np.array(effects), np.array(variances), options.procedure.level)
+        claim = int(combined.low > 0) - int(combined.high < 0)
+        verdict = verdict_of_claim(claim, combined.low, options.margin)
+    verdicts = {
+        data_set.name: next(part for part in data_set.comparisons if part.setting == name).verdict
+        for data_set in data_sets
+    }
     return AcrossPart(
         setting=name,
         mean=_mean_over(name, data_sets),
@@ -220,28 +211,37 @@ def _over(
         ci=None if combined is None else (combined.low, combined.high) if sign > 0 else (-combined.high, -combined.low),
         spread=None if combined is None else combined.spread,
         verdict=verdict,
-        better_on=[data for data, one in of.items() if one == "better"],
-        worse_on=[data for data, one in of.items() if one in _WORSE],
-        undecided_on=[data for data, one in of.items() if one != "better" and one not in _WORSE],
-        unclear_on=[one.name for one in data_sets if name in one.depends_on_unjudged and of[one.name] != "no worse"],
+        better_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict == "better"],
+        worse_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict in WORSE],
+        undecided_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict not in ("better", *WORSE)],
+        unclear_on=[
+            data_set.name
+            for data_set in data_sets
+            if name in data_set.depends_on_unjudged and verdicts[data_set.name] != "no worse"
+        ],
     )
 
 
-def _sentences(found: AcrossComparison, commands: Mapping[str, Commands]) -> Iterator[str]:
-    count, best = len(found.data_sets), found.best
-    mean = _mean_over(best, found.data_sets)
-    yield f"Best on average: {best} (mean {found.metric} of {counted(count, 'data set')} {mean:.3f})."
-    lost = [one for one in found.data_sets if (one.means[one.best] or 0.0) != (one.means[best] or 0.0)]
+def _sentences(across: AcrossComparison, commands: Mapping[str, Commands]) -> Iterator[str]:
+    count, best = len(across.data_sets), across.best
+    mean = _mean_over(best, across.data_sets)
+    yield f"Best on average: {best} (mean {across.metric} of {counted(count, 'data set')} {mean:.3f})."
+    lost = [
+        data_set
+        for data_set in across.data_sets
+        if (data_set.means[data_set.best] or 0.0) != (data_set.means[best] or 0.0)
+    ]
     if lost:
-        yield f"It does not score best everywhere: {listed([f'{one.best} on {one.name}' for one in lost])}."
+        elsewhere = [f"{data_set.best} on {data_set.name}" for data_set in lost]
+        yield f"It does not score best everywhere: {listed(elsewhere)}."
     else:
         yield "It scores best on every data set."
-    of_best = next((one for one in found.settings if one.setting == best), None)
+    of_best = next((part for part in across.settings if part.setting == best), None)
     if of_best is None:
-        yield from (_against(one, found, one.setting, "it") for one in found.settings)
+        yield from (_against(part, across, part.setting, "it") for part in across.settings)
     else:
-        yield _against(of_best, found, "It", found.baseline)
-        yield from _over_data_sets(of_best, found)
+        yield _against(of_best, across, "It", across.baseline)
+        yield from _over_data_sets(of_best, across)
     if count < FEW:
         yield f"{count} data sets are few: they say little about how the settings compare on others."
     if lost:
@@ -252,7 +252,7 @@ def _sentences(found: AcrossComparison, commands: Mapping[str, Commands]) -> Ite
         yield f"Next: take {best}."
 
 
-def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str) -> str:
+def _against(part: AcrossPart, across: AcrossComparison, subject: str, rival: str) -> str:
     """``It is better than bm25 on one and two; inconclusive against bm25 on three.``"""
     groups: list[tuple[str, list[str]]] = []
     for word, names in (("better", part.better_on), ("worse", part.worse_on)):
@@ -261,18 +261,18 @@ def _against(part: AcrossPart, found: AcrossComparison, subject: str, rival: str
         groups.append((f"{word} than {rival} with the current labels", unclear))
     groups.append((f"inconclusive against {rival}", part.undecided_on))
     where = [
-        f"{what} on {'every data set' if len(names) == len(found.data_sets) else listed(names)}"
+        f"{what} on {'every data set' if len(names) == len(across.data_sets) else listed(names)}"
         for what, names in groups
         if names
     ]
     return f"{subject} is {'; '.join(where)}."
 
 
-def _over_data_sets(best: AcrossPart, found: AcrossComparison) -> Iterator[str]:
+def _over_data_sets(best: AcrossPart, across: AcrossComparison) -> Iterator[str]:
     if best.ci is None or best.difference is None:
-        yield f"{best.setting} and {found.baseline} are identical on a data set: no interval over data sets."
+        yield f"{best.setting} and {across.baseline} are identical on a data set: no interval over data sets."
         return
-    interval = f"{percent(found.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
+    interval = f"{percent(across.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
     claim: str = best.verdict if best.verdict in ("better", "worse") else "not shown to be better"
     if best.unclear_on and best.verdict in ("better", "worse"):
         claim += " with the current labels"

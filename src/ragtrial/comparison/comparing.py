@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +17,16 @@ from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInpu
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.drafted import drafted_part, drafted_warning
-from ragtrial.comparison.evidence import (
-    caution_of,
-    cautions_of,
-    evidence_of,
-    sentence_of,
-    too_wide,
-    verdict_of,
-)
-from ragtrial.comparison.judge_part import judge_part, people_needed
+from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, finite, too_wide
+from ragtrial.comparison.judge_part import JudgePart, judge_part, people_needed
 from ragtrial.comparison.judge_side import JudgeSide, judge_side
 from ragtrial.comparison.judgments import read_judgments
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
-from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.procedures import PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import (
+    DEFAULT,
     LEAST_DIFFERENCES,
     Family,
     Inference,
@@ -44,42 +38,40 @@ from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
-"""Of more pairs only those with the best setting are looked at closely."""
+"""With more pairs, only the pairs with the best setting are shown in detail."""
 
 MOST_DESCRIBED = 1_000
-"""Of more pairs only those with the best setting are compared by metrics that decide nothing."""
+"""With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
 
 MOST_SETTINGS = 50
-"""A run of more settings gives no conclusion unasked: all pairs would take long."""
+"""A run of more settings gives no conclusion unless asked: all pairs would take long."""
 
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What is asked: against which baseline (None: all pairs), and which difference would not matter."""
+    """The baseline of a comparison (None: all pairs), the difference that does not matter, and the procedure."""
 
     baseline: str | None = None
     margin: float = 0.02
     procedure: Procedure = field(default_factory=Procedure)
-    procedure_name: str = DEFAULT
-    """One of PROCEDURES."""
     judge: JudgeSide | None = None
-    """A judge that has judged queries beside people; the inputs is then ``judge.inputs``."""
+    """A judge that judged queries in addition to people; then ``judge.inputs`` is compared."""
+
     judge_file: str = ""
     config: str | None = None
     """The config of the reports, as a command names it; None if it is not known."""
 
     def commands(self, inputs: ComparisonInput) -> Commands:
         """Commands that go on from a comparison of ``inputs`` with these options."""
-        usual, flips = ComparisonOptions(), self.procedure
-        confidence = f"{1 - flips.level:.12g}"
+        usual, procedure = ComparisonOptions(), self.procedure
         common = ["--margin", f"{self.margin:.12g}"] if self.margin != usual.margin else []
-        common += ["--confidence", confidence] if flips.level != usual.procedure.level else []
+        if procedure.level != usual.procedure.level:
+            common += ["--confidence", f"{1 - procedure.level:.12g}"]
         common += ["--common"] if inputs.is_common else []
-        own = ["--procedure", self.procedure_name] if self.procedure_name != DEFAULT else []
+        own = ["--procedure", procedure.name] if procedure.name != DEFAULT else []
         own += ["--judge", self.judge_file] if self.judge_file else []
         return commands_about(inputs, common, own, self.config)
 
@@ -93,7 +85,10 @@ def options_of(
     flips: int = 10_000,
     seed: int = 0,
 ) -> ComparisonOptions:
-    """How ``inputs`` is compared. Raises ComparisonError for a number out of range, or a margin that says nothing."""
+    """The options for comparing ``inputs``.
+
+    Raises ComparisonError for a number out of range, or a margin that exceeds the range of the metric.
+    """
     level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
     least = max(100, math.ceil(1 / level - 1)) if 0 < level < 1 else 100
     for name, value, fits, expected in (
@@ -104,9 +99,9 @@ def options_of(
     ):
         if not fits:
             raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")
-    if told := too_wide(margin, inputs.primary):
-        raise ComparisonError(told)
-    return ComparisonOptions(inputs.baseline, margin, Procedure(level, flips, seed), procedure)
+    if error := too_wide(margin, inputs.primary):
+        raise ComparisonError(error)
+    return ComparisonOptions(inputs.baseline, margin, Procedure(level, flips, seed, procedure))
 
 
 def compare(
@@ -125,18 +120,18 @@ def compare(
     directory: str | Path = "results",
     judge: str | Path | None = None,
 ) -> Comparison:
-    """Which settings of one or more reports are better, by how much, and how sure one can be.
+    """Show which settings of one or more reports are better, by how much, and how certain that is.
 
-    A report is a ``Report``, its folder, its id or ``latest`` (looked for in ``directory``), or one of its settings,
-    ``REPORT:SETTING``. Settings of several reports are called so, too. All others are compared with ``baseline``, a
-    setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
-    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
-    first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
-    of docs/statistics.md; by that which is usual all intervals of a metric hold simultaneously with the probability
-    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports. ``judge``
-    is a file of a model's judgments, which narrow the intervals around what people judged.
+    A report is a ``Report``, its folder, its id or ``latest`` (looked up in ``directory``), or one of its settings,
+    ``REPORT:SETTING``; settings of several reports have such names, too. All others are compared with ``baseline``, a
+    setting or a report (then with the settings of equal names). By default all pairs are compared, and of several
+    reports the first is the baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of
+    ``metrics``, or the primary metric of the first report); the others are shown with it. A difference below ``margin``
+    does not matter. ``procedure`` is one of docs/statistics.md; with the default, all intervals of a metric hold
+    simultaneously with the probability ``confidence``. ``common`` limits the comparison to queries with the same labels
+    in all reports. ``judge`` is a file of a model's judgments, which narrow the intervals.
 
-    Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
+    Raises InputError for reports that cannot be read or compared, and for numbers out of range.
     """
     inputs = input_of(
         reports,
@@ -156,88 +151,67 @@ def compare(
 
 
 def with_judge(inputs: ComparisonInput, options: ComparisonOptions, file: str | Path) -> ComparisonOptions:
-    """How ``inputs`` is compared with the judgments of ``file``: by the inputs of ``judge`` in what is returned.
+    """The options for comparing ``inputs`` with the judgments of ``file``.
 
     Raises InputError for judgments that cannot be read, or not be used with these labels.
     """
-    if options.procedure_name != DEFAULT:
-        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {options.procedure_name}.")
+    if options.procedure.name != DEFAULT:
+        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {options.procedure.name}.")
     return replace(options, judge=judge_side(inputs, read_judgments(file)), judge_file=str(file))
 
 
 def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Comparison:
-    """All comparisons of a inputs. Raises ReportError if its baseline is not there."""
-    inputs = replace(inputs, baseline=options.baseline)
-    scored = [inputs.scores(metric) for metric in inputs.metrics]
-    selection = None if inputs.are_pairs_by_name else _selection(inputs, scored[0], options)
-    ranked = _ranked(inputs, scored[0], options, selection)
-    pairs = _best_first(inputs.pairs(), ranked) if options.baseline is None else inputs.pairs(options.baseline)
-    two = [] if options.judge is None else _two_phase(scored, pairs, options.judge, options)
-    needed = people_needed(two[0], options.margin) if two else None
-    described = pairs
-    if len(pairs) > MOST_DESCRIBED and options.baseline is None and not two:
-        described = tuple(pair for pair in pairs if pair.baseline == ranked[0])
-    if described is pairs:
-        inferred = [one.inference for one in two] or _inferred(scored, pairs, options)
-    else:
-        inferred = [*_inferred(scored[:1], pairs, options), *_inferred(scored[1:], described, options)]
-    families = [pairs, *[described] * (len(scored) - 1)]
-    parts = [
-        part
-        for scores, family, inference in zip(scored, families, inferred, strict=True)
-        for part in _parts(inputs, options, scores, family, inference, needed)
-    ]
-    procedure = _procedure_part(inputs, options, parts)
-    drafts = drafted_part(inputs, scored[0])
+    """All comparisons of ``inputs``. Raises ReportError if the baseline does not exist."""
+    comparing = _Comparing(replace(inputs, baseline=options.baseline), options)
+    judge, selection = options.judge, comparing.selection
+    parts = comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
-    told = [*inputs.warnings, *_of_judge(options), *cautions_of(decisive, options.baseline)]
-    told += [] if drafts is None else [drafted_warning(drafts)]
+    procedure = _procedure_part(inputs, options, parts)
+    drafts = drafted_part(inputs, comparing.primary)
+    warnings = [*inputs.warnings, *(judge.warnings if judge else ()), *cautions_of(decisive, options.baseline)]
+    warnings += [] if drafts is None else [drafted_warning(drafts)]
     return Comparison(
         conclusion=conclusion_of(
             decisive,
             procedure,
             compared_of(
-                inputs, options.commands(inputs), None if options.judge is None else options.judge.means(scored[0])
+                comparing.inputs,
+                options.commands(comparing.inputs),
+                None if judge is None else judge.means(comparing.primary),
             ),
-            None if inputs.are_pairs_by_name else inputs.names[ranked[0]],
+            comparing.best,
             None if selection is None else selection.corrected,
-            partial(depend_on_unjudged, inputs, margin=options.margin),
+            partial(depend_on_unjudged, comparing.inputs, margin=options.margin),
         ),
         selection=selection,
-        judge=None
-        if options.judge is None
-        else judge_part(options.judge, scored[0], pairs, two[0], options.margin, options.procedure.level),
+        judge=comparing.judge_part(),
         comparisons=parts,
         procedure=procedure,
         primary_metric=inputs.primary,
         metrics=list(inputs.metrics),
         settings=list(inputs.names),
         queries=len(inputs.queries),
-        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in told],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in warnings],
         drafted=drafts,
     )
 
 
 def primary_comparisons(inputs: ComparisonInput, options: ComparisonOptions) -> list[ComparisonPart]:
-    """The comparisons by the primary metric alone, as ``compare_settings`` has them, without a judge."""
-    scores = inputs.scores(inputs.primary)
-    ranked = _ranked(inputs, scores, options, None)
-    pairs = _best_first(inputs.pairs(), ranked) if options.baseline is None else inputs.pairs(options.baseline)
-    (inference,) = _inferred([scores], pairs, options)
-    return list(_parts(inputs, options, scores, pairs, inference, None))
+    """The comparisons by the primary metric only, as in ``compare_settings``, without a judge."""
+    return _Comparing(replace(inputs.limited_to([]), baseline=options.baseline), options, selects=False).parts()
 
 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
-    """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
+    """The comparisons by the primary metric, largest difference first.
 
-    The best is the baseline of all of them; of few pairs its own come first, then those of the next. Over no queries
-    there is no difference: these come last. ``everything`` means all, however many.
+    Against a baseline these are all. Among all pairs, those with the best setting come first; if there are many, the
+    others are left out, unless ``everything`` is set. Comparisons over no queries come last.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     rows.sort(key=lambda part: math.inf if part.gain is None else -part.gain)
     if comparison.procedure.baseline:
         return rows
-    beaten = Counter(part.baseline for part in rows)  # the better of two is its baseline: of the best most are
+    beaten = Counter(part.baseline for part in rows)  # the better of two is the baseline, so the best has most
     rows.sort(key=lambda part: math.inf if part.difference is None else -beaten[part.baseline])
     if everything or len(rows) <= MOST_PAIRS:
         return rows
@@ -245,127 +219,174 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
     return [part for part in rows if part.baseline == best]
 
 
-def _means(scores: PairedScores, options: ComparisonOptions) -> Scores:
-    """The mean of each setting over the queries that count for it, 0 over none; with a judge as both estimate it."""
-    if options.judge is not None:
-        return np.nan_to_num(options.judge.means(scores))
-    counted = ~np.isnan(scores.values)
-    sums = np.where(counted, scores.values, 0.0).sum(axis=1)
-    return np.asarray(sums / np.maximum(counted.sum(axis=1), 1))
+def judged_share(setting: ComparedSetting, metric: str) -> float | None:
+    """The mean share of judged hits at the cutoff of ``metric``; None if the report does not have it."""
+    k = parse_metric(metric).k
+    mean = setting.part.scores.get("judged" if k is None else f"judged@{k}")
+    return None if mean is None else mean.mean
 
 
-def _ranked(
-    inputs: ComparisonInput, scores: PairedScores, options: ComparisonOptions, selection: SelectionPart | None
-) -> list[int]:
-    """The places of the settings, best mean first; the one of ``selection`` before those that are equal to it."""
-    means = inputs.sign(scores.metric) * _means(scores, options)
-    if selection is not None and selection.setting is not None:
-        means[inputs.place(selection.setting)] = np.inf
-    return [int(place) for place in np.argsort(-means, kind="stable")]
+@dataclass(frozen=True, eq=False)
+class _Comparing:
+    """One comparison while it is computed. The baseline is ``inputs.baseline``."""
 
+    inputs: ComparisonInput
+    options: ComparisonOptions
+    selects: bool = True
+    """Whether chance is taken out of the score of the best setting."""
 
-def _best_first(pairs: Sequence[Pair], ranked: Sequence[int]) -> tuple[Pair, ...]:
-    """The pairs with the better mean as the baseline: how much is lost with the other."""
-    ranks = {place: rank for rank, place in enumerate(ranked)}
-    turned = [ranks[pair.setting] < ranks[pair.baseline] for pair in pairs]
-    return tuple(Pair(one.setting, one.baseline) if turn else one for one, turn in zip(pairs, turned, strict=True))
+    @cached_property
+    def scored(self) -> list[PairedScores]:
+        return [self.inputs.scores(metric) for metric in self.inputs.metrics]
 
+    @property
+    def primary(self) -> PairedScores:
+        return self.scored[0]
 
-def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], options: ComparisonOptions) -> list[Inference]:
-    if options.judge is not None:
-        return [one.inference for one in _two_phase(scored, pairs, options.judge, options)]
-    places = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
-    return infer_by(options.procedure_name, [Family(scores.values, places) for scores in scored], options.procedure)
+    @cached_property
+    def selection(self) -> SelectionPart | None:
+        """The choice of the best setting; None if there is none, as between reports that are compared name by name."""
+        inputs, judge, seed = self.inputs, self.options.judge, self.options.procedure.seed
+        if inputs.are_pairs_by_name or not self.selects:
+            return None
+        if judge is None:
+            return select_winner(
+                self.primary.values, inputs.names, inputs.primary, sign=inputs.sign(inputs.primary), seed=seed
+            )
+        means = judge.means(self.primary)
+        known = bool(np.isfinite(means).any())
+        best = int(np.nanargmax(inputs.sign(inputs.primary) * means)) if known else 0
+        sentence = "people judged no question, so no setting was chosen"
+        if known:
+            sentence = (
+                f"{inputs.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
+            )
+        return SelectionPart(
+            metric=inputs.primary,
+            setting=inputs.names[best] if known else None,
+            mean=float(means[best]) if known else None,
+            corrected=None, ci=None, optimism=None, chosen={}, n=len(inputs.people or ()), draws=0, seed=seed,
+            sentence=sentence,
+        )  # fmt: skip
 
+    @cached_property
+    def ranked(self) -> list[int]:
+        """The indices of the settings, best mean first. The selected setting precedes settings equal to it."""
+        judge, inputs = self.options.judge, self.inputs
+        means = inputs.sign(inputs.primary) * np.nan_to_num(
+            self.primary.means if judge is None else judge.means(self.primary)
+        )
+        if self.selection is not None and self.selection.setting is not None:
+            means[inputs.place(self.selection.setting)] = np.inf
+        return [int(index) for index in np.argsort(-means, kind="stable")]
 
-def _two_phase(
-    scored: Sequence[PairedScores], pairs: Sequence[Pair], side: JudgeSide, options: ComparisonOptions
-) -> list[TwoPhaseInference]:
-    return infer_two_phase([side.sample(scores, pairs) for scores in scored], options.procedure)
+    @property
+    def best(self) -> str | None:
+        """The setting with the best mean; None if reports are compared name by name."""
+        return None if self.inputs.are_pairs_by_name else self.inputs.names[self.ranked[0]]
 
-
-def _of_judge(options: ComparisonOptions) -> Sequence[ReportWarning]:
-    return () if options.judge is None else options.judge.warnings
-
-
-def _selection(inputs: ComparisonInput, scores: PairedScores, options: ComparisonOptions) -> SelectionPart:
-    if options.judge is None:
-        return select_winner(inputs, seed=options.procedure.seed)
-    means = options.judge.means(scores)
-    known = bool(np.isfinite(means).any())
-    best = int(np.nanargmax(inputs.sign(inputs.primary) * means)) if known else 0
-    said = "people judged no question, so no setting was chosen"
-    if known:
-        said = f"{inputs.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
-    return SelectionPart(
-        metric=inputs.primary,
-        setting=inputs.names[best] if known else None,
-        mean=float(means[best]) if known else None,
-        corrected=None, ci=None, optimism=None, chosen={}, n=len(inputs.people or ()), draws=0,
-        seed=options.procedure.seed,
-        sentence=said,
-    )  # fmt: skip
-
-
-def _parts(
-    inputs: ComparisonInput, options: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair],
-    inference: Inference, needed: Sequence[int | None] | None,
-) -> Iterator[ComparisonPart]:  # fmt: skip
-    """``needed`` are the questions that people would have to judge by the primary metric; None without a judge."""
-    kind: FamilyKind = "primary" if scores.metric == inputs.primary else "descriptive"
-    judged = [judged_share(setting, scores.metric) for setting in inputs.settings]
-    sign = inputs.sign(scores.metric)
-    evidences = evidence_of(inference, options.margin, sign)
-    estimated = None if options.judge is None else options.judge.means(scores)
-    if needed is not None and kind == "primary":
-        evidences = [
-            replace(one, queries_needed=n, queries_to_settle=None) for one, n in zip(evidences, needed, strict=True)
-        ]
-    for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
-        (differences,) = scores.differences([pair])
-        both = ~np.isnan(differences)
-        wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
-        verdict = verdict_of(evidence, options.margin)
-        deviation = float(inference.deviation[row])
-        difference = _number(inference.mean[row])
-        yield ComparisonPart(
-            metric=scores.metric,
-            better="higher" if sign > 0 else "lower",
-            family=kind,
-            baseline=inputs.settings[pair.baseline].name,
-            setting=inputs.settings[pair.setting].name,
-            mean_baseline=_mean(scores.values[pair.baseline][both])
-            if estimated is None
-            else _number(estimated[pair.baseline]),
-            mean=_mean(scores.values[pair.setting][both]) if estimated is None else _number(estimated[pair.setting]),
-            difference=difference,
-            ci=None if evidence.low is None else (_number(inference.low[row]), _number(inference.high[row])),
-            p=_number(inference.p[row]),
-            p_corrected=_number(inference.p_corrected[row]),
-            wins=wins,
-            ties=evidence.n - wins - losses,
-            losses=losses,
-            effect_size=difference / deviation if difference is not None and deviation > 0 else None,
-            skewness=_number(inference.skewness[row]),
-            n=evidence.n,
-            caution=None
-            if evidence.low is None
-            else caution_of(evidence.n, evidence.differing, inference.skewness[row]),
-            verdict=verdict if kind == "primary" else None,
-            sentence=sentence_of(verdict, evidence, options.margin),
-            detectable=evidence.detectable,
-            queries_needed=evidence.queries_needed,
-            queries_to_settle=evidence.queries_to_settle,
-            judged_baseline=judged[pair.baseline],
-            judged=judged[pair.setting],
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All pairs, the better mean as the baseline, so that differences are losses; or those with the baseline."""
+        pairs = self.inputs.pairs(self.inputs.baseline)
+        if self.inputs.baseline is not None:
+            return pairs
+        ranks = {index: rank for rank, index in enumerate(self.ranked)}
+        turned = [ranks[pair.setting] < ranks[pair.baseline] for pair in pairs]
+        return tuple(
+            Pair(pair.setting, pair.baseline) if turn else pair for pair, turn in zip(pairs, turned, strict=True)
         )
 
+    @cached_property
+    def two_phase(self) -> list[TwoPhaseInference]:
+        """With a judge, the inference by each metric; otherwise empty."""
+        judge, procedure = self.options.judge, self.options.procedure
+        if judge is None:
+            return []
+        return infer_two_phase([judge.sample(scores, self.pairs) for scores in self.scored], procedure)
 
-def judged_share(setting: ComparedSetting, metric: str) -> float | None:
-    """The mean share of judged hits where ``metric`` cuts; None if the report has none for that cutoff."""
-    k = parse_metric(metric).k
-    known = setting.part.scores.get("judged" if k is None else f"judged@{k}")
-    return None if known is None else known.mean
+    def parts(self) -> list[ComparisonPart]:
+        described = self.pairs
+        if len(self.pairs) > MOST_DESCRIBED and self.inputs.baseline is None and not self.two_phase:
+            described = tuple(pair for pair in self.pairs if pair.baseline == self.ranked[0])
+        inferences = [two_phase.inference for two_phase in self.two_phase]
+        if not inferences and described is self.pairs:
+            inferences = self._inferred(self.scored, self.pairs)
+        elif not inferences:
+            inferences = [*self._inferred(self.scored[:1], self.pairs), *self._inferred(self.scored[1:], described)]
+        families = [self.pairs, *[described] * (len(self.scored) - 1)]
+        return [
+            part
+            for scores, pairs, inference in zip(self.scored, families, inferences, strict=True)
+            for part in self._parts(scores, pairs, inference)
+        ]
+
+    def judge_part(self) -> JudgePart | None:
+        judge, options = self.options.judge, self.options
+        if judge is None:
+            return None
+        return judge_part(judge, self.primary, self.pairs, self.two_phase[0], options.margin, options.procedure.level)
+
+    def _inferred(self, scored: Sequence[PairedScores], pairs: Sequence[Pair]) -> list[Inference]:
+        columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
+        return infer_by([Family(scores.values, columns) for scores in scored], self.options.procedure)
+
+    def _evidences(self, scores: PairedScores, inference: Inference) -> list[Evidence]:
+        """With a judge, the questions needed by the primary metric are questions that people have to judge."""
+        evidences = evidence_of(inference, self.options.margin, self.inputs.sign(scores.metric))
+        if not self.two_phase or scores is not self.primary:
+            return evidences
+        needed = people_needed(self.two_phase[0], self.options.margin)
+        return [
+            replace(evidence, queries_needed=n, queries_to_settle=None)
+            for evidence, n in zip(evidences, needed, strict=True)
+        ]
+
+    def _parts(self, scores: PairedScores, pairs: Sequence[Pair], inference: Inference) -> Iterator[ComparisonPart]:
+        inputs, judge, metric = self.inputs, self.options.judge, scores.metric
+        sign, kind = inputs.sign(metric), _family(inputs, metric)
+        judged = [judged_share(setting, metric) for setting in inputs.settings]
+        estimated = None if judge is None else judge.means(scores)
+        for row, (pair, evidence) in enumerate(zip(pairs, self._evidences(scores, inference), strict=True)):
+            (differences,) = scores.differences([pair])
+            both = ~np.isnan(differences)
+            wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
+            means = [
+                _mean(scores.values[index][both]) if estimated is None else finite(estimated[index])
+                for index in (pair.baseline, pair.setting)
+            ]
+            deviation, difference = float(inference.deviation[row]), finite(inference.mean[row])
+            yield ComparisonPart(
+                metric=metric,
+                better="higher" if sign > 0 else "lower",
+                family=kind,
+                baseline=inputs.names[pair.baseline],
+                setting=inputs.names[pair.setting],
+                mean_baseline=means[0],
+                mean=means[1],
+                difference=difference,
+                ci=None if evidence.low is None else (finite(inference.low[row]), finite(inference.high[row])),
+                p=finite(inference.p[row]),
+                p_corrected=finite(inference.p_corrected[row]),
+                wins=wins,
+                ties=evidence.n - wins - losses,
+                losses=losses,
+                effect_size=difference / deviation if difference is not None and deviation > 0 else None,
+                skewness=finite(inference.skewness[row]),
+                n=evidence.n,
+                caution=evidence.caution,
+                verdict=evidence.verdict if kind == "primary" else None,
+                sentence=evidence.sentence,
+                detectable=evidence.detectable,
+                queries_needed=evidence.queries_needed,
+                queries_to_settle=evidence.queries_to_settle,
+                judged_baseline=judged[pair.baseline],
+                judged=judged[pair.setting],
+            )
+
+
+def _family(inputs: ComparisonInput, metric: str) -> FamilyKind:
+    return "primary" if metric == inputs.primary else "descriptive"
 
 
 def _procedure_part(
@@ -376,7 +397,7 @@ def _procedure_part(
     if any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts):
         sentence = _procedure_sentence(options, comparisons, len(inputs.queries))
     return ProcedurePart(
-        name=options.procedure_name,
+        name=options.procedure.name,
         confidence=1 - options.procedure.level,
         margin=options.margin,
         flips=options.procedure.flips,
@@ -388,7 +409,8 @@ def _procedure_part(
 
 
 def _procedure_sentence(options: ComparisonOptions, comparisons: int, queries: int) -> str:
-    card, procedure = PROCEDURES[options.procedure_name], options.procedure
+    procedure = options.procedure
+    card = PROCEDURES[procedure.name]
     if options.judge is not None:
         family = "" if comparisons == 1 else (
             f", simultaneous for {counted(comparisons, 'comparison')} ({procedure.flips:,} draws, seed "
@@ -399,19 +421,15 @@ def _procedure_sentence(options: ComparisonOptions, comparisons: int, queries: i
             f"{percent(1 - procedure.level)} t intervals{family}."
         )
     if card.name != DEFAULT:
-        drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
-        return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
+        draws = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
+        return f"{card.name}: {card.sentence}{draws} Level {procedure.level:g}. {card.caveat}"
     procedure = procedure.limited_to(comparisons)
-    drawn = f"{procedure.flips:,} flips" if not takes_all(queries, procedure) else f"all {2**queries:,} flips"
-    drawn = f"{drawn}, {procedure.flips:,} resamples, seed {procedure.seed}"
+    draws = f"{procedure.flips:,} flips" if not takes_all(queries, procedure) else f"all {2**queries:,} flips"
+    draws = f"{draws}, {procedure.flips:,} resamples, seed {procedure.seed}"
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     intervals = f"{percent(1 - procedure.level)} intervals{family}"
-    return f"Paired sign-flip test and balanced bootstrap-t (max-t, {drawn}); {intervals}."
+    return f"Paired sign-flip test and balanced bootstrap-t (max-t, {draws}); {intervals}."
 
 
 def _mean(values: Scores) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -18,18 +18,27 @@ from ragtrial.records import ReportWarning, WarningCode
 
 MOST_LABELLED = 300
 MOST_TIMES = 10
-"""The most questions that a person labels: so many more, and so many times those there are."""
+"""A person labels at most MOST_LABELLED more questions, and at most MOST_TIMES times the existing number."""
+
+FEW_DIFFERENCES = 15
+"""With as few differing questions, only about half of the resamples have enough differences."""
+
+MANY_PAIRS = 50
+FEW_QUERIES = 60
+"""The intervals of at least MANY_PAIRS pairs over at most FEW_QUERIES queries are wide, and hold less often."""
+
+_MOST_NAMED = 3
 
 _QUERIES_FOR_SKEWNESS = 100
-"""With so many queries half of the observed skewness is believed: of fewer it is mostly chance."""
+"""With this many queries half of the observed skewness counts; with fewer, most of it is chance."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one difference, in the direction of the metric: above 0 the setting is better.
+    """The evidence about one difference, in the direction of the metric: above 0 the setting is better.
 
-    ``low`` and ``high`` are None where no interval is given. ``claim`` is 1 where the setting is shown to be better, -1
-    where worse, else 0.
+    ``low`` and ``high`` are None without an interval. ``claim`` is 1 if the setting is shown to be better, -1 if it is
+    shown to be worse, else 0. A difference below ``margin`` does not matter.
     """
 
     n: int
@@ -40,80 +49,96 @@ class Evidence:
     queries_needed: int | None
     claim: int = 0
     queries_to_settle: int | None = None
+    margin: float = 0.02
+    skewness: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """The first that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
+        if self.n and not self.differing:
+            return "identical"
+        if self.differing < LEAST_DIFFERENCES:
+            return "too few differences"
+        return verdict_of_claim(self.claim, self.low, self.margin)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for a reader; for an open comparison, with what would settle it."""
+        if self.n == 0:
+            return "no question counts for both: nothing to compare"
+        sentences: dict[Verdict, str] = {
+            "identical": f"identical on {counted(self.n, 'question')}",
+            "too few differences": f"only {self.differing} of {self.n:,} questions differ, fewer than "
+            f"{LEAST_DIFFERENCES}; no interval is given",
+            "worse within the margin": f"worse, but within the margin of {self.margin:g}",
+            "no worse": f"no worse than the margin of {self.margin:g}",
+            "inconclusive": f"inconclusive{self._advice}",
+        }
+        return sentences.get(self.verdict, self.verdict)
+
+    @property
+    def _advice(self) -> str:
+        """The difference that these queries detect, and how many queries detect the margin if that takes more."""
+        if self.detectable is None:
+            return ""
+        advice = f"; {self.n:,} questions detect a difference of {rounded(self.detectable)} with 80% power"
+        if self.queries_needed is None or not could_be_labelled(self.queries_needed - self.n, self.n):
+            return advice
+        return f"{advice}, {self.queries_needed:,} one of {self.margin:g}"
+
+    @property
+    def caution(self) -> Caution | None:
+        """The reason to be careful with the interval; None without one, or without an interval."""
+        if self.low is None:
+            return None
+        if self.n < queries_for_skewness(self.skewness):
+            return "skewed"
+        return "few differences" if self.differing <= FEW_DIFFERENCES else None
+
+
+def verdict_of_claim(claim: int, low: float | None, margin: float) -> Verdict:
+    """The verdict on a difference that is shown to be above 0 (1), below 0 (-1) or neither (0), at least ``low``."""
+    within = low is not None and low > -margin
+    if claim > 0:
+        return "better"
+    if claim < 0:
+        return "worse within the margin" if within else "worse"
+    return "no worse" if within else "inconclusive"
 
 
 def evidence_of(inference: Inference, margin: float, sign: int = 1) -> list[Evidence]:
-    """What ``inference`` says of each comparison, and what more queries would; ``sign`` is -1 where lower is better."""
+    """The evidence about each comparison of ``inference``; ``sign`` is -1 if lower values are better."""
     n, deviation, criticals = inference.n, inference.deviation, inference.criticals
-    # In the direction of what was seen, and as far as so many queries can tell it.
     skewness = inference.skewness * np.sign(inference.mean) * n / (n + _QUERIES_FOR_SKEWNESS)
-    found = detectable_difference(deviation, n, criticals, skewness)
-    needed = queries_for(margin, deviation, level_of(criticals, n), skewness)
-    settling = queries_for(np.abs(inference.mean), deviation, level_of(criticals, n), skewness)
+    level = level_of(criticals, n)
+    detectable = detectable_difference(deviation, n, criticals, skewness)
+    needed = queries_for(margin, deviation, level, skewness)
+    settling = queries_for(np.abs(inference.mean), deviation, level, skewness)
     low, high = (inference.low, inference.high) if sign > 0 else (-inference.high, -inference.low)
     return [
         Evidence(
             n=int(n[row]),
             differing=int(inference.differing[row]),
-            low=_finite(low[row]),
-            high=_finite(high[row]),
-            detectable=_finite(found[row]),
+            low=finite(low[row]),
+            high=finite(high[row]),
+            detectable=finite(detectable[row]),
             queries_needed=None if math.isnan(needed[row]) else int(needed[row]),
             queries_to_settle=None if math.isnan(settling[row]) else int(settling[row]),
             claim=sign * int(inference.claims[row]),
+            margin=margin,
+            skewness=float(inference.skewness[row]),
         )
         for row in range(len(n))
     ]
 
 
-def verdict_of(evidence: Evidence, margin: float) -> Verdict:
-    """The first that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
-    if evidence.n and not evidence.differing:
-        return "identical"
-    if evidence.differing < LEAST_DIFFERENCES:
-        return "too few differences"
-    within = evidence.low is not None and evidence.low > -margin
-    if evidence.claim > 0:
-        return "better"
-    if evidence.claim < 0:
-        return "worse within the margin" if within else "worse"
-    return "no worse" if within else "inconclusive"
-
-
-def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
-    """The verdict for a reader, with what would settle it where it is open."""
-    if evidence.n == 0:
-        return "no question counts for both: nothing to compare"
-    said = {
-        "identical": f"identical on {counted(evidence.n, 'question')}",
-        "too few differences": f"only {evidence.differing} of {evidence.n:,} questions differ, fewer than "
-        f"{LEAST_DIFFERENCES}; no interval is given",
-        "better": "better",
-        "worse": "worse",
-        "worse within the margin": f"worse, but within the margin of {margin:g}",
-        "no worse": f"no worse than the margin of {margin:g}",
-        "inconclusive": f"inconclusive{_advice(evidence, margin)}",
-    }
-    return said[verdict]
-
-
-def _advice(evidence: Evidence, margin: float) -> str:
-    """What would be found with as many queries, and how many would find the margin, if that is more."""
-    if evidence.detectable is None:
-        return ""
-    found = f"; {evidence.n:,} questions detect a difference of {rounded(evidence.detectable)} with 80% power"
-    if evidence.queries_needed is None or not could_be_labelled(evidence.queries_needed - evidence.n, evidence.n):
-        return found
-    return f"{found}, {evidence.queries_needed:,} one of {margin:g}"
-
-
 def could_be_labelled(more: int, n: int) -> bool:
-    """Whether a person could label so many questions more than the ``n`` there are."""
+    """Check that a person could label ``more`` questions in addition to the existing ``n``."""
     return 0 < more <= min(MOST_LABELLED, MOST_TIMES * n)
 
 
 def too_wide(margin: float, metric: str) -> str:
-    """Why no difference in ``metric`` could be beyond ``margin``, in words; nothing where one could or nobody knows."""
+    """The error text if ``margin`` exceeds the range of ``metric``; empty otherwise, or if the range is unknown."""
     highest = highest_mean(metric)
     if highest is None or margin < highest:
         return ""
@@ -121,31 +146,15 @@ def too_wide(margin: float, metric: str) -> str:
     return f"{metric} lies between 0 and {highest:g}; a margin of {margin:g} says nothing.{near}"
 
 
-def _finite(number: float) -> float | None:
+def finite(number: float) -> float | None:
+    """The number, None if it is infinite or unknown."""
     return float(number) if math.isfinite(number) else None
-
-
-FEW_DIFFERENCES = 15
-"""If no more questions differ, only about half of the resamples have enough of them."""
-
-MANY_PAIRS = 50
-FEW_QUERIES = 60
-"""So many comparisons of all pairs over no more questions than these have wide intervals, which hold less often."""
-
-_MOST_NAMED = 3
-
-
-def caution_of(n: int, differing: int, skewness: float) -> Caution | None:
-    """The reason to be careful with an interval from ``n`` questions, of which ``differing`` have a difference."""
-    if n < queries_for_skewness(skewness):
-        return "skewed"
-    return "few differences" if differing <= FEW_DIFFERENCES else None
 
 
 def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterator[ReportWarning]:
     """Warnings about comparisons by the primary metric: skewed claims, and all pairs of many settings.
 
-    ``baseline`` is None where all pairs are compared.
+    ``baseline`` is None if all pairs are compared.
     """
     claims = [part for part in parts if part.ci is not None and not part.ci[0] <= 0 <= part.ci[1]]
     skewed = [part for part in claims if part.caution == "skewed"]

@@ -12,8 +12,8 @@ from typing import Any
 from ragtrial.components.chunkers import Chunker
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
-from ragtrial.config.models import ExperimentConfig, effective, scored, searching_elsewhere
-from ragtrial.config.search_options import SearchOptions, is_limit
+from ragtrial.config.models import ExperimentConfig, effective, scored
+from ragtrial.config.search_options import is_limit
 from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
@@ -314,24 +314,6 @@ def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
             f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
         )
     yield from limit_faults(config, search.within)
-    yield from _screen_faults(config, search)
-
-
-def _screen_faults(config: ExperimentConfig, search: SearchOptions) -> Iterator[PlacedFault]:
-    if search.screen is None:
-        return
-    if search.held_out is None:
-        yield (
-            ("search", "screen"),
-            "search.screen chooses finalists by their scores, so that the verdict needs other queries: set "
-            "search.held_out, like 0.3, or remove screen.",
-        )
-    for name, what in searching_elsewhere(config).items():
-        yield (
-            ("search", "screen"),
-            f"search.screen needs retrievers that search the documents of the config, and retrievers.{name} ({what}) "
-            "does not; remove it, or remove screen.",
-        )
 
 
 def limit_faults(config: ExperimentConfig, within: Iterable[str]) -> Iterator[PlacedFault]:

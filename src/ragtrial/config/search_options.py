@@ -30,13 +30,6 @@ def _limit(name: str) -> str:
     return name
 
 
-class ScreenOptions(Options):
-    """Settings are tried on few documents, and the best of them on all."""
-
-    documents: Annotated[int, Field(ge=10)]
-    """The number of documents to try settings on: all that are judged, and others drawn with `seed`."""
-
-
 Limits = dict[Annotated[str, AfterValidator(_limit)], Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
 
@@ -73,9 +66,6 @@ class SearchOptions(Options):
     group_by: Literal["document"] | None = None
     """Keep queries with a common relevant document on the same side of a `held_out` share."""
 
-    screen: ScreenOptions | None = None
-    """Try settings on few documents first; only the baseline and the `finalists` run on all. Needs `held_out`."""
-
     finalists: Annotated[int, Field(ge=1)] = 3
     """The number of best settings to compare with one another."""
 
@@ -86,7 +76,7 @@ class SearchOptions(Options):
     @property
     def is_adaptive(self) -> bool:
         """True if settings are chosen by the scores of others, which invalidates tests on the same queries."""
-        return self.method != "random" or self.screen is not None
+        return self.method != "random"
 
 
 def is_limit(name: object, value: object) -> bool:

@@ -1,1 +1,1 @@
-"""The search for the best setting: which settings are tried next, and what may be said of the winner."""
+"""The search for the best setting: the settings to try next, and the verdict on the winner."""

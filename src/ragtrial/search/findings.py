@@ -1,4 +1,4 @@
-"""What may be said of a search: by which queries the winner was chosen, and by which it is judged."""
+"""The findings of a search: the winner, the verdict on it, and quality against costs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from ragtrial.comparison.comparing import ComparisonOptions, primary_comparisons
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.statistics.estimates import mean_interval
-from ragtrial.comparison.statistics.procedures import infer
+from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family
 from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
-from ragtrial.search.parts import FinalistPart, ParetoPart, ScorePart, WinnerPart
+from ragtrial.search.search_result import FinalistPart, ParetoPart, ScorePart, WinnerPart
 
 _MOST_PAIRS = 20_000
-"""Of more pairs of settings none is compared closely: it would take minutes."""
+"""With more pairs of settings none is compared: it would take minutes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, by scores on the queries to search by.
+    """The settings to choose from, by their scores on the queries to search by.
 
-    ``inputs`` has all settings that were tried on all queries; ``searched`` their means on the queries to search by,
-    with the other sign where lower is better, -inf beyond the limits, in its order; ``held_out`` are the ids of queries
-    that no choice looked at.
+    ``inputs`` has all settings over all queries. ``searched`` has their means on the queries to search by, negated if
+    lower is better, -inf beyond the limits, shape (settings,). ``held_out`` are the ids of the held-out queries.
     """
 
     inputs: ComparisonInput
@@ -42,19 +41,19 @@ class Choice:
 
     @property
     def ranked(self) -> list[int]:
-        """Places of the settings within the limits, best first; of equal ones the first."""
+        """The indices of the settings within the limits, best first, equal settings in their order."""
         order = np.argsort(-self.searched, kind="stable").tolist()
-        return [place for place in order if self.searched[place] > -math.inf]
+        return [index for index in order if self.searched[index] > -math.inf]
 
     @property
     def judging(self) -> ComparisonInput:
-        """The inputs over the queries that decide."""
+        """The settings over the deciding queries."""
         return self.inputs.over(set(self.held_out)) if self.held_out else self.inputs
 
 
 @dataclass(frozen=True, eq=False)
 class SearchVerdict:
-    """What comes of it: see ``SearchResult``."""
+    """The winner and the verdict on it: see ``SearchResult``."""
 
     winner: WinnerPart | None
     verdict: ComparisonPart | None
@@ -63,21 +62,21 @@ class SearchVerdict:
     between_finalists: list[ComparisonPart]
 
 
-def judge(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
-    """The winner, against the baseline and the other finalists.
+def decide(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
+    """The winner, compared with the baseline and with the other finalists.
 
-    On queries that are held out the winner alone is compared with the baseline. Without any, the settings must have
-    been chosen without looking at scores: all of them are, and the verdict is corrected for so many.
+    On held-out queries only the winner is compared with the baseline. Without held-out queries the settings must have
+    been chosen independently of scores; then all are compared, and the verdict is corrected for their number.
     """
     ranked, inputs = choice.ranked, choice.judging
     if not ranked:
         return SearchVerdict(None, None, 0, [], [])
     best = inputs.names[ranked[0]]
-    names = [inputs.names[place] for place in ranked[: choice.finalists]]
+    names = [inputs.names[index] for index in ranked[: choice.finalists]]
     values = inputs.scores(inputs.primary).values
     verdict, others = None, 0
     if best != choice.baseline:
-        compared = _of(inputs, [choice.baseline, best]) if choice.held_out else inputs
+        compared = inputs.only([choice.baseline, best]) if choice.held_out else inputs
         parts = primary_comparisons(compared, replace(options, baseline=choice.baseline))
         verdict = next(part for part in parts if part.setting == best)
         others = len(parts)
@@ -88,56 +87,57 @@ def judge(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
         compared_with=others,
         finalists=[
             FinalistPart(
-                setting=inputs.names[place],
-                searched=inputs.sign(inputs.primary) * float(choice.searched[place]),
-                judged=_mean(values[place]),
+                setting=inputs.names[index],
+                searched=inputs.sign(inputs.primary) * float(choice.searched[index]),
+                judged=_mean(values[index]),
             )
-            for place in ranked[: choice.finalists]
+            for index in ranked[: choice.finalists]
         ],
         between_finalists=_between(choice, inputs, names, options, is_shown=is_shown),
     )
 
 
 def _winner(
-    choice: Choice, inputs: ComparisonInput, place: int, values: Scores, options: ComparisonOptions
+    choice: Choice, inputs: ComparisonInput, index: int, values: Scores, options: ComparisonOptions
 ) -> WinnerPart:
     expected, sign = None, inputs.sign(inputs.primary)
-    searched = sign * float(choice.searched[place])
+    searched = sign * float(choice.searched[index])
     if choice.held_out:
-        known = values[place][~np.isnan(values[place])]
+        known = values[index][~np.isnan(values[index])]
         expected = ScorePart(
             mean=float(known.mean()), ci=mean_interval(known, options.procedure.level, inputs.primary), n=len(known)
         )
     else:
-        allowed = [inputs.names[one] for one in choice.ranked]
-        selected = select_winner(_of(inputs, allowed), seed=options.procedure.seed)
-        if selected.corrected is not None and selected.setting == inputs.names[place]:
+        allowed = [inputs.names[index] for index in choice.ranked]
+        scores = inputs.only(allowed).scores(inputs.primary).values
+        selected = select_winner(scores, allowed, inputs.primary, sign=sign, seed=options.procedure.seed)
+        if selected.corrected is not None and selected.setting == inputs.names[index]:
             expected = ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)
     optimism = None if expected is None else sign * (searched - expected.mean)
-    return WinnerPart(setting=inputs.names[place], searched=searched, expected=expected, optimism=optimism)
+    return WinnerPart(setting=inputs.names[index], searched=searched, expected=expected, optimism=optimism)
 
 
 def _between(
     choice: Choice, inputs: ComparisonInput, names: Sequence[str], options: ComparisonOptions, *, is_shown: bool
 ) -> list[ComparisonPart]:
-    """The comparisons of the finalists; nothing is claimed of them where the first one, the verdict, claims nothing.
+    """The comparisons of the finalists. They claim nothing if the verdict claims nothing.
 
-    Without queries that are held out they are corrected for all pairs of which they might have been.
+    Without held-out queries they are corrected for all pairs of settings.
     """
-    compared = _of(inputs, names) if choice.held_out else inputs
+    compared = inputs.only(names) if choice.held_out else inputs
     count = len(compared.names)
     if len(names) < 2 or count * (count - 1) / 2 > _MOST_PAIRS:
         return []
-    made = primary_comparisons(compared, replace(options, baseline=None))
-    parts = [part for part in made if part.setting in names and part.baseline in names]
+    comparisons = primary_comparisons(compared, replace(options, baseline=None))
+    parts = [part for part in comparisons if part.setting in names and part.baseline in names]
     if is_shown:
         return parts
-    said = "nothing is claimed: the winner is not shown to differ from the baseline"
-    return [part.model_copy(update={"verdict": None, "sentence": said}) for part in parts]
+    sentence = "nothing is claimed: the winner is not shown to differ from the baseline"
+    return [part.model_copy(update={"verdict": None, "sentence": sentence}) for part in parts]
 
 
 def pareto_set(choice: Choice, options: ComparisonOptions) -> list[ParetoPart]:
-    """Quality and costs of all settings, best first; a setting is beaten only where that is shown."""
+    """Quality and costs of all settings, best first. A setting is beaten only if that is shown."""
     inputs = choice.judging
     weighed = weigh_costs(inputs)
     rows = {one.setting: one for one in weighed.settings}
@@ -146,8 +146,8 @@ def pareto_set(choice: Choice, options: ComparisonOptions) -> list[ParetoPart]:
     costs = np.array(known, dtype=np.float64).reshape(len(parts), len(weighed.costs))  # None becomes NaN
     shown = _shown_as_good(inputs, costs, options)
     beaten: dict[str, str | None] = {}
-    for place, name in enumerate(inputs.names):
-        rivals = np.flatnonzero(shown[:, place]).tolist()
+    for index, name in enumerate(inputs.names):
+        rivals = np.flatnonzero(shown[:, index]).tolist()
         sign = inputs.sign(inputs.primary)
         best = max(rivals, key=lambda one: sign * (parts[one].mean or 0.0), default=None)
         beaten[name] = None if best is None else inputs.names[best]
@@ -165,15 +165,15 @@ def pareto_set(choice: Choice, options: ComparisonOptions) -> list[ParetoPart]:
 
 
 def _shown_as_good(inputs: ComparisonInput, costs: Scores, options: ComparisonOptions) -> Bools:
-    """Whether the setting of a row is shown to beat that of a column, shape (settings, settings)."""
+    """Which setting (row) is shown to beat which other setting (column), shape (settings, settings)."""
     count = len(inputs.names)
     beats = np.zeros((count, count), dtype=np.bool_)
     pairs = list(combinations(range(count), 2))
     if not pairs or len(pairs) > _MOST_PAIRS:
         return beats
-    (found,) = infer([Family(inputs.scores(inputs.primary).values, np.array(pairs))], options.procedure)
+    (inference,) = infer_by([Family(inputs.scores(inputs.primary).values, np.array(pairs))], options.procedure)
     with np.errstate(invalid="ignore"):
-        low, high = found.low, found.high
+        low, high = inference.low, inference.high
         if inputs.sign(inputs.primary) < 0:
             low, high = -high, -low
         for row, (first, second) in enumerate(pairs):
@@ -182,11 +182,6 @@ def _shown_as_good(inputs: ComparisonInput, costs: Scores, options: ComparisonOp
             beats[first, second] = no_more[0] and (low[row] > 0 or (less[0] and low[row] > -options.margin))
             beats[second, first] = no_more[1] and (high[row] < 0 or (less[1] and high[row] < options.margin))
     return beats
-
-
-def _of(inputs: ComparisonInput, names: Sequence[str]) -> ComparisonInput:
-    """The inputs of these settings alone, the first of them first."""
-    return replace(inputs, settings=tuple(inputs.settings[inputs.place(name)] for name in names))
 
 
 def _mean(values: Scores) -> float | None:

@@ -1,4 +1,4 @@
-"""How much each axis of a search moves the score, with intervals."""
+"""How much each axis of a search changes the score, with intervals."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.statistics.procedures import infer
+from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family, Procedure, contrasts
 from ragtrial.evaluation.grading import Scores
-from ragtrial.search.parts import ImportancePart
+from ragtrial.search.search_result import ImportancePart
 
 RETRIEVER = "retriever"
 _MOST_LEVELS = 4
-"""Of more numbers thirds are compared."""
+"""If an axis has more numbers, thirds of them are compared."""
 
 _SETTINGS_PER_COLUMN = 2
-"""With fewer settings for each effect the fit follows single settings."""
+"""With fewer settings per effect the fit follows single settings."""
 
 _TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A level of an axis, but the first one, which the others are set against."""
+    """A level of an axis after the first level, which is the reference."""
 
     axis: str
     level: int
 
 
 def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedure: Procedure) -> list[ImportancePart]:
-    """For each axis the pair of its levels that differs most, by a sum of effects fitted to the scores.
+    """For each axis, the two levels that differ most, by a sum of effects fitted to the scores.
 
-    ``settings`` has for each setting its values by axis, those that reach it; ``values`` the scores, shape (settings,
-    queries). Least squares over settings make each effect a weighted sum of settings: so it has a value for each
-    query, and the intervals of all effects are simultaneous over queries. Empty for few settings.
+    ``settings`` has the values of each setting by axis, without axes that do not affect it; ``values`` has the scores,
+    shape (settings, queries). Least squares over settings make each effect a weighted sum of settings, so it has a
+    value for each query, and the intervals of all effects are simultaneous over queries. Empty for few settings.
     """
-    axes = list(dict.fromkeys(axis for one in settings for axis in one))
-    levels = {axis: _levels([one.get(axis) for one in settings]) for axis in axes}
+    axes = list(dict.fromkeys(axis for setting in settings for axis in setting))
+    levels = {axis: _levels([setting.get(axis) for setting in settings]) for axis in axes}
     columns = [_Column(axis, level) for axis in axes for level in range(1, len(levels[axis].names))]
     if not columns or len(settings) < _SETTINGS_PER_COLUMN * (len(columns) + 1):
         return []
@@ -57,36 +57,36 @@ def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedu
             for level, sign in ((first, -1.0), (second, 1.0)):
                 if level:
                     contrast[1 + columns.index(_Column(axis, level))] = sign
-            if np.abs(contrast @ spanned - contrast).max() < _TOLERANCE:  # else settings do not tell them apart
+            if np.abs(contrast @ spanned - contrast).max() < _TOLERANCE:  # otherwise settings do not separate them
                 pairs.append((axis, first, second))
                 weights.append(contrast @ inverse)
     if not pairs:
         return []
     differences = contrasts(values, np.array(weights))
     differences[np.abs(differences) <= _TOLERANCE] = 0.0
-    (found,) = infer([Family(differences)], procedure)
-    made: dict[str, ImportancePart] = {}
-    for row in np.argsort(-np.abs(found.mean), kind="stable").tolist():
+    (inference,) = infer_by([Family(differences)], procedure)
+    parts: dict[str, ImportancePart] = {}
+    for row in np.argsort(-np.abs(inference.mean), kind="stable").tolist():
         axis, first, second = pairs[row]
-        sign = -1.0 if found.mean[row] < 0 else 1.0
+        sign = -1.0 if inference.mean[row] < 0 else 1.0
         better, other = (first, second) if sign < 0 else (second, first)
-        ends = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
-        made.setdefault(
+        ends = sorted((sign * float(inference.low[row]), sign * float(inference.high[row])))
+        parts.setdefault(
             axis,
             ImportancePart(
                 axis=axis,
                 level=levels[axis].names[better],
                 reference=levels[axis].names[other],
-                difference=abs(float(found.mean[row])),
+                difference=abs(float(inference.mean[row])),
                 ci=None if np.isnan(ends).any() else (ends[0], ends[1]),
             ),
         )
-    return list(made.values())
+    return list(parts.values())
 
 
 @dataclass(frozen=True)
 class _Levels:
-    """The levels of an axis, and that of each setting; -1 where the axis does not reach it."""
+    """The levels of an axis, and the level of each setting; -1 if the axis does not affect it."""
 
     names: Sequence[Any]
     of: Sequence[int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -20,7 +21,7 @@ from ragtrial.comparison.comparing import (
 )
 from ragtrial.comparison.comparison_input import Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.evidence import caution_of
+from ragtrial.comparison.evidence import Evidence
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.slices import compare_slices
@@ -33,7 +34,7 @@ QUICK = Procedure(flips=999)
 
 
 def compared(scores: dict[str, Values], baseline: str | None = None, name: str = "max-t") -> Comparison:
-    return compare_settings(contest_between(scores), ComparisonOptions(baseline, procedure=QUICK, procedure_name=name))
+    return compare_settings(contest_between(scores), ComparisonOptions(baseline, procedure=replace(QUICK, name=name)))
 
 
 def shifted(*shifts: float, n: int = 40) -> dict[str, Values]:
@@ -242,10 +243,7 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
 def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name: str, said: str) -> None:
     inputs = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
     assert (
-        said
-        in compare_settings(
-            inputs, ComparisonOptions(procedure=Procedure(0.1, 999, 3), procedure_name=name)
-        ).procedure.sentence
+        said in compare_settings(inputs, ComparisonOptions(procedure=Procedure(0.1, 999, 3, name))).procedure.sentence
     )
 
 
@@ -300,7 +298,9 @@ def test_claims_from_few_skewed_differences_are_told_with_the_queries_that_would
 def test_an_interval_has_the_caution_that_it_needs(
     n: int, differing: int, skewness: float, caution: str | None
 ) -> None:
-    assert caution_of(n, differing, skewness) == caution
+    evidence = Evidence(n, differing, 0.1, 0.2, None, None, skewness=skewness)
+    assert evidence.caution == caution
+    assert replace(evidence, low=None, high=None).caution is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import samples
-from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer, infer_by
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.procedures import PROCEDURES, infer, infer_by
+from ragtrial.comparison.statistics.samples import DEFAULT, LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.errors import ReportError
 
 Floats = npt.NDArray[np.float64]
@@ -30,7 +31,7 @@ def family(seed: int, settings_: int = 6, queries: int = 40) -> Family:
 
 
 def one(name: str, given_family: Family, procedure: Procedure = FLIPS) -> Inference:
-    (made,) = infer_by(name, [given_family], procedure)
+    (made,) = infer_by([given_family], replace(procedure, name=name))
     return made
 
 
@@ -112,7 +113,7 @@ def test_comparisons_without_an_interval_change_nothing_for_the_others(name: str
 
 def test_an_unknown_procedure_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ReportError) as caught:
-        infer_by("bootstrp", [], FLIPS)
+        infer_by([], replace(FLIPS, name="bootstrp"))
     assert str(caught.value) == (
         "no procedure is called 'bootstrp'. Did you mean 'bootstrap'? There are: max-t, t-holm, bootstrap."
     )

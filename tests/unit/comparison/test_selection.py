@@ -7,8 +7,13 @@ import pytest
 from scipy.linalg import sqrtm
 
 from hand_made import contest_between
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.statistics import resamples, selection
-from ragtrial.comparison.statistics.selection import select_winner
+from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
+
+
+def winner_of(inputs: ComparisonInput, draws: int = 1000, seed: int = 0) -> SelectionPart:
+    return select_winner(inputs.scores(inputs.primary).values, inputs.names, inputs.primary, draws=draws, seed=seed)
 
 
 def named(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -18,7 +23,7 @@ def named(values: np.ndarray) -> dict[str, np.ndarray]:
 def test_it_is_what_a_plain_loop_over_the_same_draws_gives() -> None:
     random = np.random.default_rng(5)
     values = (random.random((4, 25)) + 0.05 * np.arange(4)[:, None]).round(1)  # rounded: settings tie in some draws
-    part = select_winner(contest_between(named(values)), draws=300, seed=7)
+    part = winner_of(contest_between(named(values)), draws=300, seed=7)
     drawn = np.random.default_rng(7).integers(0, 25, size=(300, 25))
     means = [float(np.mean(one)) for one in values]
     winner = means.index(max(means))
@@ -71,7 +76,7 @@ def test_what_it_expects_is_what_the_chosen_setting_has_on_all_queries(gap: floa
     raw, expected = [], []
     for seed in range(300):
         drawn = every[:, np.random.default_rng(seed).integers(0, 4000, 100)]
-        part = select_winner(contest_between(named(drawn)), draws=100, seed=seed)
+        part = winner_of(contest_between(named(drawn)), draws=100, seed=seed)
         assert part.setting is not None
         assert part.mean is not None
         assert part.corrected is not None
@@ -87,7 +92,7 @@ def test_of_settings_that_are_equally_good_the_raw_score_is_too_high_and_the_cor
     raw, corrected = [], []
     for seed in range(50):
         values = np.random.default_rng(seed).beta(2, 2, size=(10, 40))  # expected: 0.5
-        part = select_winner(contest_between(named(values)), draws=200)
+        part = winner_of(contest_between(named(values)), draws=200)
         assert part.mean is not None
         assert part.corrected is not None
         raw.append(part.mean)
@@ -105,7 +110,7 @@ def test_the_interval_of_a_winner_that_fails_on_few_questions_holds(queries: int
     truth, held = every.mean(axis=1), 0
     for seed in range(300):
         drawn = every[:, np.random.default_rng(seed).integers(0, 5000, queries)]
-        part = select_winner(contest_between(named(drawn)), draws=100, seed=seed)
+        part = winner_of(contest_between(named(drawn)), draws=100, seed=seed)
         assert part.setting is not None
         assert part.ci is not None
         held += part.ci[0] <= truth[int(part.setting[1:])] <= part.ci[1]
@@ -114,14 +119,14 @@ def test_the_interval_of_a_winner_that_fails_on_few_questions_holds(queries: int
 
 @pytest.mark.parametrize("scores", [[1.0] * 14 + [0.0], [0.0] * 14 + [1.0], [1.0] * 8 + [0.0] * 7])
 def test_the_interval_of_a_mean_in_0_to_1_stays_there(scores: list[float]) -> None:
-    part = select_winner(contest_between({"one": scores, "two": scores}))
+    part = winner_of(contest_between({"one": scores, "two": scores}))
     assert part.ci is not None
     assert 0 <= part.ci[0] < np.mean(scores) < part.ci[1] <= 1
 
 
 def test_a_winner_that_wins_every_query_keeps_its_score() -> None:
     low = np.linspace(0, 0.5, 12)
-    part = select_winner(contest_between({"low": low, "high": low + 0.1}))
+    part = winner_of(contest_between({"low": low, "high": low + 0.1}))
     assert (part.setting, part.chosen) == ("high", {"high": 1.0})
     assert part.corrected == pytest.approx(part.mean, abs=1e-14)
     assert part.optimism == pytest.approx(0.0, abs=1e-14)
@@ -129,22 +134,22 @@ def test_a_winner_that_wins_every_query_keeps_its_score() -> None:
 
 def test_identical_settings_share_the_draws_and_nothing_is_corrected() -> None:
     same = np.linspace(0, 1, 15)
-    part = select_winner(contest_between({"one": same, "two": same, "three": same}))
+    part = winner_of(contest_between({"one": same, "two": same, "three": same}))
     assert part.setting == "one"
     assert part.corrected == pytest.approx(part.mean, abs=1e-14)
     assert part.chosen == pytest.approx({"one": 1 / 3, "two": 1 / 3, "three": 1 / 3})
 
 
 def test_all_scores_equal_are_no_fault() -> None:
-    part = select_winner(contest_between({"one": [0.0] * 12, "two": [0.0] * 12}))
+    part = winner_of(contest_between({"one": [0.0] * 12, "two": [0.0] * 12}))
     assert (part.mean, part.corrected, part.optimism) == (0.0, 0.0, 0.0)
 
 
 def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
     one, two = np.linspace(0, 1, 15), np.linspace(1, 0, 15) ** 2
-    whole = select_winner(contest_between({"one": one[:12], "two": two[:12]}))
+    whole = winner_of(contest_between({"one": one[:12], "two": two[:12]}))
     holes = np.where(np.arange(15) < 12, two, np.nan)
-    found = select_winner(contest_between({"one": one, "two": holes}))
+    found = winner_of(contest_between({"one": one, "two": holes}))
     assert found.model_copy(update={"sentence": whole.sentence}) == whole
     assert whole.n == 12
 
@@ -162,14 +167,14 @@ def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
 def test_where_nothing_can_be_corrected_it_says_why(
     scores: dict[str, list[float | None]], setting: str | None, sentence: str
 ) -> None:
-    part = select_winner(contest_between(scores))
+    part = winner_of(contest_between(scores))
     assert (part.setting, part.corrected, part.optimism, part.sentence) == (setting, None, None, sentence)
     assert (part.draws, part.chosen) == (0, {})
 
 
 def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> None:
     low = np.linspace(0, 0.5, 12)
-    part = select_winner(contest_between({"low": low, "high": low + 0.1}))
+    part = winner_of(contest_between({"low": low, "high": low + 0.1}))
     assert part.sentence == (
         "high scored 0.350 on the questions used to pick it; expect about 0.350 on new ones. It was the best in "
         "100% of bootstrap resamples"
@@ -178,7 +183,7 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
 
 def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others() -> None:
     low = np.linspace(0, 0.5, 12)
-    part = select_winner(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
+    part = winner_of(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
     assert part.sentence.startswith(
         "high scored 0.350 on the 12 questions that count for all settings, those used to pick it; expect"
     )
@@ -186,14 +191,14 @@ def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others()
 
 def test_the_size_of_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = contest_between(named(np.random.default_rng(1).random((3, 30))))
-    whole = select_winner(inputs, draws=100)
+    whole = winner_of(inputs, draws=100)
     monkeypatch.setattr(resamples, "_BLOCK_VALUES", 7 * 30)
-    blocks = select_winner(inputs, draws=100)
+    blocks = winner_of(inputs, draws=100)
     assert blocks.corrected == pytest.approx(whole.corrected, abs=1e-14)
     assert blocks.chosen == pytest.approx(whole.chosen)
 
 
 def test_the_seed_decides_the_draws() -> None:
     inputs = contest_between(named(np.random.default_rng(1).random((3, 30))))
-    assert select_winner(inputs, seed=1) == select_winner(inputs, seed=1)
-    assert select_winner(inputs, seed=1).corrected != select_winner(inputs, seed=2).corrected
+    assert winner_of(inputs, seed=1) == winner_of(inputs, seed=1)
+    assert winner_of(inputs, seed=1).corrected != winner_of(inputs, seed=2).corrected

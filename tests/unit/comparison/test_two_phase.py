@@ -28,8 +28,8 @@ def drawn(seed: int, family: int = 1, people: int = 30, more: int = 200, rho: fl
     return TwoPhaseSample(y[:, order], f[:, order])
 
 
-def inferred(sample: TwoPhaseSample, **options: int) -> TwoPhaseInference:
-    return infer_two_phase([sample], Procedure(**options))[0]
+def inferred(sample: TwoPhaseSample, flips: int = 10_000, seed: int = 0) -> TwoPhaseInference:
+    return infer_two_phase([sample], Procedure(flips=flips, seed=seed))[0]
 
 
 @given(seeds)

@@ -13,7 +13,7 @@ from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.report.schema import CostsPart
-from ragtrial.search.findings import Choice, judge, pareto_set
+from ragtrial.search.findings import Choice, decide, pareto_set
 from ragtrial.search.importance import importance_of
 
 
@@ -98,7 +98,7 @@ HELD_OUT = [f"q{place}" for place in range(20, 40)]
 def test_a_winner_is_judged_by_held_out_queries_alone() -> None:
     """It is far better on those that chose it, and equal but for noise on the others."""
     lead = np.where(np.arange(40) < 20, 0.3, 0.0)
-    found = judge(choice_of({"base": BASE, "lucky": BASE + lead + NOISE[0]}, HELD_OUT), AIM)
+    found = decide(choice_of({"base": BASE, "lucky": BASE + lead + NOISE[0]}, HELD_OUT), AIM)
     assert found.winner is not None
     assert found.verdict is not None
     assert found.winner.setting == "lucky"
@@ -111,7 +111,7 @@ def test_a_winner_is_judged_by_held_out_queries_alone() -> None:
 
 def test_without_held_out_queries_the_verdict_is_corrected_for_all_settings() -> None:
     values = {"base": BASE, "one": BASE + 0.02 + NOISE[0], "two": BASE + NOISE[1], "three": BASE + NOISE[2]}
-    many, few = (judge(choice_of(one), AIM) for one in (values, {name: values[name] for name in ("base", "one")}))
+    many, few = (decide(choice_of(one), AIM) for one in (values, {name: values[name] for name in ("base", "one")}))
     assert (many.compared_with, few.compared_with) == (3, 1)
     assert many.verdict is not None
     assert few.verdict is not None
@@ -124,12 +124,12 @@ def test_without_held_out_queries_the_verdict_is_corrected_for_all_settings() ->
 def test_nothing_is_claimed_of_finalists_where_the_verdict_claims_nothing() -> None:
     """Two settings that differ clearly; the better one is the baseline's equal, the third has nothing to do with it."""
     values = {"base": BASE + 0.2, "best": BASE + 0.21 + NOISE[0], "worst": BASE}
-    found = judge(choice_of(values), AIM)
+    found = decide(choice_of(values), AIM)
     assert found.verdict is not None
     assert found.verdict.verdict not in ("better", "worse")
     assert len(found.between_finalists) == 3
     assert [part.verdict for part in found.between_finalists] == [None] * 3
-    shown = judge(choice_of(values | {"best": BASE + 0.4 + NOISE[0]}), AIM)
+    shown = decide(choice_of(values | {"best": BASE + 0.4 + NOISE[0]}), AIM)
     assert any(part.verdict is not None for part in shown.between_finalists)
 
 

@@ -9,43 +9,43 @@ import pytest
 from ragtrial.config.search_options import Method
 from ragtrial.config.settings import Setting
 from ragtrial.search.methods import METHODS
-from ragtrial.search.session import Measured, Session, Trial
-from searches import CONFIG, QUERIES, Recorded, session_of
+from ragtrial.search.search_run import Measured, SearchRun, Trial
+from searches import CONFIG, QUERIES, Recorded, run_of
 
 ADAPTIVE: list[Method] = ["tpe"]
 
 
 def searched(
     method: str, engine: Recorded, settings: int = 20, more: str = "", minutes: float | None = None
-) -> Session:
-    session = session_of(f"{{method: {method}, settings: {settings}, held_out: 0.3{more}}}", engine, minutes)
-    METHODS[session.options.method](session)
-    return session
+) -> SearchRun:
+    run = run_of(f"{{method: {method}, settings: {settings}, held_out: 0.3{more}}}", engine, minutes)
+    METHODS[run.options.method](run)
+    return run
 
 
-def best(session: Session) -> Trial:
-    return max(session.trials, key=lambda trial: trial.score)
+def best(run: SearchRun) -> Trial:
+    return max(run.trials, key=lambda trial: trial.score)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_no_setting_is_run_twice_and_no_more_than_the_budget(method: str) -> None:
     engine = Recorded()
-    session = searched(method, engine)
+    run = searched(method, engine)
     assert len(engine.run) == len(set(engine.run))
     tried = set(engine.run) - {"bm25", "dense"}
     assert 3 < len(tried) <= 20
-    assert session.options.settings - session.unused == len(tried)
+    assert run.options.settings - run.unused == len(tried)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_the_settings_of_the_config_are_tried_first(method: str) -> None:
     engine = Recorded()
-    session = searched(method, engine)
+    run = searched(method, engine)
     assert engine.run[:2] == ["bm25", "dense"]
-    assert [trial.is_given for trial in session.trials[:3]] == [True, True, False]
+    assert [trial.is_given for trial in run.trials[:3]] == [True, True, False]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(method: str) -> None:
     first, again = Recorded(), Recorded()
     searched(method, first)
@@ -53,11 +53,11 @@ def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(m
     assert first.run == again.run
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_a_setting_that_fails_is_not_among_the_trials_and_the_others_go_on(method: str) -> None:
-    session = searched(method, Recorded())
-    assert session.failed
-    assert not any(trial.setting.values.get("retrievers.bm25.b") == 1.0 for trial in session.trials)
+    run = searched(method, Recorded())
+    assert run.failed
+    assert not any(trial.setting.values.get("retrievers.bm25.b") == 1.0 for trial in run.trials)
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
@@ -65,63 +65,40 @@ def test_a_method_that_looks_at_scores_finds_a_good_setting(method: str) -> None
     assert best(searched(method, Recorded(), 30)).mean > 0.65  # the highest is 0.7, that of the config 0.595
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_a_setting_beyond_the_limits_is_never_the_best(method: str) -> None:
     """Costs are the scores here, so the limit is one of the score."""
-    session = searched(method, Recorded({"index_bytes": 1.0}), more=", within: {index_bytes: 0.6}")
-    assert best(session).mean <= 0.6
-    assert any(not trial.is_within for trial in session.trials)
+    run = searched(method, Recorded({"index_bytes": 1.0}), more=", within: {index_bytes: 0.6}")
+    assert best(run).mean <= 0.6
+    assert any(not trial.is_within for trial in run.trials)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_no_setting_is_begun_after_the_minutes(method: str) -> None:
     engine = Recorded()
-    session = searched(method, engine, more=", minutes: 10", minutes=1.0)
+    run = searched(method, engine, more=", minutes: 10", minutes=1.0)
     assert len(engine.run) < 12
-    assert session.ended == "the limit search.minutes was reached; the same command continues"
+    assert run.ended == "the limit search.minutes was reached; the same command continues"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_no_setting_is_begun_after_so_many_calls_of_endpoints(method: str) -> None:
     """Each setting takes 100 requests here; the two of the config come first, and count."""
     engine = Recorded()
-    session = session_of(
+    run = run_of(
         f"{{method: {method}, settings: 20, held_out: 0.3, calls: 500}}", engine, calls=lambda: 100 * len(engine.run)
     )
-    METHODS[session.options.method](session)
+    METHODS[run.options.method](run)
     assert len(engine.run) == 5
-    assert session.ended == "the limit search.calls was reached; the same command continues"
-
-
-def test_finalists_of_a_screen_and_the_baseline_run_on_all_documents() -> None:
-    screen, whole = Recorded(), Recorded()
-    session = session_of("{settings: 20, held_out: 0.3, finalists: 2, screen: {documents: 100}}", screen, whole=whole)
-    METHODS["random"](session)
-    assert not whole.run
-    session.confirm()
-    screened = [trial for trial in session.trials if trial.is_screened]
-    best = sorted(screened, key=lambda trial: -trial.score)[:2]
-    assert whole.run == ["bm25", *(trial.setting.name for trial in best)]
-    assert {trial.setting.name for trial in session.trials if not trial.is_screened} == set(whole.run)
-
-
-def test_a_setting_beyond_the_limits_is_no_finalist_of_a_screen() -> None:
-    whole = Recorded({"index_bytes": 1.0})
-    text = "{settings: 20, held_out: 0.3, finalists: 50, within: {index_bytes: 0.6}, screen: {documents: 100}}"
-    session = session_of(text, Recorded({"index_bytes": 1.0}), whole=whole)
-    METHODS["random"](session)
-    session.confirm()
-    tried = {trial.setting.name: trial for trial in session.trials if trial.is_screened}
-    assert any(not trial.is_within for trial in tried.values())
-    assert set(whole.run) == {name for name, trial in tried.items() if trial.is_within}
+    assert run.ended == "the limit search.calls was reached; the same command continues"
 
 
 def test_random_search_draws_before_it_sees_a_score() -> None:
     """So tests on the same queries stay valid."""
     one, other = Recorded(), Recorded({"index_bytes": 1.0})
     searched("random", one)
-    session = session_of("{settings: 20, within: {index_bytes: 0.0}}", other)
-    METHODS["random"](session)
+    run = run_of("{settings: 20, within: {index_bytes: 0.0}}", other)
+    METHODS["random"](run)
     assert one.run == other.run
 
 
@@ -129,25 +106,25 @@ def test_random_search_of_few_settings_tries_all_of_them() -> None:
     """3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is."""
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2]")
     engine = Recorded()
-    session = session_of("{settings: 100}", engine, text=text)
-    METHODS["random"](session)
-    assert session.settings.size == 12
-    assert len({trial.setting.key for trial in session.trials} | {one.key for one in session.failed}) == 13
-    assert session.ended == "no other setting is left to try"
+    run = run_of("{settings: 100}", engine, text=text)
+    METHODS["random"](run)
+    assert run.settings.size == 12
+    assert len({trial.setting.key for trial in run.trials} | {one.key for one in run.failed}) == 13
+    assert run.ended == "no other setting is left to try"
 
 
 def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
-    session = session_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
-    METHODS["random"](session)
-    assert not any(trial.is_within for trial in session.trials)
+    run = run_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
+    METHODS["random"](run)
+    assert not any(trial.is_within for trial in run.trials)
 
 
 def test_no_setting_that_was_tried_is_drawn() -> None:
     """Sizes of dense and values of bm25 on a grid that has those of the config."""
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2, 1.5]").replace("[0.0, 0.5, 1.0]", "[0.5, 0.75]")
-    session = session_of("{settings: 100}", Recorded(), text=text)
-    drawn = [session.settings.at(point) for point in session.draw(100)]
-    tried = {trial.setting.key for trial in session.trials}
+    run = run_of("{settings: 100}", Recorded(), text=text)
+    drawn = [run.settings.at(point) for point in run.draw(100)]
+    tried = {trial.setting.key for trial in run.trials}
     assert tried.isdisjoint({setting.key for setting in drawn if setting is not None})
     assert len(drawn) == 3 + 12 - 2
 
@@ -163,7 +140,7 @@ class WithOtherHeldOut(Recorded):
         return replace(found, scores={**found.scores, **held_out})
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
     one, other = Recorded(), WithOtherHeldOut()
     means = [trial.mean for trial in searched(method, one).trials]

@@ -6,8 +6,7 @@ import pytest
 
 from gate_scenarios import part
 from ragtrial.comparison.comparison_parts import Verdict
-from ragtrial.search.parts import SearchResult, WinnerPart
-from ragtrial.search.sentences import sentences_of
+from ragtrial.search.search_result import SearchResult, WinnerPart, sentences_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +27,6 @@ def test_questions_are_asked_for_only_if_a_person_could_label_them(
         method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,
         held_out=0, baseline="base", winner=WinnerPart(setting="new", searched=0.61, expected=None, optimism=None),
         verdict=part("new", 0.01, (-0.05, 0.07), queries_to_settle=settling, verdict=verdict), compared_with=4,
-        finalists=[], between_finalists=[], pareto=[], importance=[], screen=None, trials=[], sentences=[],
+        finalists=[], between_finalists=[], pareto=[], importance=[], trials=[], sentences=[],
     )  # fmt: skip
     assert list(sentences_of(result))[-1] == step

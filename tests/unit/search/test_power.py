@@ -6,8 +6,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from ragtrial.config.search_options import SearchOptions
-from ragtrial.search.power import USUAL_DEVIATION, detectable_with, power_sentence
-from ragtrial.search.split import Split
+from ragtrial.search.split import USUAL_DEVIATION, Split, detectable_with, power_sentence
 
 
 @pytest.mark.parametrize(("queries", "comparisons"), [(20, 1), (60, 1), (60, 40), (300, 100)])

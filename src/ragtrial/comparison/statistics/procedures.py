@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.comparison.statistics.flips import flipped
 from ragtrial.comparison.statistics.resamples import resampled
-from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
+from ragtrial.comparison.statistics.samples import DEFAULT, Family, Inference, Procedure, Sample
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
 
@@ -27,7 +27,9 @@ def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     tested, level = sample.tested, procedure.level
     p = np.asarray(2 * stdtr(sample.n[tested] - 1, -sample.studentised[tested]))
     count = max(len(p), 1)
-    single = sample.inference(level, p, np.minimum(p * count, 1.0), _t_criticals(sample, level / count))
+    single = sample.inference(
+        level, p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.split_over(count).level)
+    )
     corrected = sample.spread(holm(p))
     claims = np.where(corrected <= level, np.sign(single.mean), 0).astype(np.int8)
     return replace(single, p_corrected=corrected, claims=claims)
@@ -87,8 +89,6 @@ class ProcedureCard:
     draws: str = ""
 
 
-DEFAULT = "max-t"
-
 PROCEDURES = {
     card.name: card
     for card in (
@@ -117,13 +117,14 @@ PROCEDURES = {
 }
 
 
-def infer_by(name: str, families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """What the procedure called ``name`` says. Raises ReportError with those that there are."""
+def infer_by(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """The inference of each family by the procedure of this name. Raises ReportError with the known names."""
+    name = procedure.name
     if name not in PROCEDURES:
         near = did_you_mean(name, list(PROCEDURES))
         raise ReportError(f"no procedure is called {name!r}.{near} There are: {listed(list(PROCEDURES))}.")
-    one = PROCEDURES[name].infers
-    return infer(families, procedure) if one is None else [one(Sample(family), procedure) for family in families]
+    infers = PROCEDURES[name].infers
+    return infer(families, procedure) if infers is None else [infers(Sample(family), procedure) for family in families]
 
 
 def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:

@@ -45,19 +45,28 @@ def queries_for_skewness(skewness: float) -> int:
     return math.ceil(25 * skewness**2)
 
 
+DEFAULT = "max-t"
+
+
 @dataclass(frozen=True)
 class Procedure:
-    """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
+    """A test with its correction: ``level`` is the probability of any wrong claim in a family.
 
-    ``flips`` are drawn of signs, and as many resamples. All flips are taken, once each, where the queries have no more.
+    ``flips`` is the number of random sign flips, and of resamples. If the queries allow no more flips, each is taken
+    once. ``name`` is one of ``procedures.PROCEDURES``.
     """
 
     level: float = 0.05
     flips: int = 10_000
     seed: int = 0
+    name: str = DEFAULT
+
+    def split_over(self, comparisons: int) -> Procedure:
+        """The procedure for each of several comparisons, corrected for their number (Bonferroni)."""
+        return replace(self, level=self.level / max(comparisons, 1))
 
     def limited_to(self, comparisons: int) -> Procedure:
-        """A procedure with fewer draws for a family of so many comparisons that they would take minutes."""
+        """A procedure with fewer draws if all draws of this many comparisons would take minutes."""
         return replace(self, flips=min(self.flips, max(LEAST_DRAWS, MOST_STATISTICS // max(comparisons, 1))))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.number_text import digits_of
 from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
@@ -55,8 +55,13 @@ class SelectionPart(Part):
     """The same in words."""
 
 
-def select_winner(inputs: ComparisonInput, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
-    """The best setting by the primary metric, with the score to expect of it on other queries.
+def select_winner(
+    scores: Scores, names: Sequence[str], metric: str, *, sign: int = 1, draws: int = DRAWS, seed: int = 0
+) -> SelectionPart:
+    """The best of the settings called ``names``, with its expected score on other queries.
+
+    ``scores`` by ``metric`` have the shape (settings, queries), NaN if a query does not count for a setting. ``sign``
+    is -1 if lower scores are better.
 
     A winner's mean is too high by what chance added to the setting that was chosen. Here that is estimated by
     ``draws`` resamples of the queries (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some
@@ -64,17 +69,16 @@ def select_winner(inputs: ComparisonInput, draws: int = DRAWS, seed: int = 0) ->
     settings would lie too far apart, since these are spread by chance, too; so the noise is added to means that are
     spread as the true ones are (``_less_spread``).
     """
-    sign = inputs.sign(inputs.primary)
-    values = sign * inputs.scores(inputs.primary).values
+    values = sign * scores
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
-    made: dict[str, Any] = {"metric": inputs.primary, "setting": None, "mean": None, "corrected": None, "ci": None,
+    made: dict[str, Any] = {"metric": metric, "setting": None, "mean": None, "corrected": None, "ci": None,
                             "optimism": None, "chosen": {}, "n": n, "draws": 0, "seed": seed}  # fmt: skip
     if not settings or not n:
         return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
-    name, mean = inputs.names[winner], sign * float(values[winner].mean())
+    name, mean = names[winner], sign * float(values[winner].mean())
     made |= {"setting": name, "mean": mean}
     if settings < 2:
         return SelectionPart(**made, sentence="one setting: nothing was chosen")
@@ -86,8 +90,8 @@ def select_winner(inputs: ComparisonInput, draws: int = DRAWS, seed: int = 0) ->
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
     corrected, ends = mean - sign * optimism, sorted((mean - sign * gain.high, mean - sign * gain.low))
     made |= {"corrected": corrected, "optimism": optimism, "draws": draws}
-    made |= {"ci": within((ends[0], ends[1]), inputs.primary)}
-    made["chosen"] = {inputs.names[place]: float(shares[place]) for place in order}
+    made |= {"ci": within((ends[0], ends[1]), metric)}
+    made["chosen"] = {names[place]: float(shares[place]) for place in order}
     here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     digits = digits_of(n)
     said = (

@@ -12,7 +12,7 @@ from ragtrial.views.sections.effects_view import level_text
 from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:
-    from ragtrial.search.parts import SearchResult
+    from ragtrial.search.search_result import SearchResult
 
 _MOST_ROWS = 10
 """Rows of a table in the terminal, unless everything is asked for."""
@@ -52,7 +52,6 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
     return {
         "Finalists": finalist_table(found),
         "Differences between finalists": between_table(found),
-        "On the screen and on all documents": screen_table(found),
         "Effect of each axis": importance_table(found),
         "Quality and costs: settings that none is shown to beat": _first(pareto_table(found), everything=everything),
         "Settings in the order of trying": _first(trial_table(found), everything=everything),
@@ -84,16 +83,6 @@ def between_table(found: SearchResult) -> Table:
         for part in found.between_finalists
     ]
     return Table.of(["finalist", "against", "difference", "interval", "verdict"], rows, texts=(0, 1, -1))
-
-
-def screen_table(found: SearchResult) -> Table:
-    """One row per setting that ran on some of the documents and on all; none without a screen."""
-    screen = found.screen
-    if screen is None:
-        return Table.of(["setting"], [])
-    n = found.searched
-    rows = [[one.setting, mean_number(one.screened, n), mean_number(one.whole, n)] for one in screen.settings]
-    return Table.of(["setting", f"{screen.documents:,} documents", f"all {screen.of:,}"], rows)
 
 
 def importance_table(found: SearchResult) -> Table:
@@ -144,7 +133,6 @@ def trial_table(found: SearchResult) -> Table:
         [
             one.setting,
             str(one.queries),
-            *([f"{one.documents:,}"] if found.screen else []),
             mean_number(one.score, one.queries),
             mean_number(one.best, one.queries),
             *([mean_number(one.held_out, found.held_out)] if found.held_out else []),
@@ -153,9 +141,8 @@ def trial_table(found: SearchResult) -> Table:
         ]
         for one in found.trials
     ]
-    documents = ["documents"] if found.screen else []
     held_out = ["held out"] if found.held_out else []
-    return Table.of(["tried", "queries", *documents, "searched", "best so far", *held_out, *limited, "s"], rows)
+    return Table.of(["tried", "queries", "searched", "best so far", *held_out, *limited, "s"], rows)
 
 
 def _first(table: Table, *, everything: bool) -> Table:

@@ -1,0 +1,338 @@
+"""A search while it runs: the settings that a method asks for, each run once, cheapest first, within the budget."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragtrial.components.endpoints.client import requests_sent
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.search_options import SearchOptions
+from ragtrial.config.setting_names import SettingNames
+from ragtrial.config.settings import Setting, setting_of
+from ragtrial.config.variants import Point, Space, probes_of
+from ragtrial.errors import RagtrialError, RunError
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.embedding_stage import EmbeddingStage
+from ragtrial.pipeline.reporting import setting_part
+from ragtrial.pipeline.scores import Scored
+from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
+from ragtrial.search.split import Split
+
+Score = Callable[[RetrievalEvaluator], Mapping[str, Scored]]
+"""Runs the settings of an evaluator and scores them, by their names; settings that fail are left out."""
+
+_DRAWS = 30
+"""Attempts per requested setting before the search gives up on new settings."""
+
+_LISTED = 20_000
+"""Spaces of fewer points are shuffled as a whole."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The score of each query that counts for a setting, by its id, and the costs that the search limits."""
+
+    scores: Mapping[str, float]
+    costs: Mapping[str, float | None]
+
+
+class TrialRunner:
+    """Runs one setting after the other. A model is released when the next setting does not use it."""
+
+    def __init__(self, evaluator: RetrievalEvaluator, score: Score) -> None:
+        self._evaluator = self._batch = evaluator
+        self._score = score
+        self._options = evaluator.config.search
+        self._embedders: set[Any] = set()
+        self.scored: dict[tuple[str, int], Scored] = {}
+        """The scored settings, by their keys."""
+
+    @property
+    def measures_latency(self) -> bool:
+        """True if latency is limited, or the config asks for it."""
+        limits = self._options.within if self._options else ()
+        return bool(self._evaluator.config.latency) or any(name.startswith("latency.") for name in limits)
+
+    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
+        """The order in which to run ``settings``: settings without a new embedding, then grouped by new embedding.
+
+        Rankings are made deep enough for the settings of ``later``, too.
+        """
+        self._batch = self._evaluator.over(settings, latency=self.measures_latency, later=later)
+        if len(settings) < 2:
+            return settings
+        graph = self._batch.graph
+        keys: dict[Setting, tuple[int, list[int], int]] = {}
+        order: dict[str, int] = {}
+        for setting in settings:
+            try:
+                needed = all_needs(graph.run_of(setting).ranking)
+            except RagtrialError:  # it fails when it is run
+                needed = []
+            missing = [stage for stage in needed if self._is_missing(stage)]
+            embeddings = [stage.spec for stage in missing if isinstance(stage, EmbeddingStage)]
+            groups = sorted(order.setdefault(spec, len(order)) for spec in embeddings)
+            keys[setting] = len(embeddings), groups, len(missing)
+        return sorted(settings, key=lambda setting: keys[setting])
+
+    def measured(self, setting: Setting) -> Measured | None:
+        """The scores and costs of one of the settings that were ordered last; None if it failed."""
+        embedders = {part.embedder for part in setting.tree()}
+        for embedder in self._embedders - embedders:
+            self._evaluator.corpus.resources.release(embedder)
+        self._embedders = embedders
+        scored = self._score(self._batch.only(setting)).get(setting.name)
+        if scored is None:
+            return None
+        self.scored[setting.key] = scored
+        evaluation = scored.evaluations[str(self._evaluator.metrics.primary)]
+        values = zip(scored.query_ids, evaluation.as_list(), strict=True)
+        scores = {name: value for name, value in values if value is not None}
+        limits = self._options.within if self._options else {}
+        part = setting_part(scored) if limits else None
+        return Measured(scores, {name: part.cost(name) for name in limits} if part else {})
+
+    def _is_missing(self, stage: Stage[Any]) -> bool:
+        try:
+            return stage.is_kept and stage.kept_key(self._evaluator.corpus.resources.workspace) is None
+        except NotBuiltError:
+            return True
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A setting that was tried, with its mean score on the ``queries`` to search by.
+
+    ``costs`` are the limited costs, None if unknown; ``is_within`` is whether all limits are met. ``scores`` has all
+    queries, held out or not. ``seconds`` is the time since the search began.
+    """
+
+    setting: Setting
+    point: Point
+    mean: float
+    queries: int
+    costs: Mapping[str, float | None]
+    is_within: bool
+    seconds: float
+    is_given: bool
+    scores: Mapping[str, float] = field(repr=False)
+    sign: int = 1
+    """-1 if lower scores are better."""
+
+    @property
+    def score(self) -> float:
+        """The objective, to be maximised: -inf if the setting exceeds a limit or has no mean."""
+        return self.sign * self.mean if self.is_within and not math.isnan(self.mean) else -math.inf
+
+
+class SettingsOfSpace:
+    """The settings at the points of a space, each built once."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._settings: dict[Point, Setting | None] = {}
+        sweep = space.config.sweep
+        self._names = SettingNames.of(sweep) if sweep else None
+
+    def at(self, point: Point) -> Setting | None:
+        """The setting of a point; None if its values are invalid, or the sweep excludes them."""
+        if point not in self._settings:
+            variant = self.space.variant(point.positions)
+            named = None
+            if variant is not None and self._names is not None:
+                setting = setting_of(variant.config, point.entry)
+                values = {key: value for key, value in variant.values.items() if setting.is_reached(key)}
+                named = replace(setting, name=self._names.name(point.entry, values), values=values)
+            self._settings[point] = named
+        return self._settings[point]
+
+    @cached_property
+    def reached(self) -> Mapping[str, Sequence[bool]]:
+        """For each entry, whether each axis changes its settings."""
+        config = self.space.config
+        configs = [config, *(probe.config for probe in probes_of(config))]
+        return {
+            entry: [
+                any(setting_of(variant, entry).is_reached(key) for variant in configs for key in axis.keys)
+                for axis in self.space.axes
+            ]
+            for entry in self.space.entries
+        }
+
+    @cached_property
+    def size(self) -> int | None:
+        """The number of points; None with a continuous axis."""
+        count = 0
+        for reached in self.reached.values():
+            axes = [axis for axis, is_reached in zip(self.space.axes, reached, strict=True) if is_reached]
+            if any(axis.is_continuous for axis in axes):
+                return None
+            count += math.prod(axis.count for axis in axes)
+        return count
+
+    def all_points(self) -> list[Point] | None:
+        """Every point; None if there are too many."""
+        if self.size is None or self.size > _LISTED:
+            return None
+        return [point for entry, reached in self.reached.items() for point in self.space.points(entry, reached)]
+
+    def plain(self, point: Point) -> Point:
+        """The point without positions on axes that do not change its entry."""
+        reached = self.reached[point.entry]
+        return Point(point.entry, tuple(at if is_reached else None
+                                        for at, is_reached in zip(point.positions, reached, strict=True)))  # fmt: skip
+
+
+class SearchRun:
+    """The state of a search, with the operations for methods. ``given`` are the settings of the config as it is.
+
+    ``clock`` returns seconds, ``calls`` the number of requests to endpoints so far.
+    """
+
+    def __init__(
+        self,
+        settings: SettingsOfSpace,
+        given: Sequence[Setting],
+        split: Split,
+        runner: TrialRunner,
+        clock: Callable[[], float] = time.monotonic,
+        calls: Callable[[], int] = requests_sent,
+    ) -> None:
+        self.settings = settings
+        self.space = settings.space
+        self.config: ExperimentConfig = self.space.config
+        self.options = self.config.search or SearchOptions()
+        primary = self.config.evaluators.primary_metric
+        self.sign = -1 if primary and parse_metric(primary).definition.better == "lower" else 1
+        self.split = split
+        self.seed = self.config.seed
+        self.trials: list[Trial] = []
+        """All trials, in the order in which they were requested."""
+        self.failed: dict[Setting, Point | None] = {}
+        self._given = given
+        self._runner = runner
+        self._clock, self._calls = clock, calls
+        self._began, self._called = clock(), calls()
+        self._tried: set[tuple[str, int]] = set()
+        self._known: dict[tuple[str, int], Trial] = {}
+
+    # --- the budget
+
+    @cached_property
+    def baseline(self) -> Trial:
+        """The config as it is, tried first, with all retrievers and the settings of ``include``. Raises RunError."""
+        entry = self.options.baseline or self.space.entries[0]
+        self._run([(setting, None) for setting in self._given], is_free=True)
+        baseline = next((trial for trial in self.trials if trial.setting.name == entry), None)
+        if baseline is None:
+            raise RunError(f"the baseline {entry!r} failed, and nothing can be compared with it.")
+        return baseline
+
+    @property
+    def left(self) -> int:
+        """How many more settings may be tried."""
+        return 0 if self._is_spent else self.unused
+
+    @property
+    def unused(self) -> int:
+        """How many settings of the budget were not tried."""
+        return self.options.settings - len(self._tried)
+
+    @property
+    def _is_late(self) -> bool:
+        minutes = self.options.minutes
+        return minutes is not None and self._clock() - self._began >= 60 * minutes
+
+    @property
+    def _is_spent(self) -> bool:
+        calls = self.options.calls
+        return self._is_late or (calls is not None and self._calls() - self._called >= calls)
+
+    @property
+    def ended(self) -> str:
+        """Why the search ended, in words."""
+        if self._is_spent:
+            limit = "minutes" if self._is_late else "calls"
+            return f"the limit search.{limit} was reached; the same command continues"
+        return "the limit search.settings was reached" if self.left <= 0 else "no other setting is left to try"
+
+    # --- trying
+
+    def draw(self, count: int) -> list[Point]:
+        """``count`` random points, each another setting that was not tried; fewer if there are no more."""
+        chance, space = random.Random(self.seed), self.space  # noqa: S311 - not a secret
+        candidates = self.settings.all_points()
+        if candidates is not None:
+            chance.shuffle(candidates)
+        drawn: dict[tuple[str, int], Point] = {}
+        known = {trial.setting.key for trial in self.trials}
+        for number in range(len(candidates) if candidates is not None else _DRAWS * count + 100):
+            if len(drawn) >= count:
+                break
+            point = candidates[number] if candidates is not None else self.settings.plain(space.drawn(chance))
+            setting = self.settings.at(point)
+            if setting is not None and setting.key not in known:
+                drawn.setdefault(setting.key, point)
+        return list(drawn.values())
+
+    def try_all(self, points: Sequence[Point]) -> list[Trial | None]:
+        """Run the settings of ``points``, settings with cached stages first, and return the trial of each point.
+
+        None for a point that is no setting, that failed, or that exceeds the budget.
+        """
+        settings = [self.settings.at(point) for point in points]
+        wanted = {setting.key: (setting, point) for setting, point in zip(settings, points, strict=True) if setting}
+        failed = {setting.key for setting in self.failed}
+        self._run([pair for key, pair in wanted.items() if key not in self._known and key not in failed])
+        return [self._known.get(setting.key) if setting else None for setting in settings]
+
+    def _run(self, wanted: Sequence[tuple[Setting, Point | None]], *, is_free: bool = False) -> None:
+        points, trials = dict(wanted), dict[Setting, Trial]()
+        for setting in self._runner.cheapest_first(list(points), self._deepest(wanted)):
+            if not is_free and (self._is_spent or (self.left <= 0 and setting.key not in self._tried)):
+                break
+            if not is_free:
+                self._tried.add(setting.key)
+            measured = self._runner.measured(setting)
+            if measured is None:
+                self.failed[setting] = points[setting]
+                continue
+            point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
+            trials[setting] = trial = self._trial(setting, point, measured)
+            self._known[setting.key] = trial
+        # Keep the order of the request: which of equal settings comes first must not depend on the cache.
+        self.trials += [trials[setting] for setting in points if setting in trials]
+
+    def _deepest(self, wanted: Sequence[tuple[Setting, Point | None]]) -> list[Setting]:
+        """The same settings, and each with rankings as deep as any setting on its axes needs."""
+        settings = []
+        for setting, point in wanted:
+            positions = point.positions if point else (None,) * len(self.space.axes)
+            deepest = self.settings.at(Point(setting.entry, self.space.deepest(positions)))
+            settings += [setting, *([] if deepest is None else [deepest])]
+        return settings
+
+    def _trial(self, setting: Setting, point: Point, measured: Measured) -> Trial:
+        scores = [measured.scores[name] for name in self.split.searched if name in measured.scores]
+        known = {name: math.inf if cost is None else cost for name, cost in measured.costs.items()}
+        return Trial(
+            setting=setting,
+            point=point,
+            mean=float(np.mean(scores)) if scores else math.nan,
+            queries=len(scores),
+            costs=measured.costs,
+            is_within=all(known[name] <= limit for name, limit in self.options.within.items()),
+            seconds=self._clock() - self._began,
+            is_given=setting in self._given,
+            scores=measured.scores,
+            sign=self.sign,
+        )
