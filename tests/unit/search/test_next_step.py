@@ -14,7 +14,7 @@ from ragtrial.search.search_result import SearchResult, WinnerPart, sentences_of
     [
         (None, "inconclusive", "Next: keep the config as it is."),
         (59, "inconclusive", "Next: keep the config as it is."),
-        (60, "inconclusive", "Next: label about 1 more questions to settle the two, or keep the config as it is."),
+        (60, "inconclusive", "Next: label about 1 more question to settle the two, or keep the config as it is."),
         (359, "inconclusive", "Next: label about 300 more questions to settle the two, or keep the config as it is."),
         (360, "inconclusive", "Next: keep the config as it is."),  # nobody labels 301 questions
         (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
