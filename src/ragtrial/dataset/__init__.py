@@ -1,1 +1,1 @@
-"""Documents and labels: the only parsers of what users bring."""
+"""Readers of documents and labels in all their formats."""

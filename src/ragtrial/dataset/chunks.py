@@ -25,9 +25,9 @@ _COLUMNS = ("document", "start", "end", "id")
 class Chunks:
     """Chunks by position, in the order of their documents. Columns and texts are mapped from files.
 
-    ``document`` (int32) is each chunk's document's position; ``start`` and ``end`` (int64) are characters of its text;
-    ids come from content: document, span and text. ``name`` tells them from others; it is that of the folder unless it
-    is given.
+    ``document`` (int32) is the position of the document of each chunk; ``start`` and ``end`` (int64) are characters of
+    its text; ids are hashes of document, span and text. ``name`` identifies the chunks, by default the name of the
+    folder.
     """
 
     def __init__(self, library: Library, folder: Path, name: str | None = None) -> None:
@@ -89,7 +89,7 @@ class Chunks:
     def pages(self, position: int) -> tuple[int, int] | None:
         """The first and the last page of the chunk, counted from 1; None for a document without pages.
 
-        White space at the chunk's ends is on no page of its own: a chunk may begin with a page's end.
+        White space at the ends of the chunk is ignored: a chunk may begin with the end of a page.
         """
         starts = self.library.pages(int(self.document[position]))
         if not starts:
@@ -116,7 +116,7 @@ class ChunksWriter:
         self._ids += hashlib.blake2b(content.encode("utf-8"), digest_size=ID_BYTES).digest()
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """What was collected, by the name of the column."""
+        """The collected columns by name."""
         return {
             "document": np.array(self._document, dtype=np.int32),
             "start": np.array(self._start, dtype=np.int64),
@@ -174,10 +174,10 @@ class CutPassages:
 
 
 def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
-    """How many labelled passages no single chunk holds from the first character to the last.
+    """The number of labelled passages that no single chunk contains whole.
 
-    A passage is a judgment with spans, of whatever grade; of a passage that is in several places of its document
-    it is enough that one place is whole. ``labels`` are resolved.
+    A passage is a judgment with spans, with any grade; if it is in several places of its document, one whole place is
+    enough. ``labels`` are resolved.
     """
     judgments = [judgment for query in labels.queries for judgment in query.relevant_docs if judgment.spans]
     owners, whole = _whole(chunks, judgments)
@@ -220,7 +220,7 @@ class Uncovered:
 
 
 def uncovered(chunks: Chunks) -> Uncovered:
-    """What ``chunks`` leave out of their documents. Chunks of a document are ascending in start and in end."""
+    """The text that ``chunks`` leave out. Chunks of a document are ascending in start and in end."""
     library = chunks.library
     edges = np.searchsorted(chunks.document, np.arange(len(library) + 1)).tolist()
     left_out = whole = 0

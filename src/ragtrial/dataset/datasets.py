@@ -27,10 +27,10 @@ def beir_corpus(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class BeirLabels:
-    """The labels of a split, and what the overlay laid upon them: judgments ``added``, and grades ``changed``.
+    """The labels of a split with its overlay, which ``added`` judgments and ``changed`` grades.
 
-    ``repeated`` has the lines of the split that repeat an earlier one; ``places`` the line of the overlay that each of
-    its judgments (query, document) is of.
+    ``repeated`` has the lines of the split that repeat an earlier line; ``places`` has the line of the overlay for each
+    of its judgments (query, document).
     """
 
     labels: PromptQueries
@@ -41,12 +41,13 @@ class BeirLabels:
 
 
 def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLabels:
-    """The queries that ``qrels/<split>.tsv`` names, in the order of queries.jsonl, with their judgments.
+    """The queries in ``qrels/<split>.tsv``, in the order of queries.jsonl, with their judgments.
 
-    The judgments of the file ``overlay``, more qrels, are laid upon these: there the later line counts, and any of
-    them before those of the split. Its queries are in queries.jsonl, too. Raises LabelsError with every fault and its
-    line: bad rows, grades that are not integers, two grades for one pair, judged queries without a text, a split that
-    is not there (with those that are).
+    The judgments of the file ``overlay`` replace those of the split, and its later lines replace earlier lines. Its
+    queries are in queries.jsonl, too.
+
+    Raises LabelsError with every fault and its line: bad rows, grades that are not integers, two grades for one pair,
+    judged queries without a text, a missing split (with the existing splits).
     """
     qrels_file = _file(folder / "qrels", f"{split}.tsv", LabelsError)
     split_rows = _read_qrels(qrels_file)
@@ -119,7 +120,7 @@ def _read_qrels(path: Path, *, are_laid_over: bool = False) -> _Rows:
 
 
 def _file(folder: Path, name: str, error: type[CorpusError | LabelsError]) -> Path:
-    """The file ``name`` of ``folder``, plain or gzipped. Raises ``error`` with what is there."""
+    """The file ``name`` of ``folder``, plain or gzipped. Raises ``error`` with the existing files."""
     for path in (folder / name, folder / f"{name}.gz"):
         if path.exists():
             return path
@@ -141,7 +142,7 @@ class DatasetOptions(Options):
     """The labels: a prompt_queries.json."""
 
     match: Literal["id", "content"] = "id"
-    """Whether a label's `doc` is a document's id or a verbatim passage."""
+    """The content of a label's `doc`: a document's id, or a verbatim passage."""
 
     beir: PathText | None = None
     """A folder with corpus.jsonl, queries.jsonl and qrels/, instead of `corpus` and `queries`."""
@@ -150,11 +151,11 @@ class DatasetOptions(Options):
     """The split of the BEIR folder: `qrels/SPLIT.tsv` (default: test)."""
 
     overlay: PathText | None = None
-    """More qrels for the BEIR folder, such as labels of your own, which override those of the split."""
+    """More qrels for the BEIR folder, such as your own labels, which override the split."""
 
     drop_query_document: bool | None = None
-    """Whether the document with a question's id does not count as found for it, as in ArguAna and Quora. Default: in a
-    BEIR folder, if that document has the question's text."""
+    """True if the document with the id of a question does not count as found for it, as in ArguAna and Quora. Default:
+    in a BEIR folder, if that document has the text of the question."""
 
     on_error: OnError = "stop"
     """Files or rows that cannot be read (damaged, encrypted, not UTF-8): stop with an error, or skip and name them."""
@@ -172,9 +173,9 @@ class DatasetOptions(Options):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where the documents of an experiment are, and its labels as they are written; what was noticed of these.
+    """The documents of an experiment, its labels as they are written, and notes about them.
 
-    ``places`` has the judgments (query, document) that do not stand in ``labels_file``, each with its place.
+    ``places`` has the judgments (query, document) that are not in ``labels_file``, each with its place.
     """
 
     corpus: Path
@@ -185,7 +186,9 @@ class Dataset:
 
 
 def with_own_documents(questions: Sequence[Question], options: DatasetOptions, library: Library) -> Sequence[Question]:
-    """The questions, those that are documents themselves with the ids of these, as ``drop_query_document`` says."""
+    """The questions; a question that is a document itself gets the id of that document, as ``drop_query_document``
+    says.
+    """
     drops = options.drop_query_document
     if drops is False or (drops is None and options.beir is None):
         return questions

@@ -25,21 +25,21 @@ READER_VERSION = 4
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
 
 OnError = Literal["stop", "skip"]
-"""What becomes of a corpus with files or rows that cannot be read: an error, or they are left out."""
+"""The treatment of files or rows that cannot be read: an error, or they are left out."""
 
 SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm", ".pdf"}
 LINKED_FOLDER = "linked folder"
 HIDDEN = "document with a name that begins with a dot"
 MOST_CHARACTERS = 10_000_000
-"""Characters of a document, bytes of a text file: about ten long books. Longer ones are data, and would fill memory."""
+"""The most characters of a document, or bytes of a text file: about ten long books."""
 
 _MOST_FAULTS = 20
 
 
 def corpus_files(corpus: Path) -> list[Path]:
-    """The files a corpus consists of, ascending by path below it; hidden ones are passed over.
+    """The files of a corpus, ascending by path below it, without hidden files.
 
-    Raises CorpusError if there is no such path, or no file of a kind that can be read.
+    Raises CorpusError if there is no such path, or no readable file.
     """
     message = ""
     if corpus.is_file():
@@ -60,10 +60,10 @@ def corpus_files(corpus: Path) -> list[Path]:
 
 
 def unsupported_files(corpus: Path) -> Counter[str]:
-    """How many files of a folder are not read, by the end of their names; what is in hidden folders is not counted.
+    """The number of files in a folder that are not read, by suffix; hidden folders are not entered.
 
-    A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER, and a
-    document whose own name is hidden as HIDDEN.
+    A link to a folder is not followed, since it may lead back to its own folder; it counts as LINKED_FOLDER, and a
+    document with a hidden name as HIDDEN.
     """
     hidden = sum(
         path.name.startswith(".") and path.suffix.lower() in SUFFIXES and path.is_file()
@@ -78,7 +78,7 @@ def unsupported_files(corpus: Path) -> Counter[str]:
 
 
 def _visible(corpus: Path) -> Iterator[Path]:
-    """What is below a folder, unless a part of its path is hidden."""
+    """The visible paths below a folder."""
     for path in corpus.rglob("*") if corpus.is_dir() else ():
         if not _is_hidden(path.relative_to(corpus)):
             yield path
@@ -93,9 +93,9 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def corpus_fingerprint(corpus: Path, on_error: OnError = "stop", digest: Digest = file_digest) -> str:
-    """The hash of what the documents will be: their bytes, their names below the folder, and how they are read.
+    """The hash of everything that affects the documents: their bytes, their names below the folder, and the reader.
 
-    A file that cannot be read is part of it with the reason: reading the documents will say so.
+    A file that cannot be read is hashed with the reason; reading the documents reports it.
     """
     root = corpus if corpus.is_dir() else corpus.parent
     files = corpus_files(corpus)
@@ -145,7 +145,7 @@ def read_documents(corpus: Path, skipped: list[Fault] | None = None) -> Iterator
 
 
 def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
-    """A warning that counts and names what was skipped; names are those below the corpus, wherever it stands."""
+    """A warning that counts and names the skipped files or rows, by their names below the corpus."""
     if skipped:
         root, what = (corpus, "file") if corpus.is_dir() else (corpus.parent, "row")
         named = [replace(fault, file=Path(fault.file).relative_to(root).as_posix()) for fault in skipped]
@@ -154,7 +154,7 @@ def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
 
 
 def truncated(faults: Sequence[Fault], file: str) -> list[Fault]:
-    """The faults that somebody reads, and the count of the others."""
+    """The first faults, and the count of the others."""
     rest = len(faults) - _MOST_FAULTS
     return [*faults[:_MOST_FAULTS], *([Fault(file, message=f"and {rest:,} more like these.")] if rest > 0 else [])]
 
@@ -212,7 +212,7 @@ def _file_document(path: Path, name: str) -> Document:
 
 
 def _too_long(size: int, unit: str) -> str:
-    """What is wrong with a document of so many units; empty if nothing is."""
+    """The fault of a document with ``size`` units; empty if it is short enough."""
     if size <= MOST_CHARACTERS:
         return ""
     return f"has {size:,} {unit}; a document may have {MOST_CHARACTERS:,}. Split it, or leave it out."

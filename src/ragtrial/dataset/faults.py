@@ -1,4 +1,4 @@
-"""What is wrong with a file, a table or a run: collected over all of it, then reported at once."""
+"""The faults of a file, a table or a run, collected and then reported at once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from ragtrial.errors import Fault, InputError
 
 MOST_FAULTS = 20
-"""So many faults are shown; the others are counted."""
+"""The most faults that are shown; the others are counted."""
 
 
 class Faults:
     """The faults of one source: the first 20 by line are shown, all are counted.
 
-    ``file`` is how messages call the source, empty for what is in memory. ``fault_of`` makes the fault of a row from
-    its number and a message; by default rows are shown by their number from 0.
+    ``file`` is the name of the source in messages, empty for data in memory. ``fault_of`` makes the fault of a row from
+    its number and a message; by default rows are numbered from 0.
     """
 
     def __init__(self, file: str, error: type[InputError]) -> None:

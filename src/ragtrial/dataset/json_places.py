@@ -1,4 +1,4 @@
-"""Where each value of a JSON text stands, for messages: the line and column of every path."""
+"""The line and column of every value of a JSON text, for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from json.decoder import JSONDecoder
 from numbers import Integral, Real
 
@@ -19,9 +18,9 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def json_value(text: str, file: str, error: type[InputError], what: str) -> object:
-    """The value of a JSON text. Raises ``error`` if it is none, or if a key stands twice in one object.
+    """The value of a JSON text. Raises ``error`` for invalid JSON, and for a key that is twice in one object.
 
-    ``file`` and ``what`` (``labels``, say) are for the messages.
+    ``file`` and ``what`` (such as ``labels``) are for the messages.
     """
     try:
         value, twice = load_json(text)
@@ -36,7 +35,7 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
 
 
 def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
-    """What is wrong, in words to act on for what people often write."""
+    """The cause, with advice for frequent mistakes."""
     if not text.strip():
         return "is empty."
     before, rest = text[: failure.pos].rstrip(), text[failure.pos :].lstrip()
@@ -48,9 +47,9 @@ def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
 
 
 def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
-    """The value of a JSON text, and the keys that one object has twice, with the place of the second.
+    """The value of a JSON text, and repeated keys of an object, with the place of the second.
 
-    Raises json.JSONDecodeError for what is not JSON (NaN and Infinity are not).
+    Raises json.JSONDecodeError for invalid JSON, such as NaN and Infinity.
     """
     constants: list[str] = []
     twice: list[str] = []
@@ -86,7 +85,7 @@ _ROWS = JSONDecoder(object_pairs_hook=_once)
 
 
 def json_row(line: str) -> tuple[dict[str, object], str, int]:
-    """The object that a line of JSON holds; or an empty one, what is wrong with the line, and the column if known."""
+    """The object in a line of JSON; or an empty object, the fault of the line, and the column if known."""
     try:
         row = _ROWS.decode(line)
     except _RepeatedKeyError as error:
@@ -126,24 +125,7 @@ def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fau
 def places(text: str) -> dict[tuple[str | int, ...], Place]:
     """Line and column, from 1, of every value of a valid JSON text, by its path of keys and positions."""
     found = _Places(text)
-    return {path: found.line_column(extent.start) for path, extent in found.extents.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Where a value is in a JSON text: characters ``start`` to ``end``, this one excluded.
-
-    ``begin`` is where what belongs to it starts: of a member of an object its key, else the value itself.
-    """
-
-    begin: int
-    start: int
-    end: int
-
-
-def extents(text: str) -> dict[tuple[str | int, ...], Extent]:
-    """Where every value of a valid JSON text stands, by its path, each before those inside it."""
-    return _Places(text).extents
+    return {path: found.line_column(start) for path, start in found.starts.items()}
 
 
 class _Places:
@@ -151,12 +133,11 @@ class _Places:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.extents: dict[tuple[str | int, ...], Extent] = {}
+        self.starts: dict[tuple[str | int, ...], int] = {}
         self.repeated: list[tuple[str, int]] = []
         self.first_constant = -1
         self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        start = self._skip(0)
-        self._value(start, start, ())
+        self._value(self._skip(0), ())
 
     def line_column(self, offset: int) -> Place:
         line = bisect_right(self._line_starts, offset)
@@ -166,16 +147,14 @@ class _Places:
         match = _SPACE.match(self.text, offset)
         return match.end() if match else offset
 
-    def _value(self, begin: int, start: int, path: tuple[str | int, ...]) -> int:
-        """Note the value at ``start`` and those inside it; the offset behind it."""
-        self.extents[path] = Extent(begin, start, start)  # in its place, before those inside it
+    def _value(self, start: int, path: tuple[str | int, ...]) -> int:
+        """Note the value at ``start`` and all values inside it; the offset behind it."""
+        self.starts[path] = start
         opening = self.text[start]
         if opening not in "[{":
             if self.first_constant < 0 and self.text.startswith(_CONSTANTS, start):
                 self.first_constant = start
-            end = _DECODER.raw_decode(self.text, start)[1]
-            self.extents[path] = Extent(begin, start, end)
-            return end
+            return _DECODER.raw_decode(self.text, start)[1]
         offset = self._skip(start + 1)
         keys: set[str | int] = set()
         while self.text[offset] not in "]}":
@@ -186,8 +165,7 @@ class _Places:
                     self.repeated.append((str(key), member))
                 offset = self._skip(self._skip(offset) + 1)
             keys.add(key)
-            offset = self._skip(self._value(member, offset, (*path, key)))
+            offset = self._skip(self._value(offset, (*path, key)))
             if self.text[offset] == ",":
                 offset = self._skip(offset + 1)
-        self.extents[path] = Extent(begin, start, offset + 1)
         return offset + 1

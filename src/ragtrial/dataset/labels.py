@@ -63,7 +63,7 @@ class QueryRow(Options):
     """Unique among the queries; numbers become strings."""
 
     text: str
-    """What is searched for."""
+    """The text to search for."""
 
     relevant_docs: list[LabelRow]
     """The known good answers; empty for a question that the documents do not answer."""
@@ -72,23 +72,23 @@ class QueryRow(Options):
     """Names of slices that the query belongs to."""
 
     ordered: bool = False
-    """Whether relevant_docs are listed in the order in which they should be found."""
+    """True if relevant_docs are listed in the order in which they should be found."""
 
     phrasings: list[str] = Field(default=[])
     """Other wordings of the text, for retrievers that ask in several ways."""
 
     where: dict[str, JsonValue] | None = None
-    """Only what has such metadata is searched, written as Chroma writes it: `{"lang": "en"}`."""
+    """A filter of metadata, written as Chroma writes it: `{"lang": "en"}`."""
 
     where_document: dict[str, JsonValue] | None = None
-    """Only what has such a text is searched, written as Chroma writes it: `{"$contains": "hub"}`."""
+    """A filter of texts, written as Chroma writes it: `{"$contains": "hub"}`."""
 
 
 class LabelsFile(Options):
     """The labels of an experiment: questions with known good answers."""
 
     prompt: str | None = None
-    """A template with {query} and {contexts}, filled with what was retrieved."""
+    """A template with {query} and {contexts}, filled with the retrieved texts."""
 
     queries: list[QueryRow]
     """The questions."""
@@ -104,10 +104,10 @@ def labels_file(path: Path) -> Path:
 
 
 def load_prompt_queries(path: str | Path) -> PromptQueries:
-    """The labels of a file, as written: quotes are not located yet, documents not looked up.
+    """The labels of a file as written, without a look at the documents.
 
-    Raises LabelsError with every fault and its line: what is not JSON, wrong types, unknown keys, double ids,
-    empty queries and passages, no query at all.
+    Raises LabelsError with every fault and its line: invalid JSON, wrong types, unknown keys, double ids, empty queries
+    and passages, no query at all.
     """
     file = labels_file(Path(path))
     if not file.exists():
@@ -149,7 +149,7 @@ def _converted(file: Path) -> str:
 
 
 def _is_foreign(value: object) -> bool:
-    """Whether the labels look like those of another tool."""
+    """True if the file seems to have labels of another tool."""
     if not isinstance(value, Mapping) or "queries" not in value:
         return bool(value)
     rows = value["queries"] if isinstance(value["queries"], list) else []
@@ -157,7 +157,7 @@ def _is_foreign(value: object) -> bool:
 
 
 def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong with rows whose types are right, each with its place."""
+    """The faults of rows with valid types, each with its place."""
     first: dict[str, int] = {}
     for index, row in enumerate(rows.queries):
         where: FieldPath = ("queries", index)

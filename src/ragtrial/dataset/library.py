@@ -30,14 +30,14 @@ def _listed(ids: list[str], titles: list[str], offsets: list[int]) -> bytes:
 
 
 class Library:
-    """Documents by position. Ids and titles are held in memory, texts stay in one mapped file.
+    """Documents by position. Ids and titles are in memory, texts are in one mapped file.
 
-    ``empty`` counts documents without any text but white space; ``notes`` are what was noticed as they were read.
+    ``empty`` counts documents with no text except white space; ``notes`` are the warnings of the reader.
 
     Files: ``texts.bin`` (UTF-8, one after another), ``offsets.npy`` (int64, documents + 1), ``documents.json`` (ids,
-    titles, empty, notes, digest: one value, which is read seven times as fast as a line for each document),
-    ``pages.npy`` (int64, where pages start, one document after another) and ``page_offsets.npy`` (int64,
-    documents + 1). Raises ValueError for files that do not fit one another.
+    titles, empty, notes, digest: one value, since it is read seven times as fast as a line for each document),
+    ``pages.npy`` (int64, the starts of pages, one document after another) and ``page_offsets.npy`` (int64, documents +
+    1). Raises ValueError for files that do not match.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class Library:
 
     @classmethod
     def write(cls, corpus: Path, folder: Path, on_error: OnError = "stop") -> None:
-        """Read the documents of ``corpus`` and put them into ``folder``. Raises CorpusError for what cannot be read."""
+        """Read the documents of ``corpus`` into ``folder``. Raises CorpusError for unreadable documents."""
         skipped: list[Fault] | None = [] if on_error == "skip" else None
         cls._put(read_documents(corpus, skipped), folder, lambda: left_out(corpus, skipped or ()))
 
@@ -70,7 +70,7 @@ class Library:
 
     @staticmethod
     def _put(documents: Iterable[Document], folder: Path, noticed: Callable[[], Iterable[ReportWarning]]) -> None:
-        """Write ``documents``; ``noticed`` says after the last one what was noticed while they were read."""
+        """Write ``documents``; ``noticed`` returns the warnings after the last document."""
         offsets, pages, page_offsets = array("q", [0]), array("q"), array("q", [0])
         ids, titles, empty = [], [], 0
         notes: list[ReportWarning] = []
@@ -118,7 +118,7 @@ class Library:
 
     @property
     def has_pages(self) -> bool:
-        """Whether any document has pages: these come from PDFs."""
+        """True if any document has pages, as PDFs do."""
         return bool(len(self._pages))
 
     @property
@@ -137,11 +137,11 @@ class Library:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where each document stands, by id."""
+        """The position of each document, by id."""
         return {name: position for position, name in enumerate(self.ids)}
 
     def position(self, name: str) -> int | None:
-        """Where the document ``name`` stands, in whichever Unicode form it is written; None if it is not there."""
+        """The position of the document ``name``, in any Unicode form; None without it."""
         # File names come in either form, depending on the system they were written on.
         forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
         return next((self.positions[form] for form in forms if form in self.positions), None)

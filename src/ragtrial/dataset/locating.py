@@ -79,9 +79,9 @@ Locate = Callable[[Sequence[PassageQuery], Library], list[PassageMatch]]
 def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float | None = None) -> list[PassageMatch]:
     """The match of each passage, in the order of ``sought``.
 
-    The first kind of ``MATCH_KINDS`` that finds a passage anywhere decides, and all its places of that kind are given,
-    overlapping ones too. White space at the ends of a passage is ignored; an empty passage is lost. ``fuzzy`` is the
-    least likeness, in (0, 1], of a place for a passage that is lost otherwise.
+    The first kind of ``MATCH_KINDS`` that finds a passage anywhere decides, and all its places are given, overlapping
+    places too. White space at the ends of a passage is ignored; an empty passage is lost. ``fuzzy`` is the least
+    likeness, in (0, 1], of a place for a passage that is lost otherwise.
     """
     different = list(dict.fromkeys(sought))
     matches = _found(different, library, _Document)
@@ -238,7 +238,7 @@ def _plain_words(text: str) -> list[str]:
 
 
 def is_in(passage: str, text: str) -> bool:
-    """Whether ``text`` has the passage, perhaps with other white space, case, typography or Markdown signs."""
+    """True if ``text`` has the passage, perhaps with other white space, case, typography or Markdown signs."""
     words = _plain_words(without_signs(passage))
     return bool(words) and " ".join(words) in " ".join(_plain_words(without_signs(text)))
 
@@ -304,7 +304,7 @@ def folded(text: str) -> str:
 def likeness(one: str, other: str) -> float:
     """The likeness of two texts in [0, 1]: 2 * s / (m + n), case and white space ignored.
 
-    m and n are their lengths in case-folded characters without white space, s is that of their longest common
+    m and n are their lengths in case-folded characters without white space, s is the length of their longest common
     subsequence. 1 for texts that differ in case and white space alone, 0 for texts without a common character.
     """
     from rapidfuzz.fuzz import ratio
@@ -315,8 +315,8 @@ def likeness(one: str, other: str) -> float:
 def _most_alike(sought: Sequence[PassageQuery], library: Library, least: float) -> list[_Piece | None]:
     """For each passage the most similar piece of the documents; None if no likeness reaches ``least``.
 
-    A passage is compared where documents share words with it, rare ones first; a piece that shares none is not found.
-    A passage of more than 4,000 characters is not compared.
+    A passage is compared in documents that share words with it, rare words first; a piece without a shared word is not
+    found. A passage of more than 4,000 characters is not compared.
     """
     words = [list(_words_of(query.text)) if len(query.text) <= _LONGEST_ALIKE else [] for query in sought]
     everywhere = any(query.among is None for query in sought)

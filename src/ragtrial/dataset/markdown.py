@@ -29,7 +29,7 @@ _SIGNS = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~])",  # before an escaped sign
     re.MULTILINE,
 )
-"""What a rendered page does not show. It is removed inside words, too, such as the underscores of a name."""
+"""The signs that a rendered page does not show, also inside words, such as the underscores of a name."""
 _SHOWN_AS = {"softbreak": " ", "hardbreak": " ", "html_inline": ""}
 
 

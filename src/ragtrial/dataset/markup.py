@@ -20,7 +20,7 @@ _APART = _HEADINGS.keys() | {
     *("article", "aside", "blockquote", "dl", "figure", "footer", "header", "hr", "listing", "main", "nav", "ol", "p"),
     *("plaintext", "pre", "section", "table", "ul", "xmp"),
 }
-"""Elements with a blank line before and behind them: those that browsers give a margin, and sections."""
+"""Elements with a blank line before and after them: browsers give them a margin, or they are sections."""
 _LINES = {
     *("address", "body", "caption", "center", "dd", "details", "dialog", "dir", "div", "dt", "fieldset", "figcaption"),
     *("form", "hgroup", "legend", "li", "menu", "optgroup", "option", "search", "summary", "tbody", "tfoot", "thead"),
@@ -28,7 +28,7 @@ _LINES = {
 }
 _ITEMS = {"li", "dt", "dd"}
 _LAYOUT = _HEADINGS.keys() | {"table", "section", "article", "main", "nav", "header", "footer", "aside"}
-"""Elements that no cell of a table of data has: one that has them places parts of the page."""
+"""Elements that a data cell does not contain: a cell with one of them is for layout."""
 
 _CHARSET = re.compile(
     rb"""<\?xml[^>]*?\bencoding\s*=\s*["']([-\w.:]+)|<meta\b[^>]*?\bcharset\s*=\s*["']?\s*([-\w.:]+)""", re.IGNORECASE
@@ -63,8 +63,8 @@ class _PageText:
         self._top_heading: list[str] = []
         self._in_top_heading = False
         self._open: list[str] = []
-        self._hidden_at = 0  # how many elements were open when what is hidden began
-        self._kept_at: list[int] = []  # the same of each element whose white space is content
+        self._hidden_at = 0  # the number of open elements when a hidden element began
+        self._kept_at: list[int] = []  # the same for each element with significant white space
         self._items = 0
         self._cells: list[_Cell] = []
         self._lines = self._breaks = self._tabs = 0  # due before the next text: line ends, `br`s, tabs
@@ -125,7 +125,7 @@ class _PageText:
                 self._signs, self._in_top_heading = "", False
 
     def _end_cell(self, cell: _Cell) -> None:
-        """A cell is part of the line of its row; one that places parts of the page is lines of its own."""
+        """End a data cell, which is part of the line of its row, or a layout cell, which has its own lines."""
         if cell.is_layout:
             self._lines = max(self._lines, 1)
         elif cell.first is not None:
@@ -158,7 +158,7 @@ class _PageText:
                 self._space = data[-1].isspace()
 
     def _due(self, tag: str) -> None:
-        """Note the line ends between what stands before or in an element and what follows."""
+        """Note the line ends between the text before or in an element and the next text."""
         if self._cells and self._cells[-1].first is None and tag not in _LAYOUT:
             return  # the text of a cell begins on the line of its row
         if tag in _APART:
@@ -197,9 +197,9 @@ class _PageText:
 
 
 def _is_hidden(attributes: Mapping[str, str]) -> bool:
-    """Whether an element is not shown, as Mozilla's Readability decides (isProbablyVisible).
+    """True if an element is not shown, as Mozilla's Readability decides (isProbablyVisible).
 
-    What can be found in a folded section (``hidden="until-found"``) is shown.
+    The content of a folded section (``hidden="until-found"``) is shown.
     """
     if not attributes:
         return False
@@ -219,8 +219,8 @@ def declared_charset(content: bytes) -> str:
 def page_text(html: str) -> tuple[str, str]:
     """The title and the visible text of a page; headings become Markdown headings, blocks become lines.
 
-    White space inside ``pre`` is kept. A row of a table is one line, with tabs between its cells. The title is that
-    of the page, else its first heading of the top level. Raises NestedError.
+    White space inside ``pre`` is kept. A row of a table is one line, with tabs between its cells. The title comes from
+    the page, else from its first heading of the top level. Raises NestedError.
     """
     from lxml.etree import HTMLParser
 

@@ -16,8 +16,8 @@ from ragtrial.errors import CorpusError, Fault, listed
 from ragtrial.records import Document, ReportWarning, Span, WarningCode
 
 PAGE_BREAK = "\n\n"
-"""What stands between two pages of a document's text. No character of Unicode joins a line feed (NFC), so the pages
-of a normalised text are the normalised pages."""
+"""The separator of two pages. No character of Unicode joins a line feed (NFC), so the pages of a normalised text are
+the normalised pages."""
 
 PACKAGE = "pypdfium2"
 _ENCRYPTED, _PROTECTED = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
@@ -26,13 +26,13 @@ _OBJECT = re.compile(rb"\d+\s+\d+\s+obj\b")
 _HYPHEN = re.compile("\ufffe(?=(.?))")
 """PDFium's mark for a hyphen at the end of a line, which stands for the line's end, too."""
 _UNSEEN = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f\u00ad\ufffe\uffff]")
-"""Control characters that fonts without a Unicode table leave, soft hyphens, and what is no character."""
+"""Control characters from fonts without a Unicode table, soft hyphens, and noncharacters."""
 _NO_TITLE = re.compile(
     r"microsoft (word|powerpoint|excel) - |untitled\b|(document|presentation|slide|title)\s*\d*$"
     r"|.*\.(docx?|pptx?|xlsx?|odt|rtf|pdf|ps|dvi|tex|indd|pmd|qxd|html?|txt|tiff?|jpe?g)$",
     re.IGNORECASE,
 )
-"""What programs write into the title themselves: their own words, or the name of a file."""
+"""Titles that programs write themselves: their own words, or the name of a file."""
 _LONGEST_TITLE = 300
 _BREAKS_OFF = "is damaged: it breaks off before its end; download or copy it again."
 
@@ -47,7 +47,7 @@ class PdfText:
 
 
 def pdf_reader() -> str | None:
-    """The name and version of what reads PDFs, without importing it; None where it is not installed."""
+    """The name and version of the PDF reader, without importing it; None if it is not installed."""
     return f"{PACKAGE}-{version(PACKAGE)}" if find_spec(PACKAGE) else None
 
 
@@ -122,7 +122,7 @@ def _why_closed(content: bytes, code: int | None) -> str:
 
 
 def _breaks_off(content: bytes) -> bool:
-    """Whether anything begins behind the last mark of an end: PDFium reads what there is and says nothing."""
+    """True if an object begins after the last end mark, which PDFium ignores."""
     return _OBJECT.search(content, max(content.rfind(b"startxref"), 0)) is not None
 
 

@@ -75,11 +75,11 @@ def read_prefixes(file: Path) -> list[PrefixRow]:
 
 
 def match_prefixes(chunks: Chunks, rows: Sequence[PrefixRow], file: Path, setting: str) -> list[str | None]:
-    """The prefix of each chunk of ``setting``, normalised as documents are and stripped; None for those without a row.
+    """The prefix of each chunk of ``setting``, normalised and stripped; None for chunks without a row.
 
-    A row of no chunk is an error if its document (or, where it names none that is there, any document) has a chunk
-    without a row: the file was made for other chunks. Where all chunks have theirs, it is a row for another chunking.
-    Raises PrefixesError for such rows, and for those that contradict themselves or one another.
+    A row without a chunk is an error if its document, or any document for a row with an id alone, has a chunk without a
+    row: the file was made for other chunks. Otherwise it is ignored. Raises PrefixesError for such rows, and for
+    contradictions.
     """
     places = [(chunks.document_id(at), int(chunks.start[at]), int(chunks.end[at])) for at in range(len(chunks))]
     by_id = {chunks.id(position): position for position in range(len(chunks))}

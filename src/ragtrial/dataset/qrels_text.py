@@ -15,7 +15,7 @@ from ragtrial.records import MOST_GRADE, ReportWarning, WarningCode
 Kind = Literal["qrels", "run"]
 Role = Literal["query", "document", "score", "rank", "grade"]
 Columns = Mapping[str, str]
-"""What is what, given by the user: role to column name, such as ``{"document": "docno"}``."""
+"""The columns given by the user: role to column name, such as ``{"document": "docno"}``."""
 
 _USUAL: dict[Role, tuple[tuple[str, ...], ...]] = {
     "query": (
@@ -44,8 +44,8 @@ _USUAL: dict[Role, tuple[tuple[str, ...], ...]] = {
     "score": (("score", "sim", "similarity"),),
     "grade": (("label", "relevance", "rel", "grade", "relevancy grade", "relevance grade"), ("score",)),
 }
-"""Usual names of each role, in lower case. A later group counts only where no name of an earlier one is there:
-beside ``qid``, a column ``query`` is the text."""
+"""Usual names of each role, in lower case. A later group counts only without a name of an earlier group: next to
+``qid``, a column ``query`` is the text."""
 
 _ROLES: dict[Kind, tuple[Role, ...]] = {
     "run": ("query", "document", "score", "rank"),
@@ -60,11 +60,10 @@ def usual_names(kind: Kind) -> set[str]:
 
 
 def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Faults) -> dict[Role, str]:
-    """The column of the query, the document, and the number, in this order: of those that are given, else of those
-    with a usual name.
+    """The columns of the query, the document, and the number: given columns, else columns with a usual name.
 
-    The number of a run is its score or else its rank; one that is given comes before one that is guessed. Raises the
-    error of ``faults`` with every role that is missing or could be several columns.
+    The number of a run is its score or else its rank; a given column comes before a guessed one. Raises the error of
+    ``faults`` with every role that is missing or ambiguous.
     """
     chosen = _given(found, kind, given or {}, faults)
     has = "it has: " + listed(map(repr, found)) + "."
@@ -119,7 +118,7 @@ _FEWEST_NAMES = 2
 
 
 class GradedRow(NamedTuple):
-    """A line of qrels: its number from 1, and what it says."""
+    """A line of qrels, with its number from 1."""
 
     line: int
     query: str
@@ -133,9 +132,9 @@ def whole_number(written: str) -> int | None:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields of a line: between tabs, else commas or semicolons where there are any, else white space.
+    """The fields of a line: between tabs, else commas or semicolons, else white space.
 
-    Those between tabs may be quoted, if all are that are no numbers; of other signs, as CSV has it.
+    Fields between tabs may be quoted, if all except numbers are; other fields follow CSV.
     """
     if "\t" in line:
         fields = [field.strip() for field in line.split("\t")]
@@ -149,7 +148,7 @@ def fields_of(line: str) -> list[str]:
 
 
 def is_header(fields: Sequence[str], columns: Columns | None = None, kind: Kind = "qrels") -> bool:
-    """Whether a first line names columns: it has no number, and at least two usual names, or those of ``columns``."""
+    """True if a first line names columns: it has no number, and two usual names, or the names in ``columns``."""
     names = usual_names(kind) | {"score"}
     known = sum(field.lower() in names for field in fields) >= _FEWEST_NAMES
     given = columns is not None and set(columns.values()) <= set(fields)
@@ -157,10 +156,10 @@ def is_header(fields: Sequence[str], columns: Columns | None = None, kind: Kind 
 
 
 def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | None = None) -> Iterator[GradedRow]:
-    """The rows of qrels; bad ones are added to ``faults``.
+    """The rows of qrels; faults are added to ``faults``.
 
-    Without a header there are three columns: query, document and grade. A header (``query-id corpus-id score``, or as
-    other tools write it) may name them in any order, among others; ``columns`` says which is what.
+    Without a header there are three columns: query, document and grade. A header (``query-id corpus-id score``, or the
+    header of another tool) may name them in any order, among others; ``columns`` assigns them.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     places, width = (0, 1, 2), _COLUMNS
@@ -196,7 +195,7 @@ def _places(names: Sequence[str], roles: Mapping[Role, str]) -> tuple[int, int, 
 
 
 def _fault(query: str, document: str, written: str, grade: int | None) -> str:
-    """What is wrong with a row, empty if nothing is."""
+    """The fault of a row, empty if it is valid."""
     if grade is None:
         return f"the grade {written!r} must be a whole number."
     if abs(grade) > MOST_GRADE:
@@ -212,6 +211,6 @@ def truncate_faults(faults: Sequence[Fault], text: str, file: str) -> list[Fault
 
 
 def repeated_rows(count: int, where: str) -> ReportWarning:
-    """The warning about rows of qrels that repeat earlier ones with the same grade."""
+    """The warning about repeated rows of qrels."""
     message = f"{counted(count, 'row')} of the qrels repeated ({where}); each pair of query and document counts once."
     return ReportWarning(WarningCode.SAME_LABEL, message)

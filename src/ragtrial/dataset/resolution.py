@@ -52,7 +52,7 @@ class Resolution:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the passage is verbatim in the expected place, once."""
+        """True if the passage is verbatim in the expected place, once."""
         return self.how in ("exact", "offsets") and self.places == 1 and not self.moved and not self.changed
 
 

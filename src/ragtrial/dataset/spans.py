@@ -31,9 +31,9 @@ class ChunkSpans:
 class Passages:
     """Places in documents that belong to queries.
 
-    Those of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)), ascending in their
-    document: characters ``begins`` to ``ends`` (int64) of ``documents`` (int32; a negative code stands for a document
-    that no chunk is of). ``judgments`` (int64) says which judgment each is a place of. All but ``starts`` (passages,).
+    The places of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)), ascending in their
+    document: characters ``begins`` to ``ends`` (int64) of ``documents`` (int32; negative for a document without
+    chunks). ``judgments`` (int64) has the judgment of each place. All except ``starts`` have shape (passages,).
     """
 
     starts: Counts
@@ -63,15 +63,15 @@ class Passages:
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def chosen(self, which: Bools) -> Passages:
-        """Those that are meant by ``which``, shape (passages,)."""
+        """The passages at the True places of ``which``, shape (passages,)."""
         counts = np.bincount(self.rows[which], minlength=len(self.starts) - 1)
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return Passages(starts, self.documents[which], self.begins[which], self.ends[which], self.judgments[which])
 
     def merged(self) -> Passages:
-        """The characters that are in any passage of a query, as passages that neither overlap nor touch.
+        """The characters in any passage of a query, as passages that neither overlap nor touch.
 
-        ``judgments`` are those of the first of each.
+        ``judgments`` has the judgment of the first passage of each.
         """
         if not len(self):
             return self
@@ -91,9 +91,9 @@ class Passages:
 class Meetings:
     """Each overlap of a ranked chunk with a passage of its query, in the order of queries, ranks and passages.
 
-    Those of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)). The chunk at ``ranks``
-    (int32, from 1 on) brings ``gained`` characters (int64, may be 0) of ``passages`` (int64) that no chunk above it
-    has; the ranks down to it have ``covered`` (int64) of them together. All but ``starts`` (meetings,).
+    The overlaps of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)). The chunk at
+    ``ranks`` (int32, from 1 on) adds ``gained`` new characters (int64, may be 0) of ``passages`` (int64); all ranks
+    down to it have ``covered`` (int64) characters together. All except ``starts`` have shape (meetings,).
     """
 
     starts: Counts

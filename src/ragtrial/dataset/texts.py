@@ -31,7 +31,7 @@ _LABELS = {
     "shift_jis": "cp932", "x-sjis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030",
     "x-gbk": "gb18030", "x-x-big5": "big5hkscs", "big5": "big5hkscs",
 }  # fmt: skip
-"""What browsers read a declared charset as (WHATWG Encoding Standard, section 4.2), by Python's name for it."""
+"""The encodings of declared charsets in browsers (WHATWG Encoding Standard, section 4.2), by their names in Python."""
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 _UNSEEN = re.compile(
     "[\0-\x08\x0b\x0e-\x1f\x7f\u00ad\u200e\u200f\u2060\ufeff\ufffe\uffff]"
@@ -62,19 +62,19 @@ def _marks_in_order(stretch: re.Match[str]) -> str:
 
 
 def text_hash(text: str) -> str:
-    """What tells one normalised text from another: the first 16 hexadecimal digits of the SHA-256 of its UTF-8."""
+    """The first 16 hexadecimal digits of the SHA-256 of a normalised text in UTF-8."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
 def is_unicode(text: str) -> bool:
-    """Whether ``text`` can be written as UTF-8: half surrogate pairs, which JSON can spell, cannot."""
+    """True if ``text`` can be written as UTF-8; half surrogate pairs, which JSON can spell, cannot."""
     return not _LONE_SURROGATE.search(text)
 
 
 def without_unseen(text: str) -> str:
-    """``text`` without what a page does not show: control characters, soft hyphens, marks of order and direction.
+    """``text`` without invisible characters: control characters, soft hyphens, marks of order and direction.
 
-    A zero-width space goes, too, but between letters of scripts without spaces, where it is what parts words.
+    A zero-width space is removed, except between letters of scripts without spaces, where it separates words.
     """
     return text if text.isascii() and text.isprintable() else _UNSEEN.sub("", text)
 
@@ -92,10 +92,10 @@ def as_utf8(stream: IO[bytes], file: Path | str, error: type[InputError]) -> IO[
 
 
 def decoded(content: bytes, file: Path | str, error: type[InputError], declared: str = "") -> str:
-    """The text of ``content``, a byte-order mark dropped.
+    """The text of ``content``, without a byte-order mark.
 
-    It is UTF-8, or what its byte-order mark says; what is neither, and names an encoding itself, is read as
-    ``declared``. Raises ``error`` with the line of the first byte that does not fit.
+    It is UTF-8, or has the encoding of its byte-order mark; other text that declares an encoding is read as
+    ``declared``. Raises ``error`` with the line of the first invalid byte.
     """
     encoding = marked_encoding(content)
     if encoding == "utf-8" and declared:
@@ -154,10 +154,10 @@ def _declared_encoding(content: bytes, declared: str, file: Path | str, error: t
 
 
 def is_western(content: bytes) -> bool:
-    """Whether bytes that are not UTF-8 speak for CP1252, what Windows writes for Western European languages.
+    """True if bytes that are not UTF-8 seem to be CP1252, the encoding of Windows for Western European languages.
 
-    Two of three letters are ASCII, and none stands beside a sign within a word; letters that are rare in CP1252 and
-    usual where its bytes mean others (Turkish, Czech, Polish) speak against it.
+    Two of three letters are ASCII, and no letter is next to a sign within a word. Letters that are rare in CP1252 and
+    have frequent counterparts in other encodings (Turkish, Czech, Polish) are evidence against it.
     """
     try:
         text = content.decode("cp1252")
@@ -186,7 +186,7 @@ def read_bytes(path: Path, error: type[InputError]) -> bytes:
 
 
 def near_names(path: Path) -> str:
-    """`` Did you mean 'x'?`` for what is in the folder of ``path`` under a name like its own, or nothing."""
+    """`` Did you mean 'x'?`` for a similar name in the folder of ``path``, or nothing."""
     with suppress(OSError):
         return did_you_mean(path.name, (entry.name for entry in islice(path.parent.iterdir(), _MOST_LOOKED_AT)))
     return ""

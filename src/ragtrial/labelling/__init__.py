@@ -1,1 +1,1 @@
-"""Work on labels: those of other tools become prompt_queries.json."""
+"""Labels from other tools, models and people, and their way into prompt_queries.json."""

@@ -53,10 +53,10 @@ class Item:
 
 
 class AnswerSheet:
-    """The labels of a config as they are when a search begins, and what graded hits of it become.
+    """The labels of a config when a search begins, and the changes by graded hits.
 
-    ``query`` is the labelled query of the same text, None if there is none. Raises LabelsError for labels that cannot
-    be read, and for a BEIR folder without an overlay or without the query.
+    ``query`` is the labelled query of the same text, or None. Raises LabelsError for labels that cannot be read, and
+    for a BEIR folder without an overlay or without the query.
     """
 
     def __init__(self, config: ExperimentConfig, text: str) -> None:
@@ -99,10 +99,10 @@ class AnswerSheet:
         name: str | None = None,
         tags: Sequence[str] = (),
     ) -> list[Change]:
-        """What the ``grades`` of ``hits``, by their numbers, change in the labels.
+        """The changes of the labels by the ``grades`` of ``hits``, which are given by the numbers of the hits.
 
-        ``quotes`` are passages of hits that answer, verbatim, instead of the whole text of a hit. A new query is
-        called ``name``, else after its text. Raises InputError for passages that are not in their hit.
+        ``quotes`` are verbatim passages of hits that answer, instead of the whole text. A new query has the id
+        ``name``, or an id from its text. Raises InputError for passages that are not in their hit.
         """
         by_rank, quotes = {hit.rank: hit for hit in hits}, dict(quotes or {})
         faults = [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
@@ -130,9 +130,8 @@ class AnswerSheet:
         return [*new, *beside(self.query.relevant_docs if self.query else (), made, self.form)]
 
     def refuse(self, name: str | None = None, tags: Sequence[str] = (), progress: Progress | None = None) -> None:
-        """Raise InputError for what would refuse whatever is graded, so that nobody grades in vain.
-
-        That is a name that the query cannot have, and labels that do not fit the documents.
+        """Raise InputError for an invalid id, and LabelsError for labels that do not fit the documents, before anything
+        is graded.
         """
         self._refuse_name(name, tags)
         if self._base.labels is not None:
@@ -156,7 +155,7 @@ class AnswerSheet:
         return Added(written.file, query_of(changes[0]), is_new=is_new, done=tuple(done), queries=count)
 
     def _check(self, progress: Progress) -> Callable[[PromptQueries], object]:
-        """What raises LabelsError for labels that do not fit the documents."""
+        """A function that raises LabelsError for labels that do not fit the documents."""
 
         def check(labels: PromptQueries) -> object:
             config = self._config
@@ -179,7 +178,7 @@ class AnswerSheet:
 
 
 def labels_form(config: ExperimentConfig) -> Form:
-    """What the labels of ``config`` name; without labels that can be read, what they would name."""
+    """The form of the labels of ``config``; the usual form if they cannot be read."""
     options, unit = config.dataset, config.evaluators.unit
     if options.beir is not None:
         return "document"
@@ -191,10 +190,10 @@ def labels_form(config: ExperimentConfig) -> Form:
 
 
 def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> list[Item]:
-    """The ``top`` best of what settings found, each document or passage once, numbered from 1, highest ranks first.
+    """The ``top`` best hits of all settings, each document or passage once, numbered from 1, highest ranks first.
 
-    Where labels name passages (``form``), hits of a document are one passage if they share half of the shorter one, as
-    the chunks of several sizes do. Scores of several settings say nothing side by side, and are left out.
+    If labels name passages (``form``), hits of a document are one passage if they share half of the shorter one, as
+    chunks of several sizes do. Scores of several settings are not comparable, and are left out.
     """
     placed = [(hit.rank, place, name, hit) for place, (name, row) in enumerate(found.items()) for hit in row]
     pools: list[_Pool] = []
@@ -212,7 +211,7 @@ def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> li
 
 
 class _Pool:
-    """Hits that are one item: the ``first``, and the ``whole`` of those that share half of it."""
+    """Hits that count as one item: the ``first``, and the ``whole`` of all that share half of it."""
 
     def __init__(self, first: FoundText) -> None:
         self.first = self.whole = first
@@ -246,10 +245,10 @@ def _union(one: FoundText, other: FoundText) -> FoundText:
 def judged(
     form: Form, query: str, hit: FoundText | TextToGrade, grade: int, passage: str | None = None, at: int | None = None
 ) -> Grade:
-    """What the ``grade`` of a hit becomes in labels that name things as ``form`` says.
+    """The judgment that the ``grade`` of a text becomes in labels of that ``form``.
 
-    ``passage`` is what of its text answers, and ``at`` where in the text that stands; by itself if it stands there
-    once. Raises InputError for a hit without a text where labels quote.
+    ``passage`` is the part of the text that answers, and ``at`` its place there, by default its only place. Raises
+    InputError for an empty text if labels quote.
     """
     text = hit.text or ""
     if form == "document" and passage is None:
@@ -267,7 +266,7 @@ def judged(
 
 
 def has_passage(hit: FoundText | TextToGrade, passage: str) -> bool:
-    """Whether a passage is in the text of a hit, as quotes of labels are found in documents."""
+    """True if the text has the passage, found as quotes of labels are."""
     return is_in(passage, hit.text or "")
 
 
@@ -282,7 +281,7 @@ def new_id(text: str, taken: Collection[str]) -> str:
 
 
 def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
-    """What labels of these ``queries`` name: as they do it already; without any, as they are scored."""
+    """The form of the labels of ``queries``; without labels, the form in which they are scored."""
     if by_content:
         return "content"
     labels = [label for query in queries for label in query.relevant_docs if label.relevance > 0]
@@ -291,9 +290,9 @@ def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
 
 
 def parse_marks(texts: Iterable[str], option: str, *, last: bool = False) -> dict[str, str]:
-    """``{"1": "2"}`` from ``1=2``: the number or document of a hit, and what is said of it. Raises InputError.
+    """The marks in texts such as ``1=2``, by the number or document of the hit. Raises InputError.
 
-    With ``last`` the last equals sign parts the two, as a document's id may have one.
+    With ``last`` the last equals sign is the separator, since a document id may have one.
     """
     found: dict[str, str] = {}
     faults = []
@@ -345,12 +344,11 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
 
 
 def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iterator[Grade]:
-    """The grades ``made`` for a query, in labels that name things as ``form`` says, with those that they change.
+    """The ``made`` grades for a query, and the changes of other labels that they require.
 
     A passage that is judged already gets the new grade, however its label spells it. A label of a whole document has
-    one grade with every passage of it: the highest that is given now; what is graded lower does not stand beside it.
-    Where documents are judged and ``known`` has passages alone, these are raised or lowered until the highest of them
-    is the document's new grade.
+    the highest new grade of its passages; lower grades are left out. If documents are judged and ``known`` has passages
+    alone, these are changed until their highest grade is the new grade of the document.
     """
     highest: dict[str, int] = {}
     for one in made:
@@ -371,7 +369,7 @@ def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iter
 
 
 def _levelled(made: Grade, passages: Iterable[Judgment]) -> Iterator[Grade]:
-    """The passages of a document that must change for the highest of their grades to be the one that is given."""
+    """The passages of a document that must change, so that their highest grade is the new grade."""
     grade, passages = made.relevance or 0, list(passages)
     best = max(label.relevance for label in passages)
     for label in passages:
@@ -386,7 +384,7 @@ def _regraded(made: Grade, label: Judgment, grade: int | None) -> Grade:
 
 
 def _is_same(label: Judgment, made: Grade, form: Form) -> bool:
-    """Whether a label of the document is of the very passage that is graded, or under ``content`` has its words."""
+    """True if a label judges the graded passage; under ``content`` equal words are enough."""
     if form == "content":
         return _words(label.doc) == _words(made.doc)
     starts = [span.start for span in label.spans]

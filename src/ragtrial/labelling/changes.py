@@ -1,6 +1,6 @@
-"""Changes of labels: grades of documents or passages, new queries, and the history of who made which of them when.
+"""Changes of labels: grades of documents or passages, new queries, tags; and their history.
 
-The history is a file of JSON lines beside the labels, which says for each change what was there before.
+The history is a file of JSON lines next to the labels, with each change and the state before it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 Form = Literal["document", "quote", "content"]
-"""What a label names: a document, a passage of it, or the passage alone (match: content)."""
+"""The object of a label: a document, a passage of it, or the passage alone (match: content)."""
 
 _PLACE = ("quote", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """How relevant a document, or a passage of it, is to a query. ``relevance`` None takes its judgment back.
+    """The relevance of a document, or a passage of it, to a query. ``relevance`` None removes the judgment.
 
-    ``doc``, ``quote``, ``start`` and ``end`` say what is judged, as the labels spell it: a judgment that is there with
-    the same four is changed.
+    ``doc``, ``quote``, ``start`` and ``end`` identify the judgment as labels spell it: an existing judgment with the
+    same four is changed.
     """
 
     query: str
@@ -37,7 +37,7 @@ class Grade:
     text_hash: str | None = None
 
     def speaks_of(self, label: Mapping[str, Any]) -> bool:
-        """Whether it is the grade of the label ``label``, as a file has it."""
+        """True if it judges the same place as ``label``, a row of a labels file."""
         return place_of(label) == (self.doc, self.quote, self.start, self.end)
 
     def as_label(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ Change = Grade | NewQuery | RemovedQuery | TaggedQuery
 
 
 def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What of the documents a label judges: two of the same place are the same judgment, whatever their grades."""
+    """The place that a label judges: two labels of the same place are the same judgment, whatever their grades."""
     return str(label.get("doc")), *(label.get(key) for key in _PLACE)
 
 
@@ -104,7 +104,7 @@ class Done:
 
 
 def history_file(labels: Path) -> Path:
-    """Where the changes of ``labels`` are noted: ``prompt_queries.history.jsonl`` beside ``prompt_queries.json``."""
+    """The file of the history of ``labels``: ``prompt_queries.history.jsonl`` next to ``prompt_queries.json``."""
     return labels.with_name(f"{labels.name.removesuffix('.gz').rpartition('.')[0] or labels.name}.history.jsonl")
 
 
@@ -131,7 +131,7 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
 
 
 def current_user() -> str:
-    """The name under which changes are noted unless another is given: that of the user of the machine."""
+    """The default name for the history: that of the user of the machine."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -75,7 +75,7 @@ _UNANSWERABLE = (
 _NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
 _SIGNS = "*_#> \t"
 MOST_QUESTION = 500
-"""Characters of a question; what is longer is something else."""
+"""The most characters of a question."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ class SourcePassage:
 
 
 class PassageSearch:
-    """The documents of ``config`` cut into passages, whatever chunkers its settings have, and BM25 over them.
+    """The documents of ``config`` cut into passages, independent of the chunkers of its settings, and BM25 over them.
 
-    BM25 has the options of the first setting of that kind, or the usual ones. Raises CorpusError.
+    BM25 has the options of the first setting of that kind, or the usual options. Raises CorpusError.
     """
 
     def __init__(self, config: ExperimentConfig, progress: Progress) -> None:
@@ -235,7 +235,7 @@ class DraftOptions:
 
 @dataclass(frozen=True)
 class PlannedDraft:
-    """A passage, and what is asked about it."""
+    """A passage, and the task of the model."""
 
     passage: SourcePassage
     task: DraftTask
@@ -266,7 +266,7 @@ class Drafting:
         return [(one, reply) for one, (reply,) in zip(self._planned, replies, strict=False)]  # a budget ends it
 
     def kept(self) -> list[Answered]:
-        """Those that are answered, without asking anything."""
+        """The drafts with a kept reply, without a request."""
         found = ((one, self._chat.kept([request])) for one, request in zip(self._planned, self._requests, strict=True))
         return [(one, reply[0]) for one, reply in found if reply]
 
@@ -325,10 +325,10 @@ def drafted(
 
 
 def _spans(parsed: Sequence[tuple[PlannedDraft, DraftReply]], search: PassageSearch) -> list[Span | None]:
-    """Where in its document each answer is, inside of the passage that was shown; None where it is not.
+    """The place of each answer in its document, inside of the passage that was shown; None without one.
 
-    What follows an answer in lines of their own, as models end politely, is no part of it. Where the words are not
-    found as they are, punctuation may be of another width.
+    Further lines after an answer, such as a polite ending, are ignored. If the words are not found verbatim,
+    punctuation may have another width.
     """
     library = search.corpus.library
     passages = [planned.passage for planned, _ in parsed]
@@ -373,10 +373,10 @@ _USUAL_METRIC = "ndcg@10"
 
 
 class DraftFile:
-    """A ``file`` of drafts for the labels of ``config``, which need not be there yet.
+    """A ``file`` of drafts for the labels of ``config``, which need not exist.
 
-    Raises InputError if the file cannot be written, or if somebody has begun to review what is in it; LabelsError for
-    labels that cannot be read, and for a BEIR folder.
+    Raises InputError if the file cannot be written, or if its review has begun; LabelsError for labels that cannot be
+    read, and for a BEIR folder.
     """
 
     def __init__(self, file: Path, config: ExperimentConfig) -> None:
@@ -397,7 +397,7 @@ class DraftFile:
     def write(
         self, answered: Sequence[Answered], search: PassageSearch, model: str, prompt: str, seed: int
     ) -> DraftCounts:
-        """Write what the replies come to, if that is any draft; the counts. Raises RunError."""
+        """Write the drafts of the replies, if there are any; the counts. Raises RunError."""
         config, labels = self._config, self._labels
         items, counts = drafted(answered, search, labels)
         if items:

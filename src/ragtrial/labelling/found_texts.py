@@ -1,4 +1,4 @@
-"""The texts that are shown for pooled hits: what the settings found, or the whole documents where that is not kept."""
+"""The texts that people and judges grade: the passages that settings found, or whole documents."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ragtrial.progress import Progress
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
 GAP = "\n\n[...]\n\n"
-"""What stands between passages of a document that do not meet."""
+"""The mark between passages of a document that do not meet."""
 
 Wanted = tuple[str, Found]
-"""A query and what was found for it."""
+"""The id of a query, and a hit of it."""
 
 
 @dataclass(frozen=True, order=True)
 class Stretch:
-    """Characters ``start`` to ``end`` of a document, and what they are."""
+    """A text, the characters ``start`` to ``end`` of a document."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class ItemText:
-    """What is shown of a document: its title, and stretches of its text, in their order, none of which meet."""
+    """The visible part of a document: its title, and separate stretches of its text, in their order."""
 
     doc: str
     title: str
@@ -42,7 +42,7 @@ class ItemText:
 
     @property
     def longest(self) -> Stretch:
-        """The stretch of the most characters; of equal ones the first."""
+        """The longest stretch; ties go to the first."""
         return max(self.stretches, key=lambda stretch: stretch.end - stretch.start)
 
     @property
@@ -114,7 +114,7 @@ def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, It
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> ItemText:
-    """The texts of some chunks of a document; those that meet or overlap as one."""
+    """The texts of some chunks of a document, joined if they meet or overlap."""
     joined: list[Stretch] = []
     for one in sorted(Stretch(row["start"], row["end"], row["text"]) for row in rows):
         last = joined[-1] if joined else None

@@ -68,7 +68,7 @@ def grade_in(reply: str) -> int | None:
 
 
 MOST_CHARACTERS = 12_000
-"""Of a longer text so many are judged: about 3,000 tokens."""
+"""The most characters of a text that are judged: about 3,000 tokens."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class TextToJudge:
 def texts_to_judge(
     contest: ComparisonInput, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
 ) -> list[list[TextToJudge]]:
-    """The texts of each query, query by query; of so many ``queries``, None for all.
+    """The texts of the first ``queries`` queries (None: all), query by query.
 
-    Those that people judged come first, then the others in a random order: whatever is judged when a budget ends is a
-    random sample, and has people's. Raises InputError where texts or questions cannot be had.
+    Queries with human labels come first, then the others in a random order: the queries that are judged when a budget
+    ends are a random sample. Raises InputError if texts or questions are missing.
     """
     rankings = JudgedRankings(contest)
     deep = depth or rankings.usual_depth()
@@ -136,14 +136,14 @@ def _in_order(contest: ComparisonInput, seed: int) -> Sequence[int]:
 
 
 OFFLINE = "shared-words"
-"""What the judge that needs no model is called."""
+"""The name of the judge that needs no model."""
 
 _AT_LEAST = (0.0, 0.4, 0.7, 0.95)
 """The share of a question's words from which the judge without a model gives each grade."""
 
 
 class Judging:
-    """A judge behind an endpoint, and what it is asked."""
+    """A judge behind an endpoint, and its prompt."""
 
     def __init__(self, chat: BudgetedChat, prompt: ModelPrompt) -> None:
         self._chat = chat
@@ -160,7 +160,7 @@ class Judging:
     ) -> Iterator[ModelJudgment]:
         """The judgments of the queries that are judged whole within ``budget``, in their order.
 
-        Raises EndpointError, after what was answered until then was yielded; ModelNotFoundError without a key.
+        Raises EndpointError after the judgments until then were yielded; ModelNotFoundError without a key.
         """
         groups = [[self.request(text) for text in texts] for texts in queries]
         paid = set[ChatRequest]()

@@ -21,7 +21,7 @@ _KEYS = ("id", "text", "relevant_docs", "tags")
 
 
 def labels_of(config: ExperimentConfig) -> LabelsText:
-    """The labels of ``config``. Raises LabelsError for a BEIR folder, which stays as it is, and for invalid ones."""
+    """The labels of ``config``. Raises LabelsError for a BEIR folder, which is not changed, and for invalid labels."""
     if config.dataset.beir is not None:
         message = "is a BEIR folder and stays as it is; convert it, or put labels of your own into dataset.overlay."
         raise LabelsError(Fault(config.dataset.beir, message=message))

@@ -41,8 +41,8 @@ def below(path: str | Path, folder: Path, source: str | Path, option: str) -> Pa
 def config_below(file: Path, folder: Path, source: str | Path, *, with_documents: bool = True) -> ExperimentConfig:
     """The config in ``file``, if it extends no other, and its labels, documents and cache are below ``folder``.
 
-    Nothing else is opened before that is known; documents and cache need not be there if they are not read. Raises
-    InputError, for what ``source`` names, otherwise.
+    No other file is opened before that check. Documents and cache need not exist if they are not read. Raises
+    InputError with the name of ``source`` otherwise.
     """
     below(file, folder, source, _CONFIG)
     if not file.exists():
@@ -66,7 +66,7 @@ def config_below(file: Path, folder: Path, source: str | Path, *, with_documents
 
 
 def label_options(worklist: Worklist, file: Path) -> str:
-    """What `ragtrial label` must be given besides ``file``, which is to hold ``worklist``; begins with a space."""
+    """The options that `ragtrial label` needs for ``worklist`` in ``file``; begins with a space."""
     folder, options = file.absolute().parent, ""
     if not _stays(Path(worklist.labels), folder):
         options += f" --labels {shlex.quote(worklist.labels)}"
@@ -96,9 +96,9 @@ Kind = Literal["prompt_queries", "overlay"]
 
 @dataclass(frozen=True)
 class LabelTarget:
-    """The file that labels are written into. ``config`` is the file of the config, None where none is known.
+    """The file that labels are written into. ``config`` is the file of the config, if it is known.
 
-    ``labels`` are those of a prompt_queries.json, as written; None of an overlay.
+    ``labels`` are the labels of a prompt_queries.json as written, None for an overlay.
     """
 
     file: Path
@@ -109,9 +109,9 @@ class LabelTarget:
 
 
 def label_target(report: Report, labels: Path | None, config_file: Path | None) -> LabelTarget:
-    """Where labels for ``report`` go: ``labels``, else what its config names. Raises InputError where that is open.
+    """The target of labels for ``report``: ``labels``, else the labels of its config. Raises InputError without one.
 
-    ``config_file`` names the config; without it ``own_config`` does, if there is one.
+    ``config_file`` names the config; the default is ``own_config``.
     """
     if config_file is None:
         config_file = own_config(report)
@@ -140,9 +140,10 @@ def label_target(report: Report, labels: Path | None, config_file: Path | None) 
 
 
 def own_config(report: Report) -> Path | None:
-    """The experiment.yaml of the current folder, if ``report`` was run with that text, and is not around that folder.
+    """The experiment.yaml of the current folder, if ``report`` is outside of that folder and was run with the same
+    text.
 
-    A report that somebody else packed brings its own config along, in whatever folder it is unpacked.
+    A foreign report brings its own config along, in any folder.
     """
     file, copy = Path.cwd() / CONFIG_NAME, report.file("config.yaml")
     if Path.cwd().resolve().is_relative_to(report.folder.resolve()) or not (file.is_file() and copy.is_file()):

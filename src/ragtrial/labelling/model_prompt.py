@@ -1,4 +1,4 @@
-"""The template of what a model is asked: a file's or our own, its places filled, passages between marks."""
+"""The prompt of a model: a template from a file or our own, with passages between marks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ModelPrompt:
         return hashlib.sha256(self.template.encode()).hexdigest()[:16]
 
     def filled(self, passage: str, **values: str) -> ChatRequest:
-        """One message. The passage is between two marks that are made of its own hash, so it cannot have them in it.
+        """One message. The passage is between two marks made of its own hash, so it cannot contain them.
 
-        Everything is filled in at once: a text that has a place in it keeps it.
+        All places are filled at once: a text that contains a place keeps it.
         """
         mark = hashlib.sha256("\n".join([*values.values(), passage]).encode()).hexdigest()[:16]
         enclosed = f"<passage id={mark}>\n{passage}\n</passage id={mark}>"
@@ -37,7 +37,7 @@ class ModelPrompt:
 
 
 def read_prompt(path: Path | None, own: str, places: Sequence[str]) -> ModelPrompt:
-    """The prompt of a file, or our ``own``. Raises InputError for one that lacks one of the ``places``."""
+    """The prompt of a file, or our ``own``. Raises InputError for a prompt without one of the ``places``."""
     if path is None:
         return ModelPrompt(own)
     template = read_text(path, InputError)

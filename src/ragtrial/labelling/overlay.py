@@ -44,7 +44,7 @@ class OverlayText:
         return {"text": "", "relevant_docs": [{"doc": doc, "relevance": grade} for doc, grade in own]}
 
     def edited(self, changes: Sequence[Change]) -> tuple[OverlayText, list[Done]]:
-        """With a line for each new grade. Raises LabelsError for what qrels cannot say."""
+        """The overlay with a line for each new grade. Raises LabelsError for changes that qrels cannot express."""
         grades = [change for change in changes if isinstance(change, Grade)]
         _refuse(self.file, grades)
         judged, done = dict(self.judged), []

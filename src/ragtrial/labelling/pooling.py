@@ -40,7 +40,7 @@ class PoolOptions:
     config: Path | None = None
 
     def repeated(self, new: int) -> int:
-        """How many judged items there are beside so many new ones; of a share above 0 at least one."""
+        """The number of judged items for ``new`` new items; at least one for a share above 0."""
         if self.repeats >= 1:
             return round(self.repeats)
         return max(1, round(new * self.repeats / (1 - self.repeats))) if self.repeats > 0 else 0
@@ -61,7 +61,7 @@ class PooledHit:
 
 @dataclass(frozen=True)
 class Pooled:
-    """A worklist. Of its items ``new`` are unjudged and ``repeated`` are judged already.
+    """A worklist, with the numbers of ``new`` items, which are unjudged, and of ``repeated`` items, which are judged.
 
     ``unjudged`` counts the unjudged hits that all settings have among their first ``depth``.
     """
@@ -74,9 +74,9 @@ class Pooled:
 
 
 class Pool:
-    """The first ``depth`` hits of all settings of a contest, by default as deep as the metric that decides looks.
+    """The first ``depth`` hits of all settings of a contest, by default to the depth of the primary metric.
 
-    Only those of queries that count for a setting. Raises ReportError for rankings that cannot be read, or that do not
+    Queries that count for no setting are left out. Raises ReportError for rankings that cannot be read, or that do not
     give the scores of their report.
     """
 
@@ -96,15 +96,15 @@ class Pool:
         weighed = zip(unjudged, self._weights(unjudged).tolist(), strict=True)
         hits = [PooledHit(one.row, one.found, one.rank, weight) for one, weight in weighed]
         self.unjudged = sorted(hits, key=lambda one: (-round(one.weight, 12), one.rank))
-        """Those first that could move the difference most; of these the higher ranked; then by query and id."""
+        """Sorted by the possible effect on a difference, then by rank, then by query and id."""
 
     def _weights(self, hits: Sequence[PooledHit]) -> Scores:
-        """How much each of ``hits`` moves the difference of two settings if it is relevant, and no other is; (hits,).
+        """The effect of each of ``hits`` on the difference of two settings if it alone is relevant; (hits,).
 
-        With the highest grade of the labels, by the metric that decides: for metrics of ranks, the discount at its rank
-        in the one setting less that in the other, over the ideal. The largest change over the pairs with the baseline,
-        or else with the best setting; of one setting that of its score. After Carterette, Allan & Sitaraman 2006,
-        Minimal Test Collections for Retrieval Evaluation, SIGIR.
+        The label has the highest known grade, and the effect is measured by the primary metric: for metrics of ranks,
+        the difference of the discounts at its two ranks, over the ideal. It is the largest change over the pairs with
+        the baseline, or else with the best setting; for one setting the change of its score. After Carterette, Allan &
+        Sitaraman 2006, Minimal Test Collections for Retrieval Evaluation, SIGIR.
         """
         rows, highest = [one.row for one in hits], self._rankings.highest_grade
         cases = [(one.row, {one.found: highest}) for one in hits]
@@ -175,7 +175,7 @@ def _nothing(pool: Pool, contest: ComparisonInput) -> str:
 def work_items(
     contest: ComparisonInput, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
 ) -> list[TextToGrade]:
-    """What is read: of a document that labels name as such all that was found; else the longest passage of it."""
+    """The texts to read: all passages that were found of a document, or the longest passage if labels quote."""
     wanted = [(contest.queries[hit.row].id, hit.found) for hit in hits]
     texts = texts_of(contest, wanted, target.config, progress)
     questions = questions_of(contest, [hit.row for hit in hits], target.config)
@@ -199,7 +199,7 @@ def work_items(
 
 @dataclass(frozen=True)
 class _Draw:
-    """The hits to judge of the drawn queries, ``new`` those that nobody judged."""
+    """The hits of the drawn queries: ``new`` hits are unjudged."""
 
     new: list[PooledHit]
     again: list[PooledHit]
@@ -208,12 +208,12 @@ class _Draw:
 def random_pool_of(
     contest: ComparisonInput, queries: int, options: PoolOptions, progress: Progress | None = None
 ) -> Pooled:
-    """The worklist of so many ``queries``, drawn at random from those that were not drawn before.
+    """The worklist of ``queries`` random queries that were not drawn before.
 
-    All that the settings found among their first ``depth`` is in it, one query after another in the order of the draw,
-    so that whoever stops early has judged some of them whole. Of what is judged already some is asked again, and of a
-    query that is judged whole one text, so that labels say how it came to be among people's. Raises InputError where
-    fewer queries are left, and where texts or the file of the labels cannot be had.
+    It has all texts that the settings found among their first ``depth``, one query after another in the order of the
+    draw, so that some queries are judged whole if the work ends early. Some judged texts are repeated, at least one of
+    a query that is judged whole, so that the labels get the tag of the draw. Raises InputError if fewer queries are
+    left, and if texts or the file of the labels are missing.
     """
     rankings = JudgedRankings(contest)
     depth = options.depth or rankings.usual_depth()

@@ -1,4 +1,4 @@
-"""The worklist: what is to be labelled, in which order, by somebody who does not see what found it."""
+"""The worklist: the texts to label, in a blind order, and the file of the labels."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _NO_DRAFT = {"__all__": {"draft"}}
 
 
 class WorklistError(InputError):
-    """A worklist cannot be read, or not be written where it was to stand."""
+    """A worklist that cannot be read or written."""
 
 
 class Draft(Options):
-    """What a model drafted: the question of the item, in a ``style``, and the words that answer it."""
+    """A draft of a model: the question of the item, in a ``style``, and the words that answer it."""
 
     style: str
     quote: str | None
-    """Of the item's text, verbatim; null for a question that the documents should not answer."""
+    """Verbatim words of the item's text; null for a question that the documents should not answer."""
 
     at: Annotated[int, Field(ge=0)] | None
     """Where in the item's text ``quote`` begins; null without one."""
@@ -60,7 +60,7 @@ class DraftCounts(Options):
 
 
 class DraftSource(Options):
-    """What drafted the items."""
+    """The model and the prompt of drafted items."""
 
     model: str
     prompt: str
@@ -91,14 +91,14 @@ class TextToGrade(Options):
     """The character behind its last; null as ``start`` is."""
 
     text: str
-    """What is read: from ``start`` to ``end``; of a whole document what was found of it, gaps marked with [...]."""
+    """The text to read: from ``start`` to ``end``; for a whole document all found passages, gaps marked with [...]."""
 
     draft: Draft | None = None
-    """Of a question that a model drafted, and that is reviewed; null where a text is graded."""
+    """The draft to review; null for a text to grade."""
 
 
 class Worklist(Options):
-    """What to label, in this order, and where the labels go."""
+    """The items to label, in this order, and the file of the labels."""
 
     ragtrial_worklist: Literal[1]
     """The version of the form."""
@@ -107,47 +107,47 @@ class Worklist(Options):
     """The file that labels are written into; in the file relative to the worklist's folder, here absolute."""
 
     kind: Literal["prompt_queries", "overlay"]
-    """A prompt_queries.json, or qrels that are laid upon those of a BEIR folder."""
+    """A prompt_queries.json, or an overlay of the qrels of a BEIR folder."""
 
     config: str | None
     """The config with the documents, as ``labels``; null where none was named or found."""
 
     form: Literal["document", "quote", "content"]
-    """What a label names: a document, a passage of it, or the passage alone (match: content)."""
+    """The object of a label: a document, a passage of it, or the passage alone (match: content)."""
 
     report: str | None = None
     """The report that it was made of, as ``labels``; null where that is not known."""
 
     drawn: Literal["stakes", "random", "drafted"] = "stakes"
-    """How queries and texts were chosen: by what a label could move, or queries at random with all of their texts; or
-    drafted by a model, for review."""
+    """The choice of queries and texts: by the possible effect of a label, at random with all of their texts, or drafted
+    by a model, for review."""
 
     source: DraftSource | None = None
-    """What drafted the items; null where nothing did."""
+    """The source of drafted items; null without drafts."""
 
     metric: str
     """The metric whose verdict the labels would move."""
 
     highest_grade: int
-    """Of the labels as they are."""
+    """The highest grade of the present labels."""
 
     seed: int
     """By which the items were shuffled."""
 
     items: Annotated[list[TextToGrade], Field(min_length=1)]
-    """At least one; a text of a query stands once."""
+    """At least one; no text is repeated for a query."""
 
     @property
     def is_drafted(self) -> bool:
-        """Whether its items are drafted questions, to be kept or dropped."""
+        """True if its items are drafted questions, to be kept or dropped."""
         return self.drawn == "drafted"
 
 
 def speaks_of(label: Judgment, item: TextToGrade, *, by_content: bool, by_document: bool) -> bool:
-    """Whether a label of the item's query judges the item; white space in passages need not be the same.
+    """True if a label of the item's query judges the item; white space in passages may differ.
 
-    A passage judges what overlaps it, a label without one all of its document; where documents are scored
-    (``by_document``), so does any. Under ``by_content`` the label is the passage.
+    A passage judges every text that overlaps it, a label without one its whole document; if documents are scored
+    (``by_document``), every label does. Under ``by_content`` the label is the passage.
     """
     if by_content:
         return _has(item.text, label.doc)

@@ -1,4 +1,4 @@
-"""Write changes of labels into their file, and never over somebody else's work."""
+"""Write changes of labels into their file, without overwriting the work of others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_TEXT = 60
 
 
 class LabelsConflictError(LabelsError):
-    """Somebody else has changed the same queries meanwhile; nothing was written."""
+    """The same queries were changed by another person meanwhile; nothing was written."""
 
 
 class WritableLabels(Protocol):
@@ -48,7 +48,7 @@ class WritableLabels(Protocol):
         """The ``text`` and the ``relevant_docs`` of a query; None for an unknown query."""
 
     def edited(self, changes: Sequence[Change]) -> tuple[Self, list[Done]]:
-        """The labels with ``changes``, and those that had an effect. Raises LabelsError for impossible changes."""
+        """The labels with ``changes``, and the effective changes. Raises LabelsError for impossible changes."""
 
 
 LabelsT = TypeVar("LabelsT", bound=WritableLabels)
@@ -173,7 +173,7 @@ def _shown(change: Change) -> str:
 
 
 def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
-    """Labels as ``text`` with ``changes``, and those that had an effect; without any, ``text`` itself.
+    """Labels as ``text`` with ``changes``, and the effective changes; without any, ``text`` itself.
 
     Keys, their order and all other values stay; the text gets an indent of two spaces. Raises LookupError for an
     unknown query, and for a new query with the id of another.

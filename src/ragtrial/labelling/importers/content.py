@@ -108,7 +108,7 @@ class Content:
 
     @property
     def is_valid(self) -> bool:
-        """Whether no fault was noted."""
+        """True if no fault was noted."""
         return not self._faults
 
     def read(self, model: type[M], value: object, where: FieldPath = ()) -> M | None:
@@ -133,7 +133,7 @@ class Content:
         self._faults.append(self.fault_at(where, f"{self.called(where)} {message}"))
 
     def called(self, where: FieldPath) -> str:
-        """The name of a value: ``queries[3].text``; for rows with lines of their own without the number of the row."""
+        """The name of a value, ``queries[3].text``; rows with their own lines are not numbered."""
         if self.lines and where:
             return dotted(where[1:]) or "the row"
         return dotted(where) or "the file"
@@ -218,7 +218,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _is_lines(text: str) -> bool:
-    """Whether the first line is a JSON object, and others follow."""
+    """True if the first line is a JSON object, and others follow."""
     line, _, rest = text.lstrip().partition("\n")
     if not line.startswith("{") or not rest.strip():
         return False

@@ -133,7 +133,7 @@ class _Writer:
             yield row
 
     def _is_known(self, placed: PlacedLabel, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether an equal row exists; another grade for the same place is a conflict."""
+        """True if an equal row exists; another grade for the same place is a conflict."""
         for known in rows:
             if known["doc"] != row["doc"]:
                 continue

@@ -20,7 +20,7 @@ _FILES = ("file_path", "file_name", "source", "source_id", "url")
 
 
 def _as_document(value: object) -> object:
-    """A text as a document; the metadata of a document beside its other keys."""
+    """A text as a document, and a document with its metadata as keys."""
     if isinstance(value, str):
         return {"content": value}
     meta = value.get("meta") if isinstance(value, Mapping) else None

@@ -40,7 +40,7 @@ HOWS: Mapping[How, str] = {
     "fuzzy": "similar text, with its score",
     "lost": "not found",
 }
-"""How a label was resolved, from certain to uncertain, and the meaning. The last that applies is reported."""
+"""The ways in which labels are resolved, from certain to uncertain; the last one that applies is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
     begun = [_begun(query, answer, names, library) for query, answer in answers]
     searches = [search for search in begun if isinstance(search, _Search)]
     _look(searches, library, [search.named for search in searches])
-    _look(searches, library, [None] * len(searches))  # what is not in the named document may have moved
+    _look(searches, library, [None] * len(searches))  # an answer may have moved to another document
     _look_without_title(searches, library)
     if fuzzy is not None:
         _look(searches, library, [search.named for search in searches], fuzzy)

@@ -51,7 +51,7 @@ class _Row(Foreign):
 
     @property
     def all_tags(self) -> tuple[str, ...]:
-        """The tags, with the tag unanswerable if a column says so."""
+        """The tags, and the tag unanswerable if a column requires it."""
         is_new = self.is_unanswerable and UNANSWERABLE not in self.tags
         return (*self.tags, UNANSWERABLE) if is_new else tuple(self.tags)
 

@@ -35,7 +35,7 @@ class Passage:
 class ItemAnswer:
     """The answer to an item: a ``grade``, or ``is_skipped``; neither while only a passage or question was named.
 
-    ``question`` replaces that of a draft. ``earlier`` is the grade that the labels had when the answer was given.
+    ``question`` replaces the question of a draft. ``earlier`` is the grade in the labels when the answer was given.
     ``is_reviewed`` is False for a draft that was kept unseen.
     """
 
@@ -91,7 +91,7 @@ def answers_file(worklist: Path) -> Path:
 
 
 class SessionAnswers:
-    """The answers to ``total`` items, which are asked in their order. Nobody else can open the file meanwhile.
+    """The answers to ``total`` items, which are asked in their order. The file is locked meanwhile.
 
     ``worklist`` is a hash of the worklist. ``saved`` items were merged into the labels, and ``written`` changed them.
     ``revision`` counts the changes. An incomplete last line is dropped. Raises InputError for a file of another

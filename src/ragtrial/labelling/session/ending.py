@@ -44,7 +44,7 @@ def _reviewed(session: Session) -> tuple[str, str]:
 
 
 def overtaken_lines(count: int) -> list[str]:
-    """The line about ``count`` answers that came after somebody else's judgments; empty for 0."""
+    """The line about ``count`` answers that came after a judgment by another person; empty for 0."""
     return (
         [f"{count:,} {'was' if count == 1 else 'were'} judged by somebody else meanwhile; theirs stays"]
         if count

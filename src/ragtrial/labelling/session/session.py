@@ -30,7 +30,7 @@ MOST_KEY = 9
 
 @dataclass(frozen=True)
 class SessionFiles:
-    """The labels and the config of a session, if they are not those of the worklist."""
+    """The labels and the config of a session, if the worklist names others."""
 
     labels: Path | None = None
     config: Path | None = None
@@ -49,8 +49,8 @@ class ReviewCounts:
 class Session:
     """The answers to the worklist in ``file``; each is kept when it is given, and the same command goes on.
 
-    ``highest`` is the highest grade, by default that of the labels, and at most 9. Raises InputError for an invalid
-    worklist, invalid labels or labels of other queries, and if the worklist is open elsewhere.
+    ``highest`` is the highest grade, by default the highest in the labels, and at most 9. Raises InputError for an
+    invalid worklist, invalid labels or labels of other queries, and if the worklist is open elsewhere.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Session:
 
     @property
     def can_quote(self) -> bool:
-        """Whether the labels can name the passage that answers."""
+        """True if the labels can name the passage that answers."""
         return self.worklist.kind == "prompt_queries"
 
     @property
@@ -115,7 +115,7 @@ class Session:
 
     @property
     def passage(self) -> Passage | None:
-        """The passage of the current item that answers: the named passage, or that of the draft."""
+        """The passage of the current item that answers: the named passage, or the quote of the draft."""
         return None if self.item is None else self.answers.pending.passage or _drafted(self.item)
 
     def reviewed(self) -> ReviewCounts:
@@ -131,13 +131,13 @@ class Session:
 
     @property
     def overtaken(self) -> set[int]:
-        """The items that somebody else judged between the answer and its save; that judgment stays."""
+        """The items that another person judged between the answer and its save; that judgment stays."""
         given = self.answers.given
         return {item for item in self.answers.saved - self.answers.written if given[item].earlier is None}
 
     @property
     def is_finished(self) -> bool:
-        """Whether all items are answered or skipped, and saved."""
+        """True if all items are answered or skipped, and saved."""
         return self.answers.current is None and not self.answers.unsaved
 
     def grade(self, grade: int, *, is_reviewed: bool = True) -> None:
@@ -264,7 +264,7 @@ class Session:
         return self._labels.earlier(self._grades(own))
 
     def _grades(self, items: Sequence[int]) -> list[Grade]:
-        """The judgment of each of ``items``; of drafts only those that were kept and have an answer."""
+        """The judgment of each of ``items``; only kept drafts with an answer have one."""
         grades = []
         for item in items:
             text, answer = self.worklist.items[item], self.answers.given[item]
@@ -275,7 +275,7 @@ class Session:
         return grades
 
     def _new_queries(self, items: Sequence[int]) -> list[NewQuery]:
-        """The drafts among ``items`` that were kept, without those that the labels have."""
+        """The kept drafts among ``items`` that the labels lack."""
         queries = []
         for item in items:
             text, answer = self.worklist.items[item], self.answers.given[item]

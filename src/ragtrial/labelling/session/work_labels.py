@@ -65,7 +65,7 @@ class WorkLabels:
         return earlier
 
     def has(self, query: str, text: str) -> bool:
-        """Whether there is a query of that id with that text."""
+        """True if there is a query of that id with that text."""
         return any(known.id == query and known.text == normalised(text) for known in self._labels.queries)
 
     def write(self, changes: Sequence[Change], who: str) -> list[Done]:
