@@ -19,8 +19,9 @@ from embedding import chunk_texts
 from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.backends import Backend, Precision
-from ragtrial.components.embedders.base import Encode, normalized
+from ragtrial.components.embedders.base import Encode
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.engines.base import normalized
 from ragtrial.errors import RagtrialError
 from ragtrial.rankings import Floats
 

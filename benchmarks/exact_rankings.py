@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from exact_settings import TIED, Swap, swaps
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.stores import Vectors
+from ragtrial.engines import Vectors
 from ragtrial.rankings import Floats
 from store_kinds import KINDS, SPACES, found_by
 from vector_oracles import vectors_of

@@ -63,9 +63,9 @@ from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.retrievers.dense import DenseRetriever
-from ragtrial.components.stores import Index
-from ragtrial.components.stores.chroma import ChromaIndex
 from ragtrial.config.settings import Setting
+from ragtrial.engines import Index
+from ragtrial.engines.chroma import ChromaIndex
 from ragtrial.pipeline import results
 from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.rankings import Floats, Rankings

@@ -34,11 +34,11 @@ from quiet import refuse_if_busy
 from ragtrial.cache.arrays import read_array, write_rows
 from ragtrial.cache.seals import check_bytes, seal
 from ragtrial.cache.vectors import VectorCache, text_keys
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.cached import Embedded
-from ragtrial.components.stores import STORES, Store, Vectors
-from ragtrial.components.stores.exact import ExactIndex
 from ragtrial.components.vector_checks import NormStatistics
+from ragtrial.engines import STORES, Store, Vectors
+from ragtrial.engines.base import normalized
+from ragtrial.engines.exact import ExactIndex
 from ragtrial.pipeline.audit_stage import overlap
 from ragtrial.rankings import Floats
 

@@ -25,10 +25,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.chroma import ChromaStore
-from ragtrial.components.stores.exact import ExactStore
+from ragtrial.engines import Vectors
+from ragtrial.engines.base import Space
+from ragtrial.engines.chroma import ChromaStore
+from ragtrial.engines.exact import ExactStore
 from ragtrial.rankings import Floats
 
 DEPTHS = (10, 100, 1_000)

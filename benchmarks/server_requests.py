@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from quiet import refuse_if_busy
 
 from ragtrial.cache.remote import REMOTE, open_remote
-from ragtrial.components.stores import Store, Vectors
-from ragtrial.components.stores.server import StoreServers
+from ragtrial.engines import Store, Vectors
+from ragtrial.engines.servers import StoreServers
 from ragtrial.rankings import Floats
 from store_kinds import KINDS
 from vector_oracles import like_embeddings, vectors_of

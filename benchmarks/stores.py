@@ -41,8 +41,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from quiet import refuse_if_busy
 
-from ragtrial.components.stores import STORES, Index, Store, Vectors
-from ragtrial.components.stores.server import ServerStore, connected
+from ragtrial.engines import STORES, Index, Store, Vectors
+from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.rankings import Floats
 from ragtrial.views.plots.style import NEUTRAL, series_of, styled
 from store_kinds import KINDS, StoreKind, nothing, postgres_url, recall

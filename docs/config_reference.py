@@ -13,8 +13,8 @@ from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS
-from ragtrial.components.stores import STORES
 from ragtrial.config.reference import ConfigKey, ConfigSection, config_sections
+from ragtrial.engines import STORES
 
 PAGE = Path(__file__).with_name("config.md")
 HEAD = """# Config

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from faults.base import QUERIES, ROWS, NotHereError, Seen, fault, recall, said_by_a_run
 from milvus_servers import PACKAGED, milvus_server
-from ragtrial.components.stores.milvus import MilvusStore
-from ragtrial.components.stores.server import connected
+from ragtrial.engines.milvus import MilvusStore
+from ragtrial.engines.servers import connected
 from ragtrial.errors import StoreError
 from vector_oracles import vectors_of
 

@@ -11,7 +11,7 @@ import psycopg
 from pydantic import ValidationError
 
 from faults.base import QUERIES, ROWS, NotHereError, Seen, fault, recall, said_by_a_run
-from ragtrial.components.stores.pgvector import PgvectorStore, vector_text
+from ragtrial.engines.pgvector import PgvectorStore, vector_text
 from ragtrial.errors import InputError
 from ragtrial.rankings import Floats
 from store_kinds import postgres_url

@@ -9,7 +9,7 @@ import qdrant_edge as edge
 from pydantic import ValidationError
 
 from faults.base import QUERIES, ROWS, NotHereError, Seen, fault, recall, said_by_a_run
-from ragtrial.components.stores.qdrant import QdrantStore
+from ragtrial.engines.qdrant import QdrantStore
 from vector_oracles import vectors_of
 
 GRAPH = {"kind": "hnsw", "m": 4, "ef_construction": 10, "full_scan_threshold": 10, "indexing_threshold": 1}

@@ -14,12 +14,13 @@ from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, SecretStr, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ragtrial.errors import Fault, InputError, did_you_mean, listed
+from ragtrial.errors import Fault, InputError, did_you_mean, hold_secret, listed
 from ragtrial.registry import AnyOf, installed_version
 
 _LIMITS = {
@@ -473,3 +474,31 @@ def _below(declared: ast.stmt, below: ast.stmt) -> Iterator[tuple[str, str]]:
         value = below.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield declared.target.id, inspect.cleandoc(value.value)
+
+
+def parts_of(url: str) -> SplitResult | None:
+    """The parts of a URL that has a scheme, a host and, if any, a valid port; None for any other text."""
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is no number
+        return None
+    return parts if is_whole else None
+
+
+def _from_environment(value: object) -> object:
+    if not isinstance(value, LocatedText):
+        return value
+    variables = VARIABLE.findall(value.written)
+    if not variables:
+        raise ValueError(
+            "a secret must not be in the config, which is copied into every report. Put it into an environment "
+            'variable and name that: "${NAME}".'
+        )
+    for name, _ in variables:
+        hold_secret(name)
+    return value
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_from_environment)]
+"""A password, a key or a token: in a config file only as ``${NAME}``."""

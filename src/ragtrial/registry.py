@@ -34,11 +34,12 @@ class Registry(Generic[T]):
     that is named as a member, with - or _, is imported alone when that member is needed. Other distributions add
     members by entry points of the group ``ragtrial.<family>``, the last name of ``package``: the entry point has the
     name of the member, and its value is the member or the module that registers it. Two members with one name are an
-    error.
+    error. Families that share a package have a ``base``, the class of all members.
     """
 
-    def __init__(self, noun: str, package: str | None = None) -> None:
+    def __init__(self, noun: str, package: str | None = None, base: type | None = None) -> None:
         self.noun = noun
+        self._base = base
         self._members: dict[str, T] = {}
         self._package = package
         self._is_complete = False
@@ -107,15 +108,21 @@ class Registry(Generic[T]):
         distribution = entry.dist.name if entry.dist else ""
         try:
             value = entry.load()
-            if entry.name not in self._members:
+            if entry.name not in self._members and self._is_member(value):
                 self.register(entry.name)(value)
-            if isinstance(member := self._members[entry.name], type):
+            if isinstance(member := self._members.get(entry.name), type):
                 setattr(member, "distribution", distribution)  # noqa: B010 - T may be any type
         except Exception as error:
             raise InputError(
                 f"the {self.noun} {entry.name!r} of the package {distribution} ({entry.value}) cannot be loaded: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+    def _is_member(self, value: object) -> bool:
+        """Whether the value of an entry point is a member itself; a module registers its own members."""
+        if isinstance(value, ModuleType):
+            return False
+        return self._base is None or (isinstance(value, type) and issubclass(value, self._base))
 
     def _all(self) -> Mapping[str, T]:
         """All members, sorted by name if they are in a package, plug-ins last. A plug-in that cannot be loaded is

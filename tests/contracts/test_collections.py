@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from filled_collections import FILLERS, SECRET, Filled, Stored
-from ragtrial.components.collections import ALL, COLLECTIONS, Collection, Conditions, Item, opened
-from ragtrial.components.collections.conditions import comparisons, parsed, passes
+from ragtrial.engines import ALL, COLLECTIONS, Collection, Conditions, Item, opened
+from ragtrial.engines.filters import comparisons, parsed, passes
 from ragtrial.errors import InputError, StoreError
 from ragtrial.rankings import Floats
 

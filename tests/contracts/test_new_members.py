@@ -17,8 +17,8 @@ STORE = '''
 
 from typing import ClassVar, Literal
 
-from ragtrial.components.stores.base import STORES, Store
-from ragtrial.components.stores.exact import ExactIndex
+from ragtrial.engines.base import STORES, Store
+from ragtrial.engines.exact import ExactIndex
 
 
 class _Lossy(ExactIndex):
@@ -202,7 +202,8 @@ def install(folder: Path, version: str) -> None:
     about = folder / "furniture-1.0.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: furniture\nVersion: {version}\n")
-    points = [f"[ragtrial.{family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()]
+    groups = {**dict.fromkeys(FILES), "stores": "engines"}
+    points = [f"[ragtrial.{groups[family] or family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()]
     (about / "entry_points.txt").write_text("\n".join([*points, "broken = furniture.missing:Broken", ""]))
 
 

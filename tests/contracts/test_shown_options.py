@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from ragtrial.components.collections import COLLECTIONS
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
-from ragtrial.components.stores import STORES
-from ragtrial.components.stores.server import ServerStore
+from ragtrial.engines import COLLECTIONS, STORES
+from ragtrial.engines.servers import ServerStore
 from ragtrial.options import Options
 
 KINDS = {

@@ -21,10 +21,10 @@ from milvus_servers import PACKAGED
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
 from ragtrial.cache.remote import REMOTE, open_remote, release
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.stores import STORES, Store, Vectors, server
-from ragtrial.components.stores.server import ServerStore, StoreServers, connected, read_remote
 from ragtrial.dataset.documents import read_documents
 from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.engines import STORES, Store, Vectors, servers
+from ragtrial.engines.servers import ServerStore, StoreServers, connected, read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.rankings import Floats
 from store_kinds import KINDS, SPACES, StoreKind, assert_same, found_by, nothing, opened, recall
@@ -84,7 +84,7 @@ def test_a_store_whose_package_is_missing_is_refused_with_the_command_that_insta
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.check()  # its own package is here, and its server answers
-    monkeypatch.setattr(server, "installed_version", lambda _package: None)
+    monkeypatch.setattr(servers, "installed_version", lambda _package: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     if (isinstance(store, ServerStore) and any(store.packages.values())) or store.kind == "faiss":
         with pytest.raises(InputError, match=rf"store\.kind: {store.kind} needs a package: pip install 'ragtrial\["):
@@ -274,7 +274,7 @@ class ReadVectors:
 def test_a_server_gets_every_vector_with_no_more_batches_in_memory_than_requests_at_once(
     served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_BYTES_AT_ONCE", 200 * 16)
+    monkeypatch.setattr(servers, "_BYTES_AT_ONCE", 200 * 16)
     store = served.model_copy(update={"concurrency": 3})
     read: Any = ReadVectors(like_embeddings(5_000, 4, seed=18))
     store.build(Vectors(read, np.arange(len(read))), tmp_path, nothing)
@@ -289,7 +289,7 @@ def test_a_server_gets_every_vector_with_no_more_batches_in_memory_than_requests
 def test_a_batch_that_fails_ends_the_build_with_its_error_and_leaves_no_thread(
     served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_BYTES_AT_ONCE", 200 * 16)
+    monkeypatch.setattr(servers, "_BYTES_AT_ONCE", 200 * 16)
     read: Any = ReadVectors(like_embeddings(20_000, 4, seed=19), fails_at=3)
     with pytest.raises(StoreError, match="the vectors cannot be read"):
         served.build(Vectors(read, np.arange(len(read))), tmp_path, nothing)

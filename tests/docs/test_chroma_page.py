@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragtrial.components.collections import COLLECTIONS
+from ragtrial.engines import COLLECTIONS
 from scripts import run_python, run_script
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)

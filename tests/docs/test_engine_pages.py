@@ -15,12 +15,10 @@ import pytest
 import yaml
 
 from qdrant_double import qdrant_double
-from ragtrial.components.stores.milvus import MilvusStore
-from ragtrial.components.stores.milvus_index import MilvusIndexKind
-from ragtrial.components.stores.pgvector import PgvectorIndexOptions, PgvectorStore
-from ragtrial.components.stores.qdrant import QdrantStore
-from ragtrial.components.stores.qdrant_options import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex
-from ragtrial.components.stores.server import ServerStore
+from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
+from ragtrial.engines.pgvector import PgvectorIndexOptions, PgvectorStore
+from ragtrial.engines.qdrant import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex, QdrantStore
+from ragtrial.engines.servers import ServerStore
 from ragtrial.options import Options
 from scripts import run_python, run_script
 from store_kinds import postgres_url

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ragtrial import load_config, run_experiment
-from ragtrial.components.stores import STORES
-from ragtrial.components.stores.pgvector import PgvectorStore
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.engines import STORES
+from ragtrial.engines.pgvector import PgvectorStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
 

@@ -148,6 +148,7 @@ CEILINGS = {
     "cache": 45,
     "cli": 41,
     "comparison": 41,
+    "engines": 15,
     "evaluation": 39,
     "pipeline": 49,
     "report": 34,

@@ -14,10 +14,10 @@ from ragtrial.cache.fingerprints import file_digest
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.custom import CustomRetriever
-from ragtrial.components.stores import Index
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.engines import Index
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question

@@ -13,9 +13,9 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.interfaces import Candidates, OpenRetriever
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
-from ragtrial.components.stores import Index
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.engines import Index
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Floats
 from ragtrial.records import Question

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from experiments import EMBEDDING
-from ragtrial.components.stores.base import Space
+from ragtrial.engines.base import Space
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client

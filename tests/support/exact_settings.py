@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.exact import ExactIndex
+from ragtrial.engines import Vectors
+from ragtrial.engines.base import Space
+from ragtrial.engines.exact import ExactIndex
 from ragtrial.rankings import PADDING, Floats, Rankings
 
 TIED = 1e-6

@@ -17,14 +17,14 @@ import numpy as np
 from pydantic import SecretStr
 
 from qdrant_double import qdrant_double
-from ragtrial.components.collections import CollectionOptions
-from ragtrial.components.collections.chroma import ChromaCollectionOptions
-from ragtrial.components.collections.faiss import FaissCollectionOptions
-from ragtrial.components.collections.milvus import MilvusCollectionOptions
-from ragtrial.components.collections.pgvector import PgvectorCollectionOptions
-from ragtrial.components.collections.qdrant import QdrantCollectionOptions
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.milvus_client import folder_client
+from ragtrial.engines import CollectionOptions
+from ragtrial.engines.base import Space
+from ragtrial.engines.chroma import ChromaCollectionOptions
+from ragtrial.engines.faiss import FaissCollectionOptions
+from ragtrial.engines.milvus import folder_client
+from ragtrial.engines.milvus_collection import MilvusCollectionOptions
+from ragtrial.engines.pgvector import PgvectorCollectionOptions
+from ragtrial.engines.qdrant import QdrantCollectionOptions
 from store_kinds import postgres_url
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chroma_databases import free_port
-from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.engines.milvus import server_client
 from ragtrial.errors import StoreServerError
 
 PACKAGED = os.environ.get("RAGTRIAL_MILVUS")

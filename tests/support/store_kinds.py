@@ -19,8 +19,8 @@ import numpy.typing as npt
 from chroma_databases import chroma_server
 from milvus_servers import milvus_server
 from qdrant_double import qdrant_double
-from ragtrial.components.stores import STORES, Index, Store, Vectors
-from ragtrial.components.stores.base import Space
+from ragtrial.engines import STORES, Index, Store, Vectors
+from ragtrial.engines.base import Space
 from ragtrial.rankings import Floats, Rankings
 
 SPACES: tuple[Space, ...] = get_args(Space)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.exact import ExactStore
+from ragtrial.engines import Vectors
+from ragtrial.engines.base import Space
+from ragtrial.engines.exact import ExactStore
 from ragtrial.rankings import Floats, Rankings
 
 

@@ -98,7 +98,7 @@ def watch():
 
 class Finder(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name == "ragtrial.components.stores.chroma":
+        if name == "ragtrial.engines.chroma":
             sys.meta_path.remove(self)
             watch()
         return None

@@ -16,7 +16,7 @@ from commands import LONGEST, commands_of
 from experiments import Experiment, write_experiment
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.upkeep import Upkeep
-from ragtrial.components.stores.server import read_remote
+from ragtrial.engines.servers import read_remote
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.resources import servers_of
 from store_kinds import KINDS
@@ -42,7 +42,7 @@ def embed(texts):
 
 
 def _on_milvus(url: str) -> set[str]:
-    from ragtrial.components.stores.milvus_client import server_client
+    from ragtrial.engines.milvus import server_client
 
     client = server_client(url, "", "default", 60)
     try:
@@ -52,7 +52,7 @@ def _on_milvus(url: str) -> set[str]:
 
 
 def _on_chroma(url: str) -> set[str]:
-    from ragtrial.components.stores.chroma_server import chroma_server, disconnect
+    from ragtrial.engines.chroma import chroma_server, disconnect
 
     client = chroma_server(url, {}, "default_tenant", "default_database", 60, named_by="url")
     try:
@@ -62,7 +62,7 @@ def _on_chroma(url: str) -> set[str]:
 
 
 def _on_qdrant(url: str) -> set[str]:
-    from ragtrial.components.stores.qdrant_server import connect
+    from ragtrial.engines.qdrant import connect
 
     client = connect(url, None, 60)
     try:

@@ -14,12 +14,11 @@ from pydantic import AfterValidator, Field
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chunkers import AnyChunker
-from ragtrial.components.collections import CollectionOptions
 from ragtrial.components.contextual_text import ContextOptions, IndexedTexts
 from ragtrial.components.embedders import AnyEmbedder
-from ragtrial.components.stores import AnyStore, Index, Store
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.engines import AnyStore, CollectionOptions, Index, Store
 from ragtrial.options import Options
 from ragtrial.progress import Progress
 from ragtrial.rankings import Bools, Codes, Counts, Floats, Rankings

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.base import lengths_of
-from ragtrial.components.stores import Store
+from ragtrial.engines import Store
+from ragtrial.engines.base import lengths_of
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning, WarningCode
 

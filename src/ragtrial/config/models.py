@@ -15,11 +15,11 @@ from ragtrial.components.executors.base import SerialExecutor
 from ragtrial.components.interfaces import Retriever
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
-from ragtrial.components.stores import AnyStore
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions
+from ragtrial.engines import AnyStore
 from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText

@@ -17,7 +17,6 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.interfaces import REACHING
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Ranker
-from ragtrial.components.stores import Store
 from ragtrial.components.user_functions import folders_of
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.setting_names import SettingNames
@@ -25,6 +24,7 @@ from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault, SweepOptions
 from ragtrial.config.variants import content_of, dropped_options, follow, variants_of
 from ragtrial.dataset.chunks import Chunks, uncovered
+from ragtrial.engines import Store
 from ragtrial.errors import ConfigError, Fault, InputError, ModelNotFoundError, RunError, counted, did_you_mean, listed
 from ragtrial.options import LocatedText, Options, dotted, located
 from ragtrial.records import Question, ReportWarning, WarningCode

@@ -15,10 +15,9 @@ import numpy.typing as npt
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.collections import CollectionOptions
-from ragtrial.components.stores import Index, IndexUse, Store, Vectors
-from ragtrial.components.stores.exact import ExactIndex
 from ragtrial.config.settings import Setting
+from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, Vectors
+from ragtrial.engines.exact import ExactIndex
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import RankingStage

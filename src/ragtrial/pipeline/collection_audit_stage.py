@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
-from ragtrial.components.collections import opened
-from ragtrial.components.stores import IndexUse
 from ragtrial.config.settings import Setting
+from ragtrial.engines import IndexUse, opened
 from ragtrial.pipeline.audit_stage import Audited
 from ragtrial.pipeline.open_setting import OpenSetting, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage

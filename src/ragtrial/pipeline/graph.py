@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
-from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
+from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.audit_stage import AuditStage
 from ragtrial.pipeline.collection_audit_stage import CollectionAuditStage
 from ragtrial.pipeline.corpus import Corpus

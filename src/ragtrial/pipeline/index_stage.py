@@ -15,8 +15,8 @@ import numpy as np
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
+from ragtrial.engines import Index, Vectors
 from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, VectorStage

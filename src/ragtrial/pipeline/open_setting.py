@@ -13,10 +13,10 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Retriever
-from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.engines import Index
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage

@@ -13,11 +13,11 @@ from ragtrial.cache.presence import Usage, user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.stores import Store
-from ragtrial.components.stores.server import StoreServers
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN, Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
+from ragtrial.engines import Store
+from ragtrial.engines.servers import StoreServers
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import TokenCounts
 from ragtrial.options import expand_user

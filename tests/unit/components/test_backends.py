@@ -15,8 +15,8 @@ import pytest
 from experiments import write_experiment
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.stores.exact import ExactStore
 from ragtrial.components.vector_checks import VectorHealth, health_warnings, nearness
+from ragtrial.engines.exact import ExactStore
 from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import Floats

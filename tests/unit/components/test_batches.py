@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.stores.batches import in_batches
+from ragtrial.engines.batching import in_batches
 
 
 class Watched:

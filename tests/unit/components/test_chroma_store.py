@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from experiments import python
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.engines import Vectors
+from ragtrial.engines.chroma import ChromaStore, HnswOptions
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING
 from store_kinds import SPACES, assert_same, found_by, nothing, opened
@@ -143,8 +143,8 @@ SEARCH = """
 import sys
 from pathlib import Path
 import numpy as np
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.chroma import ChromaStore
+from ragtrial.engines import Vectors
+from ragtrial.engines.chroma import ChromaStore
 
 folder = Path(sys.argv[1])
 folder.mkdir()

@@ -14,11 +14,10 @@ import pytest
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.collections import Conditions, opened
-from ragtrial.components.collections.chroma import ChromaCollection, ChromaCollectionOptions
 from ragtrial.components.retrievers import Candidates
-from ragtrial.components.retrievers.existing import grouped
-from ragtrial.components.stores.chroma import USES_GRAPH
+from ragtrial.components.retrievers.collection_search import grouped
+from ragtrial.engines import Conditions, opened
+from ragtrial.engines.chroma import USES_GRAPH, ChromaCollection, ChromaCollectionOptions
 from ragtrial.records import Question
 from ragtrial.report.model import Report
 from report_hits import hits_of
@@ -160,7 +159,9 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
     assert audit == {
         "overlap": 1.0,
         "lowest_overlap": 1.0,
+        "queries": 4,
         "queries_that_differ": 0,
+        "repeats": None,
         "short_queries": 0,
         "unreachable": None,
         "used": True,

@@ -23,12 +23,10 @@ from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.collections import COLLECTIONS, opened
-from ragtrial.components.collections.chroma import ChromaCollectionOptions
-from ragtrial.components.collections.chroma_client import copied
-from ragtrial.components.collections.items import ItemReader
-from ragtrial.components.collections.vector_agreement import compare
 from ragtrial.components.retrievers.dense import DenseRetriever
+from ragtrial.engines import COLLECTIONS, opened
+from ragtrial.engines.chroma import ChromaCollectionOptions, copied
+from ragtrial.engines.placement import ItemReader, compare
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
 from report_hits import hits_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragtrial.components.collections.conditions import parsed, passes
+from ragtrial.engines.filters import parsed, passes
 
 BELOW, EQUAL, ABOVE, MISSING, TEXT = (
     {"year": 2023},

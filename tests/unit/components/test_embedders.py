@@ -18,12 +18,12 @@ from endpoint_double import EndpointDouble
 from experiments import python, write_experiment
 from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.components.embedders import EMBEDDERS, Embedder
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.user_functions import FunctionReference
+from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
-from ragtrial.components.batching import as_they_come
 from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.client import Client, requests_sent
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.components.refiners.rerankers import rerank
 from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EndpointError, ModelNotFoundError
 
 TEXTS = ["blue whales", "ships", "a blue boat on the sea"]

@@ -13,9 +13,9 @@ from endpoint_double import EndpointDouble, vector_of
 from experiments import write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, EndpointError, RunError
 
 REQUESTED = {"openai": "dimensions", "cohere": "output_dimension", "voyage": "output_dimension"}

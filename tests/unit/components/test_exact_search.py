@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.stores import Vectors, exact
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.exact import ExactIndex, ExactStore
+from ragtrial.engines import Vectors, exact
+from ragtrial.engines.base import Space
+from ragtrial.engines.exact import ExactIndex, ExactStore
 from ragtrial.rankings import Floats, Rankings
 from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragtrial.components.stores import Vectors, exact
-from ragtrial.components.stores.base import Space
+from ragtrial.engines import Vectors, exact
+from ragtrial.engines.base import Space
 from ragtrial.rankings import Floats
 from store_kinds import SPACES, assert_same
 from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of

@@ -12,12 +12,12 @@ import pytest
 
 from corpora import write_files
 from experiments import write_experiment
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.stores.exact import ExactStore
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.components.vector_checks import NormStatistics, VectorHealth, health_warnings
+from ragtrial.engines.base import normalized
+from ragtrial.engines.exact import ExactStore
 from ragtrial.experiment import run_experiment
 from tiny_models import edit_json
 

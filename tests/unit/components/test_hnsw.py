@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.components.stores.exact import ExactStore
+from ragtrial.engines import Vectors
+from ragtrial.engines.chroma import ChromaStore, HnswOptions
+from ragtrial.engines.exact import ExactStore
 from ragtrial.rankings import Floats
 
 DEPTH = 10

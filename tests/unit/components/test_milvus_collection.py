@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from milvus_servers import PACKAGED, milvus_server
-from ragtrial.components.collections import Conditions
-from ragtrial.components.collections.milvus import MilvusCollectionOptions
-from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.engines import Conditions
+from ragtrial.engines.milvus import server_client
+from ragtrial.engines.milvus_collection import MilvusCollectionOptions
 from ragtrial.errors import InputError
 
 pytestmark = pytest.mark.slow

@@ -16,11 +16,9 @@ from pydantic import SecretStr, ValidationError
 
 from experiments import python
 from milvus_servers import PACKAGED, milvus_server
-from ragtrial.components.stores import Vectors
-from ragtrial.components.stores.milvus import MilvusStore
-from ragtrial.components.stores.milvus_client import server_client
-from ragtrial.components.stores.milvus_engine import MilvusEngine
-from ragtrial.components.stores.server import connected, read_remote
+from ragtrial.engines import Vectors
+from ragtrial.engines.milvus import MilvusEngine, MilvusStore, server_client
+from ragtrial.engines.servers import connected, read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.pipeline.stage import dotted_options
 from store_kinds import found_by, nothing, opened, recall
@@ -327,7 +325,7 @@ def test_a_env_file_is_not_read_and_errors_are_not_printed(tmp_path: Path) -> No
     (tmp_path / ".env").write_text("MILVUS_URI=http://elsewhere:1\n")
     code = """
 import os
-from ragtrial.components.stores.milvus_client import server_client
+from ragtrial.engines.milvus import server_client
 from ragtrial.errors import StoreServerError
 import socket
 with socket.create_server(("127.0.0.1", 0)) as silent:

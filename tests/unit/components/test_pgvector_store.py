@@ -9,8 +9,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from ragtrial.cache.remote import REMOTE
-from ragtrial.components.stores.pgvector import FlatIndex, HnswIndex, IvfflatIndex, PgvectorStore
-from ragtrial.components.stores.server import read_remote
+from ragtrial.engines.pgvector import FlatIndex, HnswIndex, IvfflatIndex, PgvectorStore
+from ragtrial.engines.servers import read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import LocatedText
 from store_kinds import found_by, nothing, opened, postgres_url, recall

@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 
 from qdrant_double import qdrant_double
 from ragtrial.cache.remote import REMOTE
-from ragtrial.components.stores.qdrant import QdrantStore
+from ragtrial.engines.qdrant import QdrantStore
 from ragtrial.errors import StoreError
 from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from sentence_transformers.util.quantization import _dequantize_embeddings, quantize_embeddings
 
 from ragtrial.cache.arrays import read_array
-from ragtrial.components.stores import Store, Vectors, quantization
-from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.exact import ExactStore
-from ragtrial.components.stores.faiss import FaissStore
-from ragtrial.components.stores.quantization import Quantization
+from ragtrial.engines import Store, Vectors, quantization
+from ragtrial.engines.base import Space
+from ragtrial.engines.exact import ExactStore
+from ragtrial.engines.faiss import FaissStore
+from ragtrial.engines.quantization import Quantization
 from ragtrial.rankings import Floats, Rankings
 from vector_oracles import like_embeddings, vectors_of
 

@@ -14,12 +14,12 @@ from filled_collections import Stored
 from filled_collections import pgvector as filled_table
 from filled_collections import qdrant as filled_qdrant
 from qdrant_double import qdrant_double
-from ragtrial.components.collections.milvus import MilvusCollectionOptions
-from ragtrial.components.stores import STORES, Store
-from ragtrial.components.stores import faiss as faiss_store
-from ragtrial.components.stores.milvus_client import folder_client
-from ragtrial.components.stores.postgres import Postgres
-from ragtrial.components.stores.server import ServerStore, connected
+from ragtrial.engines import STORES, Store
+from ragtrial.engines import faiss as faiss_store
+from ragtrial.engines.milvus import folder_client
+from ragtrial.engines.milvus_collection import MilvusCollectionOptions
+from ragtrial.engines.pgvector import Postgres
+from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.errors import InputError, StoreError
 from ragtrial.rankings import Floats
 from store_kinds import found_by, nothing, postgres_url, recall

@@ -21,13 +21,12 @@ from chroma_databases import Item, write_collection
 from corpora import library_of, write_files
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, load_config, run_experiment
-from ragtrial.components.collections.chroma import ChromaCollectionOptions
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
-from ragtrial.components.stores import Index, Vectors
-from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.components.stores.exact import ExactStore
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.engines import Index, Vectors
+from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore, HnswOptions
+from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows

@@ -15,10 +15,10 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.components.retrievers.dense import DenseRetriever
-from ragtrial.components.stores import STORES
-from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import choose_metrics
+from ragtrial.engines import STORES
+from ragtrial.engines.chroma import ChromaStore
 from ragtrial.errors import ConfigError
 from ragtrial.evaluation.metrics import METRICS
 from scenarios import OF_DOCUMENTS, OF_SPANS

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ragtrial.components.chunkers import CHUNKERS
-from ragtrial.components.collections import COLLECTIONS
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS
-from ragtrial.components.stores import STORES
 from ragtrial.config.reference import config_names, config_sections, look_up
+from ragtrial.engines import COLLECTIONS, STORES
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]

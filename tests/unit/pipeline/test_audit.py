@@ -11,7 +11,7 @@ import pytest
 
 from corpora import write_files
 from experiments import Experiment, write_experiment
-from ragtrial.components.stores.chroma import ChromaStore
+from ragtrial.engines.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment

@@ -13,6 +13,7 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.model_files import named_tokenizer
 from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError
 from ragtrial.options import ModelName, Options
 from ragtrial.rankings import Floats
@@ -172,9 +173,6 @@ class Embedder(Options):
 EMBEDDERS: Registry[type[Embedder]] = Registry("embedder", __package__)
 
 
-_SAFE_LENGTHS = (1e-15, 1e15)
-
-
 def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str) -> Floats:
     """``vectors`` as float32 (texts, dimension).
 
@@ -201,12 +199,6 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
     return made
 
 
-def normalized(vectors: Floats) -> Floats:
-    """Every row scaled to length 1; a row of zeros stays one."""
-    lengths = lengths_of(vectors)[:, np.newaxis]
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
-
-
 def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
     """The first ``dimensions`` numbers of every row, with ``normalize`` scaled to length 1 again.
 
@@ -224,17 +216,6 @@ def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
 def too_many(dimensions: int, dimension: int, option: str = "dimensions") -> str:
     """The message for an ``option`` with more ``dimensions`` than the ``dimension`` of the vectors."""
     return f"embedder.{option} is {dimensions}; the model's vectors have {dimension}. Set it lower, or leave it out."
-
-
-def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:
-    """The length of every row; in double precision where squares are too large or too small for a float32."""
-    with np.errstate(over="ignore", under="ignore"):
-        lengths = np.linalg.norm(vectors, axis=1)
-    odd = ~((lengths > _SAFE_LENGTHS[0]) & (lengths < _SAFE_LENGTHS[1]))
-    if odd.any():
-        lengths = lengths.astype(np.float64)
-        lengths[odd] = np.linalg.norm(vectors[odd].astype(np.float64), axis=1)
-    return np.asarray(lengths)
 
 
 class DeclaredEmbedder(Embedder):

@@ -25,7 +25,6 @@ from ragtrial.components.batching import (
     TextList,
     TextSource,
     absent,
-    as_they_come,
     batches,
     first_of_each,
     keys_of,
@@ -47,6 +46,7 @@ from ragtrial.components.embedders.base import (
     without_side,
 )
 from ragtrial.components.endpoints.client import Refusals
+from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EmbedderError, InputError, counted
 from ragtrial.rankings import Counts, Floats
 

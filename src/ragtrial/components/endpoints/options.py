@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from ragtrial.components.secrets import parts_of
 from ragtrial.errors import ModelNotFoundError, hold_secret
-from ragtrial.options import Options
+from ragtrial.options import Options, parts_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WRITTEN = re.compile(r"\$\{(" + _NAME.pattern + r")\}")

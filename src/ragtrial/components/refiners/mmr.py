@@ -11,10 +11,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from ragtrial.components.embedders import AnyEmbedder
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.engines.base import normalized
 from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
 from ragtrial.records import Question
 

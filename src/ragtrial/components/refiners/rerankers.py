@@ -17,13 +17,14 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, Digest
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.batching import as_they_come, longest_first
+from ragtrial.components.batching import longest_first
 from ragtrial.components.embedders.model_files import ModelLayout, find_model, model_fingerprint
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.endpoints.transport import scores_budget
 from ragtrial.components.interfaces import Fact, Facts, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
+from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import ConfigError, EndpointError, ModelNotFoundError, RunError
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.collections import AnyCollection, CollectionOptions, Conditions, opened
 from ragtrial.components.interfaces import (
     RETRIEVERS,
     Candidates,
@@ -19,8 +18,8 @@ from ragtrial.components.interfaces import (
     RetrieverContext,
     VectorRetriever,
 )
-from ragtrial.components.retrievers.existing import OpenCollection, check_collection, exact_search, warnings_of
-from ragtrial.components.stores import Store
+from ragtrial.components.retrievers.collection_search import OpenCollection, check_collection, exact_search, warnings_of
+from ragtrial.engines import AnyCollection, CollectionOptions, Conditions, Store, opened
 from ragtrial.options import shown
 from ragtrial.records import Question, ReportWarning
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from ragtrial.cache.vectors import Keys
 from ragtrial.components.batching import Spent
 from ragtrial.components.contextual_text import IndexedTexts, by_document
-from ragtrial.components.embedders.base import normalized
 from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
 from ragtrial.components.embedders.model_files import Task
 from ragtrial.components.embedders.sentence_transformer import without_bars
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors, checked
+from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.rankings import Counts, Floats
 

@@ -1,9 +1,11 @@
-"""An existing Milvus collection, in a folder of Milvus Lite or on a server."""
+"""Folders of Milvus Lite, of which only copies are opened."""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.components.collections.base import (
+from ragtrial.engines.base import IndexUse, Space, failing_as
+from ragtrial.engines.collection import (
     COLLECTIONS,
     PAGE,
     Collection,
@@ -25,20 +28,54 @@ from ragtrial.components.collections.base import (
     not_there,
     opening,
 )
-from ragtrial.components.collections.conditions import ALL, Comparison, Conditions, parsed, translated
-from ragtrial.components.collections.milvus_folder import copied, stamp_of
-from ragtrial.components.secrets import Secret
-from ragtrial.components.stores.base import IndexUse, Space
-from ragtrial.components.stores.engine_errors import failing_as
-from ragtrial.components.stores.milvus_client import folder_client, message_of, server_client, token_of
-from ragtrial.components.stores.milvus_engine import MOST_HITS, rows_with_index, segments_of, use_of_loaded
-from ragtrial.components.stores.server import ServerUrl
+from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
+from ragtrial.engines.milvus import (
+    MOST_HITS,
+    folder_client,
+    message_of,
+    rows_with_index,
+    segments_of,
+    server_client,
+    token_of,
+    use_of_loaded,
+)
+from ragtrial.engines.servers import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
-from ragtrial.options import PathText
+from ragtrial.options import PathText, Secret
 from ragtrial.rankings import Floats
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
+
+Stamp = Sequence[tuple[str, int, int]]
+
+
+def stamp_of(folder: Path) -> Stamp:
+    """Names, sizes and times of the files in ``folder``. Raises InputError if it is no folder of Milvus Lite."""
+    if folder.is_file():
+        raise InputError(
+            f"{folder} is a file, the format of Milvus Lite before version 3; export it with that version "
+            "(milvus-lite dump), and insert it into a folder or a server."
+        )
+    if not (folder / "collections").is_dir():
+        raise InputError(f"{folder} is not a folder of Milvus Lite: it has no folder named collections.")
+    stats = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "LOCK")
+    return [(str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+
+
+def copied(folder: Path, stack: ExitStack) -> Path:
+    """A copy of ``folder``, which ``stack`` removes. Raises InputError if the folder changes meanwhile."""
+    before = stamp_of(folder)
+    made = tempfile.TemporaryDirectory(prefix="ragtrial-milvus-", ignore_cleanup_errors=True)
+    target = Path(stack.enter_context(made)) / "copy.db"
+    try:
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("LOCK"))
+    except (OSError, shutil.Error) as error:
+        raise StoreError(f"{folder} cannot be copied to {target.parent}, where it is searched: {error}.") from error
+    if stamp_of(folder) != before:
+        raise InputError(f"{folder} is being written to, so it cannot be copied; stop the program that writes.")
+    return target
+
 
 _QUERIES = 256
 _HITS = 20_000

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
-from ragtrial.components.embedders.base import lengths_of
-from ragtrial.components.stores.base import IndexUse, Space, Store, Vectors
+from ragtrial.engines.base import IndexUse, Space, Store, Vectors, lengths_of
 from ragtrial.rankings import PADDING, Floats, Rankings, unfilled
 
 Quantization = Literal["int8", "binary"]

@@ -22,8 +22,8 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ragtrial.components.collections.conditions import ALL, Conditions, TypeName, comparisons, parsed, type_of
-from ragtrial.components.stores.base import IndexUse, Space
+from ragtrial.engines.base import IndexUse, Space
+from ragtrial.engines.filters import ALL, Conditions, TypeName, comparisons, parsed, type_of
 from ragtrial.errors import InputError, StoreError, did_you_mean, listed
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
@@ -336,7 +336,7 @@ def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection", __package__)
+COLLECTIONS: Registry[type[CollectionOptions]] = Registry("collection", __package__, CollectionOptions)
 
 _OPENED: list[tuple[CollectionOptions, object, Collection]] = []
 """The options of a place, its stamp, and the collection that was opened there."""

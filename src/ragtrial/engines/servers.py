@@ -19,9 +19,9 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.untrusted import load_json
-from ragtrial.components.secrets import parts_of
-from ragtrial.components.stores.base import Index, Store, Vectors
+from ragtrial.engines.base import Index, Store, Vectors
 from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.options import parts_of
 from ragtrial.rankings import Floats
 from ragtrial.registry import installed_version
 

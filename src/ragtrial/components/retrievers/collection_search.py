@@ -9,19 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.components.collections import Collection, CollectionOptions, Conditions, opened
-from ragtrial.components.collections.exact import ExactSearch
-from ragtrial.components.collections.items import ItemPlaces, survey
-from ragtrial.components.collections.vector_agreement import (
+from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext
+from ragtrial.dataset.chunks import ForeignPlaces
+from ragtrial.dataset.texts import short
+from ragtrial.engines import Collection, CollectionOptions, Conditions, opened
+from ragtrial.engines.exact import ExactSearch
+from ragtrial.engines.placement import (
     SAMPLED,
+    ItemPlaces,
     VectorAgreement,
     compare,
     is_normalised,
     other_dimension,
+    survey,
 )
-from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext
-from ragtrial.dataset.chunks import ForeignPlaces
-from ragtrial.dataset.texts import short
 from ragtrial.errors import InputError
 from ragtrial.progress import stage
 from ragtrial.rankings import deeper, from_rows

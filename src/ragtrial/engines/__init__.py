@@ -1,24 +1,22 @@
-"""Existing collections, searched as they are. One file per kind, named as the kind, registers it."""
+"""Vector databases: indexes that are built, and collections that exist. One file per engine, named as its kind."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ragtrial.components.collections.base import (
+from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors
+from ragtrial.engines.collection import (
     COLLECTIONS,
     DEFAULT_KIND,
     Collection,
     CollectionOptions,
     Fact,
-    FieldNames,
     Found,
     Item,
-    NamedCollectionOptions,
-    VectorFieldNames,
     opened,
 )
-from ragtrial.components.collections.conditions import ALL, Conditions
+from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.registry import AnyOf
 
 
@@ -27,22 +25,28 @@ def _of_a_kind(value: object) -> object:
 
 
 if TYPE_CHECKING:
+    AnyStore = Store
     AnyCollection = CollectionOptions
 else:
+    AnyStore = Annotated[Any, AnyOf(STORES)]
     AnyCollection = Annotated[Any, AnyOf(COLLECTIONS), BeforeValidator(_of_a_kind)]
 
 __all__ = [
     "ALL",
     "COLLECTIONS",
+    "STORES",
     "AnyCollection",
+    "AnyStore",
     "Collection",
     "CollectionOptions",
     "Conditions",
     "Fact",
-    "FieldNames",
     "Found",
+    "Index",
+    "IndexUse",
     "Item",
-    "NamedCollectionOptions",
-    "VectorFieldNames",
+    "Space",
+    "Store",
+    "Vectors",
     "opened",
 ]

@@ -1,24 +1,53 @@
-"""The interface of a store."""
+"""What every engine shares: vectors, spaces, the interface of a store and of its index, and errors."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from ragtrial.errors import RagtrialError
 from ragtrial.options import Options
 from ragtrial.rankings import Counts, Floats, Rankings
 from ragtrial.registry import Registry
+
+
+def is_exception(error: BaseException) -> bool:
+    return isinstance(error, Exception)
+
+
+@contextmanager
+def failing_as(
+    made: Callable[[BaseException], RagtrialError], is_of_engine: Callable[[BaseException], bool] = is_exception
+) -> Iterator[None]:
+    """Raise ``made(error)`` instead of an error of the engine; our own errors pass as they are."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, RagtrialError) or not is_of_engine(error):
+            raise
+        raise made(error) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The message of ``error`` in one line; the name of its class if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
 
 Space = Literal["cosine", "ip", "l2"]
 
 _QUERY_BATCH = 256
 _OWN_NEIGHBOURS = 1_000
 """Hits of a search for a stored vector itself: it must be among them, unless as many others equal it."""
+
+
+_SAFE_LENGTHS = (1e-15, 1e15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +168,7 @@ class Store(Options):
         """The index that was built in ``folder`` from ``vectors``. Raises StoreError if it is damaged."""
 
 
-STORES: Registry[type[Store]] = Registry("store", __package__)
+STORES: Registry[type[Store]] = Registry("store", __package__, Store)
 
 
 def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:
@@ -154,3 +183,20 @@ def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats)
         block = matrix[missing[start : start + _QUERY_BATCH]]
         reached[search(block, _OWN_NEIGHBOURS).codes] = True
     return int(np.count_nonzero(~reached[:count]))
+
+
+def normalized(vectors: Floats) -> Floats:
+    """Every row scaled to length 1; a row of zeros stays one."""
+    lengths = lengths_of(vectors)[:, np.newaxis]
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:
+    """The length of every row; in double precision where squares are too large or too small for a float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1)
+    odd = ~((lengths > _SAFE_LENGTHS[0]) & (lengths < _SAFE_LENGTHS[1]))
+    if odd.any():
+        lengths = lengths.astype(np.float64)
+        lengths[odd] = np.linalg.norm(vectors[odd].astype(np.float64), axis=1)
+    return np.asarray(lengths)
