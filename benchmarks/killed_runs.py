@@ -72,7 +72,7 @@ def import_libraries() -> None:
     import sentence_transformers  # noqa: F401
     import transformers.models.bert.modeling_bert  # noqa: F401
 
-    import ragtrial.cli.run_gates
+    import ragtrial.cli.gating
     import ragtrial.experiment
     import ragtrial.views.comparison_tables  # noqa: F401
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.cli.progress_display import LineProgress
+from ragtrial.cli.terminal import LineProgress
 from small_experiment import CONFIG, HASHING, ragtrial, small_experiment
 
 SLOW = (
@@ -66,7 +66,7 @@ def test_a_run_into_a_pipe_says_what_it_works_at(tmp_path: Path) -> None:
 
 _QUICK = """
 import sys
-from ragtrial.cli import progress_display
+from ragtrial.cli import terminal as progress_display
 from ragtrial.cli.outcome import run
 
 progress_display.LineProgress.__init__.__defaults__ = 0.05, 0.05

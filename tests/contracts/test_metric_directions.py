@@ -12,8 +12,7 @@ from hand_made import query_of
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.gates.gate import GateEvidence, judge_gates
-from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
+from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
 from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
@@ -25,7 +24,7 @@ from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
 from ragtrial.search.search_run import Trial
 from ragtrial.views.page.packing import summary_block
-from ragtrial.views.plots.forests import claimed
+from ragtrial.views.plot_style import claimed
 from ragtrial.views.report_tables import lowest_queries, score_table
 from ragtrial.views.sections.curves_view import best_first
 from ragtrial.views.table import best_cells

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ragtrial.cli.run_command import command
-from ragtrial.comparison.gates.expected_file import read_expected
+from ragtrial.comparison.gates import read_expected
 from ragtrial.report.schema import COSTS
 from scripts import run_script
 from small_experiment import CONFIG, small_experiment

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from commands import LONGEST, Ended
 
-LOADED = ["numpy.ma", "chromadb.api.rust", "ragtrial.__main__", "ragtrial.cli.outcome", "ragtrial.cli.run_gates",
+LOADED = ["numpy.ma", "chromadb.api.rust", "ragtrial.__main__", "ragtrial.cli.outcome", "ragtrial.cli.gating",
           "ragtrial.experiment", "ragtrial.views.comparison_tables"]  # fmt: skip
 """What most runs load."""
 

@@ -8,8 +8,7 @@ from typing import Any
 from ragtrial.comparison.compared import Compared
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
-from ragtrial.comparison.gates.gate import Findings, GateEvidence, GateOutcome, judge_gates
-from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
+from ragtrial.comparison.gates import Findings, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, SettingPart
 from ragtrial.report.scored import ScoredPart
 

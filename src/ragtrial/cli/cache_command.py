@@ -7,17 +7,21 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ragtrial.cache.pulling import Transfer
+from ragtrial.cache.sharing import SharedCache
+from ragtrial.cache.upkeep import Entry, Upkeep
+from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.config import load_config
 from ragtrial.errors import InputError, counted, did_you_mean, listed
+from ragtrial.options import expand_user
+from ragtrial.pipeline.resources import servers_of, workspace_folder
+from ragtrial.progress import stage
 from ragtrial.views.table import Table
-
-if TYPE_CHECKING:
-    from ragtrial.cache.pulling import Transfer
-    from ragtrial.cache.upkeep import Entry, Upkeep
 
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -41,7 +45,6 @@ _config_option = click.option(
 @click.group("cache")
 def command() -> None:
     """Show, clean up and share cached results.
-
     WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
     """
 
@@ -82,7 +85,6 @@ def prune(
     dry_run: bool,
 ) -> int:
     """Remove what all the given options allow; it is built again if it is needed. Reports are not touched.
-
     An index on a server goes if WHERE or --config is the config that built it. Others are kept and listed; the exit
     code is then 4.
     """
@@ -117,12 +119,9 @@ def prune(
 @common_options
 def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> int:
     """Read everything that is kept, and remove what was changed or cut.
-
     An index on a server is checked if WHERE or --config is a config that connects to it. One that cannot be asked is
     kept and listed; the exit code is then 4.
     """
-    from ragtrial.progress import stage
-
     upkeep = _upkeep(where, configs)
     entries = upkeep.entries()
     unchecked: list[tuple[Entry, str]] = []
@@ -154,12 +153,8 @@ def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> i
 @common_options
 def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> int:
     """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or whatever fsspec reaches.
-
     Only what is not there yet is sent. Indexes on servers and latencies stay here.
     """
-    from ragtrial.cache.sharing import SharedCache
-    from ragtrial.progress import stage
-
     shared, upkeep = SharedCache(url), _upkeep(where)
     entries = upkeep.entries()
     with stage(terminal.progress(), "push", sum(entry.size for entry in entries), "bytes") as progress:
@@ -174,10 +169,6 @@ def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> in
 @common_options
 def pull(terminal: Terminal, url: str, where: str | None, experiment: str | None) -> int:
     """Copy finished work from URL, where `cache push` has put it. Every file is checked by its checksum."""
-    from ragtrial.cache.sharing import SharedCache
-    from ragtrial.cache.workspace import Workspace
-    from ragtrial.progress import stage
-
     shared, workspace = SharedCache(url), Workspace(_folder(where).absolute())
     there = shared.listed()
     if not there:
@@ -205,9 +196,6 @@ def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: 
 
 def _upkeep(where: str | None, configs: Sequence[str] = ()) -> Upkeep:
     """The workspace, with the servers of ``configs``, and of ``where`` if that is a config: they alone are reached."""
-    from ragtrial.cache.upkeep import Upkeep
-    from ragtrial.options import expand_user
-
     root = _folder(where)
     if not root.is_dir():
         raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
@@ -215,21 +203,14 @@ def _upkeep(where: str | None, configs: Sequence[str] = ()) -> Upkeep:
     files = [file for file in named if not file.is_dir()]
     if not files:
         return Upkeep(root.absolute())
-    from ragtrial.config import load_config
-    from ragtrial.pipeline.resources import servers_of
 
     return Upkeep(root.absolute(), [servers_of(load_config(file), root) for file in files])
 
 
 def _folder(where: str | None) -> Path:
     """The workspace of a config, or the folder that is named."""
-    from ragtrial.options import expand_user
-
     root = expand_user(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():
-        from ragtrial.config import load_config
-        from ragtrial.pipeline.resources import workspace_folder
-
         root = workspace_folder(load_config(str(root)))
     return root
 

@@ -6,18 +6,24 @@ from typing import Any
 
 import click
 
-from ragtrial.cli import completion
-from ragtrial.cli.contest_options import ComparisonInputs, contest_options
+from ragtrial.cli import completion, gating
 from ragtrial.cli.gating import GateOptions, gate_options
+from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.comparison.across import compare_across
+from ragtrial.comparison.comparing import with_judge
+from ragtrial.evaluation.metrics.spelling import spellings
+from ragtrial.options import expand_user
+from ragtrial.views.analysis import analyse
+from ragtrial.views.comparison_tables import across_blocks, comparison_blocks
+from ragtrial.views.report_tables import usual_metrics
+from ragtrial.views.sections import all_views
 
 
 class _WithViews(click.Command):
     """A command that has the options of all views."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from ragtrial.views.sections import all_views
-
         options: list[click.Parameter] = [
             click.Option([f"--{view.name}", view.name], is_flag=not view.metavar, metavar=view.metavar or None,
                          help=view.help)
@@ -28,9 +34,7 @@ class _WithViews(click.Command):
         return [*own, *options, help_option]
 
 
-@click.command(
-    "compare", cls=_WithViews, short_help="Say which settings are better, by how much, and how certain that is."
-)
+@click.command("compare", cls=_WithViews)
 @contest_options
 @click.option("--across", is_flag=True, help="Compare settings of equal names over reports of different data sets.")
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs even when several reports are given.")
@@ -69,18 +73,8 @@ def command(
     **options: Any,
 ) -> int:
     """Say which settings of one or more reports are better, by how much, and how certain that is.
-
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """
-    from ragtrial.cli import gating
-    from ragtrial.comparison.comparing import with_judge
-    from ragtrial.evaluation.metrics.spelling import spellings
-    from ragtrial.options import expand_user
-    from ragtrial.views.analysis import analyse
-    from ragtrial.views.comparison_tables import comparison_blocks
-    from ragtrial.views.report_tables import usual_metrics
-    from ragtrial.views.sections import all_views
-
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
     views = [view for view in all_views() if options.get(view.name) not in (None, False)]
@@ -119,9 +113,6 @@ def command(
 
 
 def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> int:
-    from ragtrial.comparison.across import compare_across
-    from ragtrial.views.across_tables import across_blocks
-
     made = compare_across(
         compared.reports,
         baseline=compared.baseline,

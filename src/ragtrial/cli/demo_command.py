@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import click
 
-from ragtrial.cli.sample_files import CONFIG, sample_files
+from ragtrial.cli.report_command import command as report
+from ragtrial.cli.run_command import command as run
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import Fault, InputError
 
+CONFIG = "experiment.yaml"
 
-@click.command("demo", short_help="Compare five retrievers on sample data.")
+
+def sample_files() -> Iterator[tuple[str, bytes]]:
+    """The files of the sample, the config first; documents and labels of a clone are where wheels have them from."""
+    packaged = files("ragtrial.cli") / "samples" / "support"
+    yield CONFIG, (packaged / CONFIG).read_bytes()
+    yield from _below(packaged)
+    if not (packaged / "documents").is_dir():
+        clone = Path(__file__).parents[3]
+        yield "prompt_queries.json", (clone / "prompt_queries.json").read_bytes()
+        yield from _below(clone / "data" / "support", "documents/")
+
+
+def _below(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            yield from _below(entry, f"{name}/")
+        else:
+            yield name, entry.read_bytes()
+
+
+@click.command("demo")
 @click.argument("folder", type=click.Path(file_okay=False), default="ragtrial-demo")
 @common_options
 def command(terminal: Terminal, folder: str) -> int:
     """Compare five retrievers on sample data, in FOLDER (default: ragtrial-demo), and write the HTML page.
-
     The sample has 118 articles of a support knowledge base, 62 labelled questions, and results of dense search that
     were made beforehand: no model is loaded. Nothing is overwritten but the page of an earlier demo.
     """
-    from ragtrial.cli.report_command import command as report
-    from ragtrial.cli.run_command import command as run
-
     context, root = click.get_current_context(), Path(folder)
     _write_sample(root)
     common = {name: value for name, value in context.params.items() if name != "folder"}

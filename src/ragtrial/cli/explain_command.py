@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.config.reference import ConfigSection
+from ragtrial.errors import InputError, MetricError, did_you_mean
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics.cards import card, card_text
+from ragtrial.records import WarningCode
 from ragtrial.views.words import meaning_of, words
 
-if TYPE_CHECKING:
-    from ragtrial.config.reference import ConfigSection
 
-
-@click.command("explain", short_help="Explain a metric, a config key, a kind, a warning, or a column.")
+@click.command("explain")
 @click.argument("name", metavar="NAME")
 @common_options
 def command(terminal: Terminal, name: str) -> int:
     """Explain a metric, a key of the config, a kind, a warning, or a column or verdict of a comparison.
-
     \b
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools
     ragtrial explain chunker.size            meaning, default and range
     ragtrial explain recursive               all options of a chunker
     ragtrial explain detectable              a column of a comparison
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from dataclasses import asdict
-
-    from ragtrial.errors import InputError, MetricError, did_you_mean
-    from ragtrial.evaluation.metrics import parse_metric
-    from ragtrial.evaluation.metrics.cards import card, card_text
-
     about = _in_a_sentence(name)
     texts = [] if about is None else ["\n".join([name, *_wrapped(about, 2, terminal.width)])]
     details: Any = None
@@ -60,8 +56,6 @@ def command(terminal: Terminal, name: str) -> int:
 
 def _in_a_sentence(name: str) -> str | None:
     """What a warning, or a word of a comparison, means; None for anything else."""
-    from ragtrial.records import WarningCode
-
     return next((code.about for code in WarningCode if code.value == name), None) or meaning_of(name)
 
 

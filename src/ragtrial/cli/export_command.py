@@ -7,6 +7,8 @@ import contextlib
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
+from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
 
 _SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}
 _FORMS = ("trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
@@ -25,15 +27,11 @@ def command(
     terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, duplicates: str, *, qrels: bool
 ) -> int:
     """Write a run, or judgments, as trec_eval reads them.
-
     SOURCE may be whatever `ragtrial score` reads: a report, results, labels (with --qrels), any form of file. TARGET
     may end in .gz, or be `-` for standard output. Sorted as trec_eval sorts them, by score in single precision and
     equal ones by id, the last first, rows keep their order: with their own scores if these do that, else with scores
     that count down.
     """
-    from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
-    from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
-
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):
         if qrels:

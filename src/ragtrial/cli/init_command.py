@@ -7,15 +7,18 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ragtrial.cache.atomic import write_text
+from ragtrial.cli.demo_command import sample_files
+from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.config.reference import config_schema
+from ragtrial.dataset.documents import corpus_files
 from ragtrial.errors import CorpusError, Fault, InputError
-
-if TYPE_CHECKING:
-    from ragtrial.labelling.importers.base import Empty
+from ragtrial.labelling.importers.base import Empty, read_labels
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
@@ -23,7 +26,7 @@ _LISTED = 20
 _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 
 
-@click.command("init", short_help="Write a config, labels and documents to start from.")
+@click.command("init")
 @click.argument("folder", type=click.Path(file_okay=False), default=".")
 @click.option("--example", type=click.Choice(["support"]), metavar="NAME",
               help="Write a larger example: support, with 118 documents and 62 questions.")  # fmt: skip
@@ -40,12 +43,8 @@ def command(
     terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None, empty: Empty
 ) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
-
     --corpus uses your documents, --labels your questions and answers.
     """
-    from ragtrial.cache.atomic import write_text
-    from ragtrial.config.reference import config_schema
-
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
         message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
         raise click.UsageError(message)
@@ -98,8 +97,6 @@ def _next_command(
 
 def _check_corpus(corpus: Path) -> None:
     """Raise CorpusError if there are no documents at ``corpus``."""
-    from ragtrial.dataset.documents import corpus_files
-
     if not corpus.exists():
         raise CorpusError(Fault(str(corpus), message="there is no such folder or file; --corpus names the documents."))
     corpus_files(corpus)
@@ -107,7 +104,6 @@ def _check_corpus(corpus: Path) -> None:
 
 def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> str:
     """The config in ``root`` for the documents at ``corpus``: named after the folder, scored by passages if there are.
-
     BM25 comes first, so that it has a score before anything is embedded.
     """
     text = (_START / "own_documents.yaml").read_text("utf-8")
@@ -122,9 +118,6 @@ def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> s
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path, empty: Empty) -> dict[str, Any]:
     """Write the labels of ``labels``; those that are not found are listed, with what helps."""
-    from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
-    from ragtrial.labelling.importers.base import read_labels
-
     read = read_labels(Path(labels).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +135,5 @@ def _small() -> dict[str, str]:
 
 
 def _support() -> dict[str, str]:
-    from ragtrial.cli.sample_files import sample_files
-
     wanted = dict(sample_files())
     return {name: held.decode("utf-8") for name, held in wanted.items() if name.endswith((".md", ".json", ".txt"))}

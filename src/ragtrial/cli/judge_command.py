@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli import completion
-from ragtrial.cli.contest_options import ComparisonInputs, contest_options
-from ragtrial.cli.model_options import ModelInputs, model_options, plan_json, plan_line
+from ragtrial.cli.options import ComparisonInputs, ModelInputs, contest_options, model_options, plan_json, plan_line
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.comparison.judgments import ModelJudgment
 from ragtrial.errors import InputError, counted
+from ragtrial.labelling.judging import (
+    JUDGE_PLACES,
+    JUDGE_PROMPT,
+    Judging,
+    TextToJudge,
+    judge_offline,
+    texts_to_judge,
+    write_judgments,
+)
+from ragtrial.options import expand_user
 
-if TYPE_CHECKING:
-    from ragtrial.comparison.judgments import ModelJudgment
-    from ragtrial.labelling.judging import Judging, TextToJudge
 
-
-@click.command("judge", short_help="Let a model grade what the settings found.")
+@click.command("judge")
 @contest_options
 @completion.settings_option
 @model_options(("{query}", "{passage}"))
@@ -36,20 +41,9 @@ def command(
     queries: int | None, config: str | None, output: str, *, offline: bool,
 ) -> int:  # fmt: skip
     """Let a model grade, from 0 to 3, the texts that the settings of the REPORTs found, for `ragtrial compare --judge`.
-
     The judgments go into a file of their own; labels stay as they are. Every reply is saved the moment it arrives, so
     the same command resumes after an interruption. A reply without a grade counts as not judged.
     """
-    from ragtrial.labelling.judging import (
-        JUDGE_PLACES,
-        JUDGE_PROMPT,
-        Judging,
-        judge_offline,
-        texts_to_judge,
-        write_judgments,
-    )
-    from ragtrial.options import expand_user
-
     file = expand_user(output)
     if offline and (asked.endpoint or asked.model):
         raise click.UsageError("--offline asks no model; leave out --endpoint and --model.")
@@ -76,8 +70,6 @@ def _judged(
     terminal: Terminal, judging: Judging, texts: list[list[TextToJudge]], asked: ModelInputs, file: Path
 ) -> list[ModelJudgment]:
     """The judgments; what was answered is written, whatever happens."""
-    from ragtrial.labelling.judging import write_judgments
-
     progress = terminal.progress()
     progress.begin("judge", sum(map(len, texts)), "texts")
     try:

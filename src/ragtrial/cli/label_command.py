@@ -6,18 +6,19 @@ import os
 import sys
 import webbrowser
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options
 from ragtrial.errors import counted
+from ragtrial.labelling.session.ending import ending_lines, next_command
+from ragtrial.labelling.session.serving import LabelPage
+from ragtrial.labelling.session.session import Session, SessionFiles
+from ragtrial.options import expand_user
+from ragtrial.views.label_page import assets
 
-if TYPE_CHECKING:
-    from ragtrial.labelling.session.session import Session
 
-
-@click.command("label", short_help="Grade the texts of a worklist and add them to your labels.")
+@click.command("label")
 @click.argument("worklist", type=click.Path())
 @click.option("--labels", type=click.Path(), metavar="FILE", help="The labels, where the worklist names others.")
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where the worklist names another.")
@@ -42,14 +43,10 @@ def command(
     browser: bool,
 ) -> int:
     """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
-
     The page opens in the browser and is served to this machine alone. Every answer is saved at once, so the same
     command resumes after an interruption. Texts are shown without the settings that found them. Some are already
     judged: they measure how far you agree with the labels.
     """
-    from ragtrial.labelling.session.session import Session, SessionFiles
-    from ragtrial.options import expand_user
-
     files = SessionFiles(
         None if labels is None else expand_user(labels), None if config is None else expand_user(config)
     )
@@ -70,9 +67,6 @@ def command(
 
 
 def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
-    from ragtrial.labelling.session.serving import LabelPage
-    from ragtrial.views.label_page import assets
-
     page = LabelPage(session, assets(), port)
     click.echo(f"label here: {page.url}\nit ends by its button, or by ctrl-c; every answer is kept", err=True)
     if browser and _has_screen():
@@ -103,8 +97,6 @@ def _left_out(session: Session) -> str:
 
 
 def _end(terminal: Terminal, session: Session) -> int:
-    from ragtrial.labelling.session.ending import ending_lines, next_command
-
     terminal.say("\n" + "\n".join(ending_lines(session)))
     answers, alike = session.answers, session.agreement()
     review = {"review": asdict(session.reviewed())} if session.worklist.is_drafted else {}

@@ -5,24 +5,42 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_option
+from ragtrial.config import load_config
+from ragtrial.dataset.datasets import load_dataset
+from ragtrial.dataset.documents import corpus_files
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.resolution import unlabelled_sentence
+from ragtrial.dataset.texts import short
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
-
-if TYPE_CHECKING:
-    from ragtrial.dataset.library import Library
-    from ragtrial.labelling.changes import Change
-    from ragtrial.labelling.importers.base import Empty, ReadLabels
-    from ragtrial.labelling.importers.converting import Converted
-    from ragtrial.labelling.label_sets import Prefer
-    from ragtrial.labelling.write_back import LabelsText
+from ragtrial.labelling.changes import Change, Grade, current_user, query_of
+from ragtrial.labelling.importers.base import Empty, ReadLabels, read_labels
+from ragtrial.labelling.importers.converting import (
+    Converted,
+    as_json,
+    convert,
+    describe_places,
+    lost_faults,
+    report_row,
+)
+from ragtrial.labelling.importers.placement import HOWS
+from ragtrial.labelling.label_sets import Prefer, added, labels_of, merged, removed, write
+from ragtrial.labelling.write_back import LabelsText
+from ragtrial.options import expand_user
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.progress import stage
+from ragtrial.records import UNANSWERABLE
+from ragtrial.runs.formats.output import check_folder, opened
+from ragtrial.views.table import Table
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
@@ -37,10 +55,9 @@ _ACTIONS = (
 _STANDARD_OUTPUT = "-"
 
 
-@click.group("labels", short_help="List, add, remove, merge and convert labels.")
+@click.group("labels")
 def command() -> None:
     """Labels: known good answers, as passages of documents.
-
     A label with its characters survives every change of chunk size: what is scored is the passage, not the chunk.
     """
 
@@ -54,11 +71,6 @@ _who_option = click.option("--who", metavar="NAME",
 @common_options
 def list_labels(terminal: Terminal, config: str) -> int:
     """List the queries of CONFIG's labels: id, judgments, those that are relevant, tags, text."""
-    from ragtrial.config import load_config
-    from ragtrial.dataset.datasets import load_dataset
-    from ragtrial.dataset.texts import short
-    from ragtrial.views.table import Table
-
     loaded = load_config(config)
     labels, threshold = load_dataset(loaded.dataset).labels, loaded.evaluators.relevance_threshold
     rows: list[dict[str, Any]] = [
@@ -93,9 +105,6 @@ def add_label(
     tags: tuple[str, ...], who: str | None,
 ) -> int:  # fmt: skip
     """Add a judgment of the question TEXT to CONFIG's labels, and the question if it is new."""
-    from ragtrial.labelling.changes import Grade
-    from ragtrial.labelling.label_sets import added
-
     return _change(terminal, config, who, lambda base: added(base, text, name, tags, Grade("", doc, relevance, quote)))
 
 
@@ -110,8 +119,6 @@ def remove_labels(
     terminal: Terminal, config: str, query: str, doc: str | None, quote: str | None, who: str | None
 ) -> int:
     """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps what they were."""
-    from ragtrial.labelling.label_sets import removed
-
     if quote is not None and doc is None:
         raise click.UsageError("--quote needs --doc.")
     return _change(terminal, config, who, lambda base: removed(base, query, doc, quote))
@@ -128,18 +135,11 @@ def merge_labels(
     terminal: Terminal, config: str, files: tuple[str, ...], prefer: Prefer | None, who: str | None
 ) -> int:
     """Bring the labels of FILEs into those of CONFIG. Questions of one text are one query."""
-    from ragtrial.labelling.label_sets import merged
-    from ragtrial.options import expand_user
-
     return _change(terminal, config, who, lambda base: merged(base, [expand_user(one) for one in files], prefer))
 
 
 def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[[LabelsText], Sequence[Change]]) -> int:
     """Make ``changes`` in the labels of ``config``, and say which were made."""
-    from ragtrial.config import load_config
-    from ragtrial.labelling.changes import current_user, query_of
-    from ragtrial.labelling.label_sets import labels_of, write
-
     loaded = load_config(config)
     base = labels_of(loaded)
     written, done = write(base, changes(base), loaded, who or current_user(), terminal.progress())
@@ -190,7 +190,6 @@ def convert_labels(
     force: bool,
 ) -> int:
     """Turn labels of another tool into passages of documents.
-
     \b
     FILE may be, and is recognised by what it holds:
       kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
@@ -200,9 +199,6 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.labelling.importers.base import read_labels
-    from ragtrial.options import expand_user
-
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
     if fuzzy is not None and math.isnan(fuzzy):
@@ -227,11 +223,8 @@ def write_converted(
     fuzzy: float | None = None,
 ) -> tuple[dict[str, Any], Converted]:
     """Write labels of another form as passages of the documents, and say what became of each; all of it as JSON, too.
-
     Raises LabelsError for labels that are nowhere, unless ``skip_lost``.
     """
-    from ragtrial.labelling.importers.converting import as_json, convert, report_row
-
     converted = convert(read, library, fuzzy=fuzzy)
     _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
     _write(terminal, output, as_json(converted))
@@ -251,8 +244,6 @@ def write_converted(
 
 def say_lost(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, help_: str) -> None:
     """Say on stderr which labels were not found, with the text nearest to each, and ``help_``; nothing if none was."""
-    from ragtrial.labelling.importers.converting import lost_faults
-
     if not converted.lost:
         return
     faults = lost_faults(converted, read, library)
@@ -268,8 +259,6 @@ def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
     """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
-    from ragtrial.labelling.importers.converting import lost_faults
-
     if converted.lost and not skip_lost:
         ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes the most similar passages")
         lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
@@ -279,8 +268,6 @@ def _refuse_inexact(
 
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
-    from ragtrial.runs.formats.output import check_folder
-
     if output == _STANDARD_OUTPUT:
         if terminal.as_json:
             raise InputError("--json and -o - both write to standard output; leave one of them out.")
@@ -292,8 +279,6 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
     """Write the labels; on standard output they are alone, and what is said of them goes to stderr."""
-    from ragtrial.runs.formats.output import opened
-
     with contextlib.redirect_stdout(terminal.out), opened(output) as file:
         file.write(text.encode("utf-8"))
     if output == _STANDARD_OUTPUT:
@@ -304,18 +289,9 @@ def _write(terminal: Terminal, output: str, text: str) -> None:
 def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
-        from ragtrial.config import load_config
-        from ragtrial.pipeline.corpus import Corpus
-
         loaded = load_config(config)
         yield Corpus(loaded, terminal.progress()).library
         return
-    import tempfile
-
-    from ragtrial.dataset.documents import corpus_files
-    from ragtrial.dataset.library import Library
-    from ragtrial.options import expand_user
-    from ragtrial.progress import stage
 
     root = expand_user(corpus or "")
     if not root.exists():
@@ -328,27 +304,17 @@ def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> 
 
 
 def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) -> Iterator[Fault]:
-    from ragtrial.labelling.importers.converting import describe_places
-
     for one in converted.inexact:
         places = "; ".join(filter(None, (describe_places(one, library), *one.notes)))
         yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {places}.")
 
 
 def _without_answers(converted: Converted) -> int:
-    from ragtrial.records import UNANSWERABLE
-
     rows = converted.rows["queries"]
     return sum(not row["relevant_docs"] and UNANSWERABLE not in row.get("tags", ()) for row in rows)
 
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
-    from ragtrial.dataset.resolution import unlabelled_sentence
-    from ragtrial.dataset.texts import short
-    from ragtrial.labelling.importers.converting import describe_places
-    from ragtrial.labelling.importers.placement import HOWS
-    from ragtrial.views.table import Table
-
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)
     terminal.say(f"{read.content.file} ({read.form}): {counted(len(converted.placed), 'label')}")

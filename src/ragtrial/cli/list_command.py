@@ -13,8 +13,18 @@ from typing import Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, results_option
+from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.executors import EXECUTORS
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS
+from ragtrial.engines import COLLECTIONS, STORES
 from ragtrial.errors import ReportError
+from ragtrial.evaluation.metrics import METRICS
 from ragtrial.records import WarningCode
+from ragtrial.report.find import list_reports
+from ragtrial.report.model import load_report
+from ragtrial.views.table import Table, mean_number
 
 _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
 _KINDS = (
@@ -31,13 +41,12 @@ _KINDS = (
 )
 
 
-@click.command("list", short_help="List runs, retrievers, metrics and more.")
+@click.command("list")
 @click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
 @results_option
 @common_options
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs there are, or what a config may name.
-
     WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections, metrics or
     warnings.
     """
@@ -53,13 +62,6 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 
 
 def _members(what: str) -> list[tuple[str, str]]:
-    from ragtrial.components.chunkers import CHUNKERS
-    from ragtrial.components.embedders import EMBEDDERS
-    from ragtrial.components.executors import EXECUTORS
-    from ragtrial.components.refiners import REFINERS
-    from ragtrial.components.retrievers import RETRIEVERS
-    from ragtrial.engines import COLLECTIONS, STORES
-
     families: dict[str, Iterable[tuple[str, type]]] = {
         "retrievers": RETRIEVERS.members(),
         "refiners": REFINERS.members(),
@@ -73,8 +75,6 @@ def _members(what: str) -> list[tuple[str, str]]:
 
 
 def _metrics() -> list[tuple[str, str]]:
-    from ragtrial.evaluation.metrics import METRICS
-
     return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
 
 
@@ -84,10 +84,6 @@ def _warnings() -> list[tuple[str, str]]:
 
 def _say_runs(terminal: Terminal, directory: Path) -> int:
     """The runs, newest first: what each compared, by which labels, and what it was made from."""
-    from ragtrial.report.find import list_reports
-    from ragtrial.report.model import load_report
-    from ragtrial.views.table import Table, mean_number
-
     rows: list[dict[str, Any]] = []
     for folder in reversed(list_reports(directory)):
         try:

@@ -19,8 +19,7 @@ import click
 
 from ragtrial import __version__
 from ragtrial.cli.group import group
-from ragtrial.cli.output import write, write_json
-from ragtrial.cli.terminal import Stopped
+from ragtrial.cli.terminal import Stopped, write, write_json
 from ragtrial.errors import Fault, RagtrialError, RunError, without_secrets
 
 _MISUSED = 2

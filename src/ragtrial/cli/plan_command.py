@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
+from ragtrial.components.embedders.model_files import disable_downloads
+from ragtrial.config import load_config
+from ragtrial.config.search_options import SearchOptions
 from ragtrial.errors import counted
+from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.search.split import power_sentence, split_queries
+from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 
-if TYPE_CHECKING:
-    from ragtrial.config.search_options import SearchOptions
-    from ragtrial.evaluator import RetrievalEvaluator
 
-
-@click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
+@click.command("plan")
 @config_argument
 @override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")
@@ -25,17 +27,9 @@ def command(
     terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, audit: bool, no_latency: bool
 ) -> int:
     """Say what `run` would do for CONFIG: what is cached, what is to do, why, and about how long that takes.
-
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
-    from dataclasses import asdict
-
-    from ragtrial.components.embedders.model_files import disable_downloads
-
     disable_downloads()
-    from ragtrial.config import load_config
-    from ragtrial.evaluator import RetrievalEvaluator
-    from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
@@ -55,8 +49,6 @@ def command(
 
 def _search_line(options: SearchOptions, evaluator: RetrievalEvaluator) -> str:
     """What a search adds to the settings of the config, and which difference it can show."""
-    from ragtrial.search.split import power_sentence, split_queries
-
     labels, seed = evaluator.resolved.labels.queries, evaluator.config.seed
     split = split_queries(labels, options, seed, evaluator.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from shlex import quote
 
 import click
 
 from ragtrial.cli import completion
-from ragtrial.cli.contest_options import ComparisonInputs, contest_options
+from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import counted
-
-if TYPE_CHECKING:
-    from ragtrial.comparison.comparison_input import ComparisonInput
-    from ragtrial.labelling.pooling import Pooled
+from ragtrial.labelling.label_target import label_options
+from ragtrial.labelling.pooling import Pooled, PoolOptions, pool_of, random_pool_of
+from ragtrial.labelling.worklist import check_new, write_worklist
+from ragtrial.options import expand_user
 
 _USUAL = click.core.ParameterSource.DEFAULT
 
 
-@click.command("pool", short_help="Write a worklist of the texts to label next.")
+@click.command("pool")
 @contest_options
 @completion.settings_option
 @click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")
@@ -54,15 +56,10 @@ def command(
     force: bool,
 ) -> int:
     """Write the worklist of those texts on which the settings disagree most, for `ragtrial label`.
-
     Texts are pooled from the first hits of all settings of the REPORTs, and chosen by how much a label could change the
     difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
     repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.
     """
-    from ragtrial.labelling.pooling import PoolOptions, pool_of, random_pool_of
-    from ragtrial.labelling.worklist import check_new, write_worklist
-    from ragtrial.options import expand_user
-
     if random_queries is not None and click.get_current_context().get_parameter_source("budget") != _USUAL:
         raise click.UsageError("--random-queries takes all texts of its queries; leave out --budget.")
     file = expand_user(output)
@@ -88,11 +85,6 @@ def command(
 
 def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str) -> None:
     """What is in the worklist, how it was chosen, and what to do next."""
-    from pathlib import Path
-    from shlex import quote
-
-    from ragtrial.labelling.label_target import label_options
-
     worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")
     terminal.tell(f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {made.repeated:,} already judged")

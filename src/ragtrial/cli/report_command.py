@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.contest_options import ComparisonInputs, contest_options
+from ragtrial.cache.atomic import write_bytes
+from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.comparison.comparing import ComparisonOptions, with_judge
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import Fault, InputError, ReportError, counted
-
-if TYPE_CHECKING:
-    from ragtrial.comparison.comparing import ComparisonOptions
-    from ragtrial.comparison.comparison_input import ComparisonInput
-    from ragtrial.report.model import Report
+from ragtrial.options import expand_user
+from ragtrial.report.model import Report, load_report
+from ragtrial.views.analysis import analyse, check_plot, draw, image, plot_names, view_of
+from ragtrial.views.page import page
 
 
 class _PlotOption(click.Option):
     """An option whose help names the plots of all views."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from ragtrial.views.plots.drawing import plot_names
 
         self.help = f"One plot instead of the page, for papers and slides: {', '.join(plot_names())}."
         return super().get_help_record(ctx)
 
 
-@click.command("report", short_help="Write one HTML page about one or more reports.")
+@click.command("report")
 @contest_options
 @click.option(
     "--judge", type=click.Path(), metavar="FILE", help="Judgments of a model, as `ragtrial compare` takes them."
@@ -50,12 +50,6 @@ def command(
     opens: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
-    from ragtrial.cache.atomic import write_bytes
-    from ragtrial.comparison.comparing import with_judge
-    from ragtrial.options import expand_user
-    from ragtrial.views.page import page
-    from ragtrial.views.plots.drawing import check_plot
-
     if verify:
         if (plot, output, opens) != (None, None, False):
             raise InputError("--verify writes nothing; leave out --plot, -o and --open.")
@@ -87,8 +81,6 @@ def command(
 
 def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
     """Say of every report that its files are as they were written. Raises ReportError that names all that are not."""
-    from ragtrial.report.model import load_report
-
     sound: list[Report] = []
     faults: list[Fault] = []
     for reference in compared.reports:
@@ -110,8 +102,5 @@ def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
 
 
 def _plot(contest: ComparisonInput, aim: ComparisonOptions, name: str, target: str) -> bytes:
-    from ragtrial.views.analysis import analyse
-    from ragtrial.views.plots.drawing import draw, image, view_of
-
     contest = contest.limited_to([contest.primary])
     return image(draw(name, contest, analyse(contest, aim, **{view_of(name).name: True})), target)

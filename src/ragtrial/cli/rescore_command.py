@@ -8,7 +8,7 @@ from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, results_option
 
 
-@click.command("rescore", short_help="Score stored rankings by other labels or metrics.")
+@click.command("rescore")
 @click.argument("report", shell_complete=completion.reports, default="latest")
 @click.option("--labels", type=click.Path(), metavar="FILE", help="A prompt_queries.json, qrels, or a config.")
 @click.option(

@@ -6,24 +6,38 @@ import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ragtrial.cache.atomic import write_bytes
+from ragtrial.cache.untrusted import visible
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.output import write
-from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
+from ragtrial.cli.run_gates import RunBaseline, prepared
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
+from ragtrial.comparison.comparing import (
+    MOST_SETTINGS,
+    ComparisonOptions,
+    close_comparisons,
+    compare_settings,
+    options_of,
+)
+from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.extrapolation import ExtrapolationPart, load_extrapolation
+from ragtrial.comparison.gates.gate import Findings
+from ragtrial.config import load_config
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
-
-if TYPE_CHECKING:
-    from ragtrial.cli.run_gates import RunBaseline
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.extrapolation import ExtrapolationPart
-    from ragtrial.comparison.gates.gate import Findings
-    from ragtrial.report.model import Report
-    from ragtrial.search.search_result import SearchResult
-
+from ragtrial.experiment import run_experiment
+from ragtrial.report.model import Report
+from ragtrial.search.search_result import SearchResult
+from ragtrial.search.searched import WINNER, load_result
+from ragtrial.views import report_tables as tables
+from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
+from ragtrial.views.page import page
+from ragtrial.views.report_tables import extrapolation_table
+from ragtrial.views.sections.search_view import SEARCH
 
 _OPEN_FILES = 65_536
 
@@ -64,13 +78,8 @@ def command(
     with_page: bool,
 ) -> int:
     """Run the experiment of CONFIG and write its report.
-
     Finished work is kept: run the same command again to resume.
     """
-    from ragtrial.cli.run_gates import prepared
-    from ragtrial.config import load_config
-    from ragtrial.experiment import run_experiment
-
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     if experiment.search and (baseline is not None or asked != GateOptions()):
@@ -112,16 +121,12 @@ def _found(report: Report) -> SearchResult | None:
     """What a search came to; None where the run was none: what searches takes a while to import."""
     if report.search is None:
         return None
-    from ragtrial.search.searched import load_result
 
     return load_result(report)
 
 
 def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | None:
     """Say what the scores would be with more documents."""
-    from ragtrial.comparison.extrapolation import load_extrapolation
-    from ragtrial.views.report_tables import extrapolation_table
-
     grown = load_extrapolation(report)
     if grown:
         terminal.show(["", *grown.sentences, "", extrapolation_table(grown), ""])
@@ -130,9 +135,6 @@ def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | Non
 
 def _compared(report: Report, config: str) -> Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many."""
-    from ragtrial.comparison.comparing import MOST_SETTINGS, ComparisonOptions, compare_settings
-    from ragtrial.comparison.comparison_input import input_of
-
     if len(report.settings) > MOST_SETTINGS:
         return None
     with suppress(ComparisonError, ReportError):
@@ -143,11 +145,6 @@ def _compared(report: Report, config: str) -> Comparison | None:
 
 def _page(report: Report, baseline: RunBaseline | None, terminal: Terminal) -> Path | None:
     """Where the HTML page was written; None, after a word why, where there is nothing to show."""
-    from ragtrial.cache.atomic import write_bytes
-    from ragtrial.comparison.comparing import options_of
-    from ragtrial.comparison.comparison_input import input_of
-    from ragtrial.views.page import page
-
     path = report.folder / "report.html"
     try:
         contest = input_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
@@ -182,9 +179,6 @@ def _allow_open_files() -> None:
 
 
 def _say_search(terminal: Terminal, report: Report, found: SearchResult) -> None:
-    from ragtrial.search.searched import WINNER
-    from ragtrial.views.sections.search_view import SEARCH
-
     terminal.show(SEARCH.blocks(found, terminal.width, everything=False))
     if found.winner:
         terminal.say(f"\nwinner: {_from_here(report.folder) / WINNER}")
@@ -197,9 +191,6 @@ def _say(
     comparison: Comparison | None,
     found: SearchResult | None,
 ) -> None:
-    from ragtrial.cache.untrusted import visible
-    from ragtrial.views import report_tables as tables
-
     terminal.tell(tables.header_line(report) + "\n")
     if found:
         _say_search(terminal, report, found)
@@ -218,9 +209,6 @@ def _say(
         terminal.tell(note)
     compared = findings.comparison if findings else None
     if compared and compared.procedure.baseline:
-        from ragtrial.comparison.comparing import close_comparisons
-        from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
-
         rows, lines = close_comparisons(compared), looked_into_lines(compared)
         terminal.say()
         terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
@@ -247,8 +235,6 @@ def _say_failures(report: Report) -> None:
 def _as_json(
     report: Report, findings: Findings | None, comparison: Comparison | None, found: SearchResult | None
 ) -> dict[str, Any]:
-    from ragtrial.views import report_tables as tables
-
     return {
         "exit_code": _exit_code(report, findings, found),
         "report": str(report.folder / "report.json"),

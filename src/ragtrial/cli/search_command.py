@@ -5,20 +5,112 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ragtrial.cli import completion
-from ragtrial.cli.terminal import CONFIG_NAME, Stopped, Terminal, common_options, config_file, override_option
+from ragtrial.cli.terminal import CONFIG_NAME, Stopped, Terminal, common_options, config_file, override_option, write
+from ragtrial.config import load_config
 from ragtrial.errors import InputError, counted
+from ragtrial.experiment import search_settings
+from ragtrial.labelling.answers import (
+    NO_TEXT,
+    Added,
+    AnswerSheet,
+    Item,
+    by_number,
+    has_passage,
+    labels_form,
+    parse_grades,
+    parse_marks,
+    pooled,
+)
+from ragtrial.labelling.changes import Form, current_user
+from ragtrial.records import FoundText
+from ragtrial.views.texts import answer_text, hit_text, items_text
 
-if TYPE_CHECKING:
-    from ragtrial.labelling.answers import Added, AnswerSheet, Item
-    from ragtrial.records import FoundText
+_KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " passage · u undo · q done · ctrl-c drop all'
 
 
-@click.command("search", short_help="Show what settings return for TEXT, and grade it.")
+def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tuple[dict[int, int], dict[int, str]]:
+    """The grades and the passages that a person gives to ``hits``, by their numbers; those that are left have none.
+
+    ``form`` is what labels of them name.
+    """
+    grading = _Hits(hits, form)
+    terminal.say(_KEYS)
+    while (shown := grading.shown(terminal.width)) is not None:
+        terminal.say(f"\n{shown}")
+        try:
+            key = _key(f"{grading.progress()}: ")
+            if key == "q":
+                break
+            if key.isdecimal() and key.isascii():
+                grading.grade(int(key))
+            elif key in (" ", "\r", "\n"):
+                grading.skip()
+            elif key in ("u", "\x7f", "\x08"):
+                grading.undo()
+            elif key == '"':
+                _quote(grading)
+            else:
+                terminal.say(_KEYS)
+        except EOFError:  # ctrl-d
+            break
+        except InputError as error:
+            write(str(error), sys.stderr)
+    return grading.grades, {number: passage for number, passage in grading.quotes.items() if number in grading.grades}
+
+
+def _quote(grading: _Hits) -> None:
+    if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
+        grading.quote(passage)
+
+
+def _key(prompt: str) -> str:
+    click.echo(prompt, nl=False, err=True)
+    key = click.getchar()
+    click.echo(repr(key)[1:-1] if key.isprintable() else "", err=True)
+    return key
+
+
+class _Hits:
+    """Hits of a search, and what they were given."""
+
+    def __init__(self, hits: Sequence[FoundText], form: Form) -> None:
+        self._hits, self._form = hits, form
+        self._place = 0
+        self.grades: dict[int, int] = {}
+        self.quotes: dict[int, str] = {}
+
+    def shown(self, width: int) -> str | None:
+        return answer_text(self._hits[self._place], width) if self._place < len(self._hits) else None
+
+    def progress(self) -> str:
+        return f"{self._place + 1} of {len(self._hits)}, {len(self.grades)} graded"
+
+    def grade(self, grade: int) -> None:
+        if self._form != "document" and not (self._hits[self._place].text or "").strip():
+            raise InputError(NO_TEXT)
+        self.grades[self._hits[self._place].rank] = grade
+        self._place += 1
+
+    def skip(self) -> None:
+        self._place += 1
+
+    def quote(self, passage: str) -> None:
+        if not has_passage(self._hits[self._place], passage):
+            raise InputError("that is not in the text of this hit")
+        self.quotes[self._hits[self._place].rank] = passage
+
+    def undo(self) -> None:
+        self._place = max(0, self._place - 1)
+        self.grades.pop(self._hits[self._place].rank, None)
+        self.quotes.pop(self._hits[self._place].rank, None)
+
+
+@click.command("search")
 @click.argument("words", nargs=-1, required=True, metavar="[CONFIG] TEXT")
 @override_option
 @click.option(
@@ -51,14 +143,8 @@ def command(
     **given: Any,
 ) -> int:
     """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels.
-
     All settings make one list, best ranks first. --grade takes the numbers of this list, or documents.
     """
-    from ragtrial.config import load_config
-    from ragtrial.experiment import search_settings
-    from ragtrial.labelling.answers import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
-    from ragtrial.views.query import items_text
-
     if len(words) > 2:
         raise click.UsageError(f"there are {len(words)} arguments; put the text into quotation marks.")
     if len(words) == 1 and words[0].endswith((".yaml", ".yml")):
@@ -99,9 +185,6 @@ def _label(
     tags: Sequence[str],
     who: str | None,
 ) -> int:
-    from ragtrial.cli.grading_keys import ask_grades
-    from ragtrial.labelling.changes import current_user
-
     hits, (graded, passages) = [item.hit for item in items], marks
     if hits and not graded:
         sheet.refuse(name, tags, terminal.progress())
@@ -123,8 +206,6 @@ def _items_json(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def _say(terminal: Terminal, added: Added, graded: Sequence[tuple[FoundText, int]]) -> None:
-    from ragtrial.views.query import hit_text
-
     for hit, grade in graded:
         terminal.say(hit_text(replace(hit, grade=grade, score=None), terminal.width))
     judgments = [one for one in added.done if one.action != "query"]

@@ -1,29 +1,76 @@
-"""What all commands share: where things are printed, how much, in which colours."""
+"""The terminal: where things are printed, how much, in which colours; progress, and streams that are closed or full."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import os
 import shutil
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
-from ragtrial.cache.untrusted import visible
-from ragtrial.cli.output import write, write_as_is, write_json
-from ragtrial.errors import counted
-from ragtrial.views.plain_text import wrapped
-from ragtrial.views.table import Table, best_cells, cell_kind
+from ragtrial.cache.untrusted import for_json, for_terminal, visible
+from ragtrial.errors import Fault, RunError, counted
+from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.progress import Progress as Bars
+
     from ragtrial.progress import Progress
+
+
+_PIECES = 10_000
+"""Pieces of a JSON document (names, values, brackets) that are written at a time."""
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Print lines; nothing in them steers the terminal, or the job that keeps a log. Raises as ``write_as_is``."""
+    write_as_is(for_terminal(text), stream)
+
+
+def write_as_is(text: str, stream: TextIO, end: str = "\n") -> None:
+    """Print lines whose escape sequences are ours.
+
+    Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on. Raises RunError if
+    standard output cannot be written, to a full disk for example.
+    """
+    try:
+        print(text, file=stream, end=end, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError) and stream is not sys.stderr:
+            message = f"cannot be written: {error.strerror or error}."
+            raise RunError(Fault("standard output", message=message)) from error
+
+
+def write_json(value: Any, stream: TextIO) -> None:
+    """Print one JSON document, in whatever encoding ``stream`` has, block by block.
+
+    Models of pydantic in it become JSON when they are reached, so that a long list of them is never in memory twice.
+    """
+    is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    encoder = json.JSONEncoder(ensure_ascii=not is_utf8, allow_nan=False, indent=1, default=_dumped)
+    pieces = encoder.iterencode(value)
+    while block := "".join(islice(pieces, _PIECES)):
+        write_as_is(for_json(block), stream, end="")
+    write_as_is("", stream)
+
+
+def _dumped(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json")
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -163,7 +210,7 @@ class Terminal:
 
     def progress(self) -> Progress:
         """Bars in a terminal; lines elsewhere; nothing when quiet."""
-        from ragtrial.cli.progress_display import BarProgress, LineProgress
+        from ragtrial.cli.terminal import BarProgress, LineProgress
         from ragtrial.progress import Silent
 
         if self.quiet:
@@ -223,3 +270,122 @@ def common_options(function: F) -> F:
             return function(terminal, *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
+
+
+class _Stages(threading.local):
+    """The stages that a thread has begun and not ended, each within the one before it."""
+
+    def __init__(self) -> None:
+        self.begun: list[Any] = []
+
+
+class _Work:
+    """A stage at work: how far it is, and since when."""
+
+    def __init__(self, stage: str, total: int | None, unit: str) -> None:
+        self.stage, self.total, self.unit = stage, total, unit
+        self.done = 0
+        self.ended = threading.Event()
+        self._start = time.monotonic()
+        self._first: tuple[float, int] | None = None
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        if self._first is None:  # the first step is what the cache has: it says nothing about the speed
+            self._first = time.monotonic(), self.done
+
+    def so_far(self) -> str:
+        """``embeddings: 1,200 of 5,738 chunks, about 9 min left``"""
+        now = time.monotonic()
+        if not self.total:
+            return f"{self.stage}: running for {duration(now - self._start)}"
+        amount = f"{self.stage}: {self.done:,} of {self.total:,} {self.unit}"
+        start, before = self._first or (now, self.done)
+        if self.done == before:
+            return f"{amount}, running for {duration(now - self._start)}"
+        left = (now - start) / (self.done - before) * (self.total - self.done)
+        return f"{amount}, about {duration(left)} left"
+
+    def at_the_end(self) -> str:
+        one = {"queries": "query"}.get(self.unit, self.unit.removesuffix("s"))
+        amount = "" if self.total is None else f"{counted(self.total, one, self.unit)}, "
+        return f"{self.stage}: {amount}{time.monotonic() - self._start:.1f} s"
+
+
+class LineProgress:
+    """One line per finished stage, and for a long one how far it is: for files and pipes.
+
+    The first such line comes ``first`` seconds after the stage began, others ``every`` seconds after it. Several
+    threads may each have a stage.
+    """
+
+    def __init__(self, first: float = 10, every: float = 30) -> None:
+        self._first, self._every = first, every
+        self._mine = _Stages()
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        work = _Work(stage, total, unit)
+        self._mine.begun.append(work)
+        threading.Thread(target=self._watch, args=[work], daemon=True).start()
+
+    def advance(self, count: int) -> None:
+        if self._mine.begun:
+            self._mine.begun[-1].advance(count)
+
+    def abandon(self) -> None:
+        self._mine.begun.pop().ended.set()
+
+    def finish(self) -> None:
+        work = self._mine.begun.pop()
+        work.ended.set()
+        write(work.at_the_end(), sys.stderr)
+
+    def _watch(self, work: _Work) -> None:
+        wait = self._first
+        while not work.ended.wait(wait):
+            write(work.so_far(), sys.stderr)
+            wait = self._every
+
+
+class BarProgress:
+    """A bar for each stage at work; a line stays for each finished one."""
+
+    def __init__(self, *, no_color: bool) -> None:
+        self._no_color = no_color
+        self._bars: Bars | None = None
+        self._at_work = 0
+        self._lock = threading.Lock()
+        self._mine = _Stages()
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        with self._lock:
+            if self._bars is None:
+                self._bars = _new_bars(no_color=self._no_color)
+                self._bars.start()
+            self._at_work += 1
+            self._mine.begun.append(self._bars.add_task(visible(f"{stage} ({unit})" if unit else stage), total=total))
+
+    def advance(self, count: int) -> None:
+        if self._bars:
+            self._bars.advance(self._mine.begun[-1], count)
+
+    def abandon(self) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        with self._lock:
+            self._at_work -= 1
+            if self._bars:
+                self._bars.stop_task(self._mine.begun.pop())
+                if not self._at_work:
+                    self._bars.stop()
+                    self._bars = None
+
+
+def _new_bars(*, no_color: bool) -> Bars:
+    from rich import progress as bars
+    from rich.console import Console
+
+    text = bars.TextColumn("{task.description}", markup=False)
+    columns = [text, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(), bars.TimeRemainingColumn()]
+    return bars.Progress(*columns, console=Console(stderr=True, no_color=no_color, highlight=False))

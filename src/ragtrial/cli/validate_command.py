@@ -5,44 +5,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
+from ragtrial.components.embedders.model_files import disable_downloads
+from ragtrial.config import load_config
+from ragtrial.config.settings import cutting, shallow, uncovered_warnings
+from ragtrial.dataset.chunks import CutPassages, cut_passages
+from ragtrial.dataset.resolution import Resolution
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.views.table import Table
+from ragtrial.views.texts import no_chunks_line
 
-if TYPE_CHECKING:
-    from ragtrial.dataset.chunks import CutPassages
-    from ragtrial.dataset.resolution import Resolution
-    from ragtrial.evaluator import RetrievalEvaluator
-
-    Cuts = dict[str, tuple[int, CutPassages] | None]
-    """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
+Cuts = dict[str, tuple[int, CutPassages] | None]
+"""By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in other case",
          "typography": "with other quotation marks or dashes", "markup": "without Markdown signs",
          "offsets": "by start and end alone"}  # fmt: skip
 
 
-@click.command("validate", short_help="Check CONFIG, its labels and its documents.")
+@click.command("validate")
 @config_argument
 @override_option
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options
 def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, strict: bool) -> int:
     """Check CONFIG, its labels and its documents, without loading or fetching a model.
-
     Says how the passages of the labels were found, and how many of them the chunks of each setting cut through.
     """
-    from ragtrial.components.embedders.model_files import disable_downloads
-
     disable_downloads()  # what is not on this machine is said and left unchecked
-    from ragtrial.config import load_config
-    from ragtrial.config.settings import shallow
-    from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     warnings = [*evaluator.corpus.library.notes, *evaluator.resolved.warnings, *evaluator.setting_warnings]
@@ -68,9 +64,6 @@ def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None
 
 def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a warning, where they cannot be made."""
-    from ragtrial.config.settings import cutting, uncovered_warnings
-    from ragtrial.dataset.chunks import cut_passages
-
     found: Cuts = {}
     for setting in cutting(evaluator.settings):
         found[setting.name] = None
@@ -90,9 +83,6 @@ def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
 
 
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
-    from ragtrial.config.settings import cutting
-    from ragtrial.views.chunk_listing import no_chunks_line
-
     told, settings = _as_json(evaluator, cuts, ()), evaluator.settings
     terminal.tell(f"config     {config} is valid; {counted(len(settings), 'setting')}")
     terminal.tell(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")

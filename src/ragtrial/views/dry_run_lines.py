@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage
-from ragtrial.views.plain_text import duration
-from ragtrial.views.table import money
+from ragtrial.views.table import duration, money
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
 _WHAT = 32  # columns at most for what it is

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gate_scenarios import HOSTILE, METRICS, findings, setting
-from ragtrial.comparison.gates.expected_file import expected_text, read_expected
-from ragtrial.comparison.gates.gate import ExpectedOutcome, ExpectedScore, judge_expected
+from ragtrial.comparison.gates import ExpectedOutcome, ExpectedScore, expected_text, judge_expected, read_expected
 from ragtrial.errors import ConfigError, GateError
 from ragtrial.report.schema import MeanPart, SettingPart
-from ragtrial.views.gate_results import gate_lines
+from ragtrial.views.findings_files import gate_lines
 
 SETTINGS = ("dense", "hybrid")
 

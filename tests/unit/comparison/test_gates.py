@@ -7,19 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_scenarios import METRICS, comparison, findings, judged, part, setting
-from ragtrial.comparison.gates.gate import (
+from ragtrial.comparison.gates import (
     Gate,
     GateEvidence,
     GateOutcome,
+    Subject,
     compared_metrics,
     judge_gates,
+    parse_gates,
 )
-from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
-from ragtrial.views.comparison_markdown import markdown_text
-from ragtrial.views.gate_results import gate_line, gate_lines, summary
-from ragtrial.views.junit import junit_text
+from ragtrial.views.findings_files import gate_line, gate_lines, junit_text, markdown_text, summary
 
 SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")
 

@@ -21,7 +21,7 @@ from ragtrial.comparison.statistics.power import detectable_difference, level_of
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.comparison.statistics.two_phase import infer_two_phase
 from ragtrial.records import DRAWN_AT_RANDOM, NOT_REVIEWED
-from ragtrial.views.sections.judge_view import judge_tables
+from ragtrial.views.sections.evidence_view import judge_tables
 from scored_runs import scored_report
 
 PROCEDURE = Procedure(flips=100)

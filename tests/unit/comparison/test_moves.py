@@ -20,8 +20,7 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
-from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines
-from ragtrial.views.sections.query_view import side_blocks
+from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines, side_blocks
 from scored_runs import scored_report
 
 LABELS = {

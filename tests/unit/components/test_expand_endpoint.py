@@ -20,7 +20,7 @@ from ragtrial.experiment import search_settings
 from ragtrial.records import Question, Written
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.dry_run_lines import plan_lines, total_lines
-from ragtrial.views.query import query_text
+from ragtrial.views.texts import query_text
 
 REPLY = '1. "rye bread baking time"\n2) how long bake rye\n\n- oven bread minutes\n'
 ASKED = len(QUERIES)

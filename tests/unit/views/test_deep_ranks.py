@@ -12,8 +12,7 @@ from ragtrial import run_experiment
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.side_by_side import side_by_side
 from ragtrial.errors import ReportError
-from ragtrial.views.page.deep_ranks import DeepRanks, deep_ranks
-from ragtrial.views.page.found import FoundHits
+from ragtrial.views.page.hits import DeepRanks, FoundHits, deep_ranks
 from scored_runs import scored_report
 
 DOCS = [f"d{place:02}" for place in range(1, 41)]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
-from ragtrial.comparison.gates.gate import ExpectedScore, Findings, judge_expected
+from ragtrial.comparison.gates import ExpectedScore, Findings, judge_expected
 from ragtrial.report.schema import FailurePart
-from ragtrial.views.junit import junit_text
+from ragtrial.views.findings_files import junit_text
 
 SCHEMA = """
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">

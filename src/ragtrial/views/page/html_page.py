@@ -1,35 +1,123 @@
-"""The page: a summary in the HTML itself, and beside it what draws the rest in the browser."""
+"""The page: a summary in the HTML itself, and the data from which the browser draws the rest."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import sys
 from base64 import b64encode
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ragtrial.cache.untrusted import plain
-from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, judged_share
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.report.model import Report
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import flat_sentences, heading, left_out_line, verdict_table
-from ragtrial.views.page.deep_ranks import deep_ranks
-from ragtrial.views.page.found import FoundHits
-from ragtrial.views.page.means import column_texts, have_best, means_by_budget, means_by_metric
-from ragtrial.views.page.origins import origins_of
+from ragtrial.views.page.hits import FoundHits, deep_ranks
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 from ragtrial.views.page.reasons import reasons_block
-from ragtrial.views.report_tables import usual_metrics
+from ragtrial.views.report_tables import budget_table, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
-from ragtrial.views.table import Table, cell_kind
+from ragtrial.views.sections.curves_view import best_first
+from ragtrial.views.table import Table, cell_kind, mean_row, mean_table
 from ragtrial.views.words import COLUMNS, meanings_in
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+
+def means_by_metric(contest: ComparisonInput) -> Table:
+    """One row per setting, best first by the primary metric; the share of judged hits comes last."""
+    report, settings = contest.report, [one.part for one in contest.settings]
+    k = parse_metric(contest.primary).k
+    wanted = [contest.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
+    metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
+    best = map(contest.place, best_first(contest))
+    rows = [mean_row(contest.names[place], [settings[place].scores[name] for name in metrics]) for place in best]
+    return mean_table("setting", metrics, rows)
+
+
+def means_by_budget(contest: ComparisonInput) -> Table:
+    """The same for the first hits that fit into so many tokens; no row where not all have the same budget."""
+    report = contest.report
+    settings = [one.part.model_copy(update={"name": one.name}) for one in contest.settings]
+    budgets = {setting.budget.tokens if setting.budget else None for setting in settings}
+    is_whole = len(contest.queries) == len(report.queries)
+    return budget_table(report, settings if is_whole and len(budgets) == 1 else [], sys.maxsize)
+
+
+def column_texts(contest: ComparisonInput) -> dict[str, str]:
+    """What metrics mean, by their names with and without cutoffs."""
+    formulas = {name: part.formula for name, part in contest.report.metrics.items()}
+    return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
+
+
+def have_best(table: Table) -> dict[str, str]:
+    """The columns of metrics that have a best mean: the highest, or the lowest."""
+    return {column.title: column.best for column in table.columns if column.best}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A report, what it is called on the page, and what its settings are made of."""
+
+    name: str
+    report: Report
+    chunks: str
+    judged: str
+    models: Sequence[str]
+
+    @property
+    def date(self) -> str:
+        """``2026-11-23 11:57 UTC`` for an id that begins with a time, else nothing."""
+        with suppress(ValueError):
+            return f"{datetime.strptime(self.report.run_id.partition('-')[0], '%Y%m%dT%H%M%SZ'):%Y-%m-%d %H:%M} UTC"
+        return ""
+
+    @property
+    def config(self) -> str:
+        """As YAML; nothing for runs that were made elsewhere."""
+        import yaml
+
+        config = json.loads(json.dumps(self.report.config))  # of a report of this process texts know their places
+        return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else ""
+
+
+def origins_of(contest: ComparisonInput) -> Iterator[Origin]:
+    """One for each report, in their order."""
+    for name in contest.report_names:
+        own = [contender for contender in contest.settings if contender.report_name == name]
+        chunks = _ends([one.part.counts.get("chunks") for one in own], "{:,}")
+        judged = _ends([judged_share(one, contest.primary) for one in own], "{:.0%}")
+        models = dict.fromkeys(model for one in own for model in _models(one.part.parameters))
+        yield Origin(name, own[0].report, chunks, judged, list(models))
+
+
+def _ends(values: Sequence[float | None], shape: str) -> str:
+    """The lowest and the highest value; one where they look alike, nothing where there is none."""
+    known = [value for value in values if value is not None]
+    return " to ".join(dict.fromkeys(map(shape.format, (min(known), max(known))))) if known else ""
+
+
+def _models(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Those of a setting and of its parts: of embedders, of rerankers."""
+    embedder, retriever = (parameters.get(stage) or {} for stage in ("embedder", "retriever"))
+    named = (embedder.get("model"), embedder.get("function"), retriever.get("model"))
+    yield from filter(None, named)
+    for part in parameters.get("parts", {}).values():
+        yield from _models(part)
+
 
 _HERE = Path(__file__).parent
 MOST_SHOWN = 100_000

@@ -18,8 +18,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Counts
 from ragtrial.report.model import TEXTS
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.page.deep_ranks import DeepRanks
-from ragtrial.views.page.found import HITS_SHOWN, FoundHits, SettingHits
+from ragtrial.views.page.hits import HITS_SHOWN, DeepRanks, FoundHits, SettingHits
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""

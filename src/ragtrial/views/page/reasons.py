@@ -17,8 +17,7 @@ from ragtrial.comparison.side_by_side import (
     why_no_shares,
 )
 from ragtrial.report.schema import PassagePart, QueryPart
-from ragtrial.views.page.deep_ranks import DeepRanks
-from ragtrial.views.page.found import HITS_SHOWN, FoundHits
+from ragtrial.views.page.hits import HITS_SHOWN, DeepRanks, FoundHits
 
 
 def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.number_text import probability, signed, signed_interval
-from ragtrial.views.plots.forests import side
+from ragtrial.views.plot_style import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table, mean_number
 

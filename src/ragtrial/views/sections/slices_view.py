@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.number_text import digits_of, signed
-from ragtrial.views.plots.forests import side
+from ragtrial.views.plot_style import side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table
 

@@ -1,8 +1,9 @@
-"""What each setting of a contest found, in columns, and how far down the page shows it."""
+"""The hits of each setting in columns, the ranks below them, and why hits have their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +17,26 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import Unit
 from ragtrial.report.rows import Row
-from ragtrial.scoring.query_details import Explanation
-from ragtrial.views.page.explanations import explanation_row
+from ragtrial.report.schema import QueryPart
+from ragtrial.scoring.query_details import Explanation, Weighted
+
+
+def explanation_row(one: Explanation, hits_shown: int) -> dict[str, Any] | None:
+    """The wordings, the query's terms, and of each shown hit the matches and terms; None if there are none.
+
+    Raises ValueError for a weight that is not a number.
+    """
+    if not one:
+        return None
+    hits = [[_rounded(hit) for hit in column[:hits_shown]] for column in (one.matches, one.terms)]
+    return {"wordings": one.wordings, "terms": _rounded(one.query_terms), "matches": hits[0], "hit_terms": hits[1]}
+
+
+def _rounded(terms: Sequence[Weighted]) -> list[list[Any]]:
+    if not all(math.isfinite(worth) for _, worth in terms):
+        raise ValueError("a weight is not a number")
+    return [[term, round(worth, 2)] for term, worth in terms]
+
 
 HITS_SHOWN = 20
 """The hits of a query that the page shows; of those below it has only ranks."""
@@ -117,3 +136,33 @@ class FoundHits:
                 self.names.append(chunk or "")
             codes.append(code)
         return codes
+
+
+@dataclass(frozen=True)
+class DeepRanks:
+    """The rest of a setting's rankings, query by query."""
+
+    lengths: Sequence[int]
+    """How long the whole rankings are."""
+
+    ranks: Sequence[Mapping[Key, int]]
+    """By document or chunk, for those below the shown hits that another setting shows, or that are relevant."""
+
+
+def deep_ranks(queries: Sequence[QueryPart], found: FoundHits) -> list[DeepRanks]:
+    """One for each setting."""
+    wanted = [set(_wanted(place, query, found)) for place, query in enumerate(queries)]
+    return [DeepRanks(own.lengths, list(_ranks(own, found, wanted))) for own in found.settings]
+
+
+def _wanted(place: int, query: QueryPart, found: FoundHits) -> Iterator[Key]:
+    for own in found.settings:
+        yield from map(found.place, own.of_query(place)[:HITS_SHOWN])
+    if found.unit == "document":
+        yield from ((label.doc, None, None) for label in query.relevant_docs if label.relevance > 0)
+
+
+def _ranks(own: SettingHits, found: FoundHits, wanted: Sequence[Collection[Key]]) -> Iterator[dict[Key, int]]:
+    for place, of_query in enumerate(wanted):
+        below = enumerate(map(found.place, own.of_query(place)[HITS_SHOWN:]), HITS_SHOWN + 1)
+        yield {key: rank for rank, key in below if key in of_query}

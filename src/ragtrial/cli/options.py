@@ -1,23 +1,90 @@
-"""The options of every command that asks a chat model: where it is, how it is asked, and what may be spent."""
+"""Options that several commands share: of comparisons, and of chat models."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from ragtrial.cli import completion
+from ragtrial.comparison.comparing import ComparisonOptions, options_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatOptions, KeptReplies
 from ragtrial.errors import Fault, InputError, counted
-
-if TYPE_CHECKING:
-    from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan
-    from ragtrial.labelling.model_prompt import ModelPrompt
+from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
+from ragtrial.options import expand_user, validate
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ComparisonInputs:
+    """Which reports, against what, by which metric, and how sure one wants to be, as it was written."""
+
+    reports: tuple[str, ...]
+    results: str
+    baseline: str | None
+    metric: str | None
+    margin: float
+    confidence: float
+    common: bool
+
+    def command(self, name: str, *more: str) -> str:
+        """The command ``name`` about the same reports, with the same options."""
+        given = [f"--{option}={value}" for option in ("results", "baseline", "metric", "margin", "confidence")
+                 if (value := getattr(self, option)) not in (None, *_USUAL)]  # fmt: skip
+        return shlex.join(["ragtrial", name, *self.reports, *given, *(["--common"] if self.common else []), *more])
+
+    def contest(
+        self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
+    ) -> ComparisonInput:
+        """What is compared; the rest is of ``input_of``, and so are the errors. No ``settings`` are all."""
+        chosen = tuple(dict.fromkeys(settings)) or None
+        return input_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
+                          common=self.common, directory=self.results, **options)  # fmt: skip
+
+    def aim(self, contest: ComparisonInput, **options: Any) -> ComparisonOptions:
+        """How ``contest`` is compared; ``options`` and errors are those of ``options_of``."""
+        return options_of(contest, margin=self.margin, confidence=self.confidence, **options)
+
+
+_USUAL = ("results", 0.02, 0.95)
+
+
+def contest_options(function: F) -> F:
+    """The options; the command is given them as ``compared``. Stands above ``gate_options`` and ``common_options``."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        compared = ComparisonInputs(**{field.name: kwargs.pop(field.name) for field in fields(ComparisonInputs)})
+        return function(*args, compared=compared, **kwargs)
+
+    for option in reversed(_COMPARISON_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]  # click has replaced the signature
+
+
+_COMPARISON_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("reports", shell_complete=completion.reports, nargs=-1, default=("latest",), metavar="[REPORT]..."),
+    click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept."),
+    click.option(
+        "--baseline", metavar="NAME", help="SETTING, REPORT or REPORT:SETTING: what the others are compared with."
+    ),
+    click.option("--metric", shell_complete=completion.metrics, metavar="NAME",
+                 help="The metric that decides, instead of the report's primary one."),
+    click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
+                 help="A difference that would not matter."),
+    click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
+                 help="Family-wise confidence level."),
+    click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports."),
+)  # fmt: skip
+
 
 _CHAT = {"model": "model", "base_url": "endpoint", "api_key": "api_key", "price": "price",
          "output_price": "output_price", "max_tokens": "max_tokens", "temperature": "temperature", "seed": "seed",
@@ -55,9 +122,6 @@ class ModelInputs:
 
         Raises UsageError for options that do not go together, InputError for values that are wrong.
         """
-        from ragtrial.components.endpoints.chat import BudgetedChat, ChatOptions, KeptReplies
-        from ragtrial.options import validate
-
         if not self.endpoint or not self.model:
             raise click.UsageError(f"name the model: --endpoint URL --model NAME{without}.")
         if self.budget is not None and self.price is None:
@@ -73,15 +137,10 @@ class ModelInputs:
 
     def template(self, own: str, places: tuple[str, ...]) -> ModelPrompt:
         """The prompt: our ``own``, or that of a file, with ``places``. Raises InputError."""
-        from ragtrial.labelling.model_prompt import read_prompt
-        from ragtrial.options import expand_user
-
         return read_prompt(None if self.prompt is None else expand_user(self.prompt), own, places)
 
     def limit(self) -> Budget:
         """The most that may be spent."""
-        from ragtrial.components.endpoints.chat import Budget
-
         return Budget(self.calls, self.budget)
 
 
@@ -128,14 +187,14 @@ def model_options(places: tuple[str, ...]) -> Callable[[F], F]:
         prompt = click.option(
             "--prompt", type=click.Path(), metavar="FILE", help=f"Your own prompt, with {' and '.join(places)}."
         )
-        for option in reversed((*_OPTIONS[:3], prompt, *_OPTIONS[3:])):
+        for option in reversed((*_MODEL_OPTIONS[:3], prompt, *_MODEL_OPTIONS[3:])):
             wrapped = option(wrapped)
         return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
     return decorated
 
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+_MODEL_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--endpoint", metavar="URL", help="The URL before /chat/completions."),
     click.option("--model", metavar="NAME", help="The model, as the endpoint knows it."),
     click.option("--api-key", metavar="VARIABLE", help="The environment variable that holds the key: '${NAME}'."),

@@ -1,4 +1,4 @@
-"""What a judge's judgments are worth beside people's."""
+"""What a comparison rests on: how the best was chosen, a judge, and drafted questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,29 @@ from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewI
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
+    from ragtrial.comparison.drafted import DraftedPart
     from ragtrial.comparison.judge_part import AgreementPart, JudgePart
+    from ragtrial.comparison.statistics.selection import SelectionPart
+
+
+class SelectionView(View["SelectionPart"]):
+    """The winner's luck; nothing where reports are compared name by name."""
+
+    name, order = "selection", 10
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> SelectionPart | None:
+        return given.comparison.selection
+
+    def summary_lines(self, part: SelectionPart) -> Sequence[str]:
+        return [f"{part.sentence}."]
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        return PageSection(summary=self.summary_lines(part)) if part else None
+
+
+SELECTION = registered(SelectionView())
 
 
 class JudgeView(View["JudgePart"]):
@@ -64,3 +86,19 @@ def _confusion(part: AgreementPart) -> Table:
 
 
 JUDGE = registered(JudgeView())
+
+
+class DraftedView(View["DraftedPart"]):
+    """Where the labels have drafted questions; a warning of the comparison says it in words."""
+
+    name, order = "drafted", 16
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> DraftedPart | None:
+        return given.comparison.drafted
+
+    def as_json(self, part: DraftedPart | None) -> dict[str, Any]:
+        return {} if part is None else super().as_json(part)
+
+
+DRAFTED = registered(DraftedView())

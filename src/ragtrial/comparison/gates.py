@@ -1,14 +1,25 @@
-"""Gates and expected scores: conditions on a run or a comparison, and what came of them."""
+"""Gates and expected scores: conditions on a run or a comparison, how they are written, and what came of them."""
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+from pydantic import Discriminator, Field, Tag
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.evidence import too_wide
 from ragtrial.comparison.number_text import percent
+from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.dataset.texts import read_text
+from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.options import Options, validate
 from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
 TOLERANCE = 0.001
@@ -270,3 +281,193 @@ def _beside(value: float, limit: float, sign: str = "+") -> str:
     """``value`` in as few digits, from four on, as show on which side of ``limit`` it is."""
     shown = (f"{value + 0.0:{sign}.{digits}f}" for digits in range(4, 16))
     return next((text for text in shown if _side(float(text), limit) == _side(value, limit)), f"{value:{sign}}")
+
+
+_GATE = re.compile(
+    r"(?:(?P<setting>.*):)?\s*(?P<quantity>[^:<>]+?)\s*"
+    r"(?:(?P<bound><=?|>=?)\s*(?P<limit>[^\s<>=]+)|\b(?:worse than|not within (?P<margin>\S+) of) baseline)",
+    re.IGNORECASE,
+)
+_FORMS = '"ndcg@10 < 0.70" (also <=, >, >=), "ndcg@10 worse than baseline" or "ndcg@10 not within 0.02 of baseline"'
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What gates can be about: settings and metrics by name, and the baseline that settings are compared with.
+
+    ``settings`` are those that a gate without a setting is about.
+    """
+
+    settings: tuple[str, ...]
+    metrics: tuple[str, ...]
+    baseline: str | None = None
+
+
+def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
+    """The gates that ``texts`` mean. Raises GateError with all that is wrong with any of them."""
+    gates: list[Gate] = []
+    faults: list[Fault] = []
+    for number, text in enumerate(texts, 1):
+        written, messages = " ".join(text.split()), list[str]()
+        try:
+            gates.append(_gate(written, subject))
+            messages += _faults(gates[-1], subject)
+        except GateError as error:
+            messages.append(str(error))
+        faults += (Fault(f"--fail-if #{number}", message=f"{written!r}: {message}") for message in messages)
+    if faults:
+        raise GateError(*faults)
+    return gates
+
+
+def known_metric(text: str, metrics: Sequence[str]) -> str:
+    """The one of ``metrics`` that a spelling means. Raises MetricError with the nearest."""
+    name = str(parse_metric(text))
+    if name not in metrics:
+        near = did_you_mean(name, metrics)
+        raise MetricError(f"there is no {name!r} among the metrics.{near} There are: {listed(metrics, 40)}.")
+    return name
+
+
+def _gate(text: str, subject: Subject) -> Gate:
+    """Raises GateError for what is no gate, or of no metric that there is."""
+    match = _GATE.fullmatch(text)
+    if match is None:
+        raise GateError(f"this is no gate. Write one like {_FORMS}, for one setting with its name and a colon before.")
+    number = match["limit"] or match["margin"] or "0"
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise GateError(f"{number!r} is not a number.")
+    quantity = match["quantity"].lower()
+    if quantity not in COSTS:
+        try:
+            quantity = known_metric(match["quantity"], subject.metrics)
+        except MetricError as error:
+            near = did_you_mean(quantity, COSTS)
+            raise GateError(f"there is no {quantity!r}.{near}" if near else str(error)) from error
+    relation = match["bound"] or ("not within" if match["margin"] else "worse than")
+    setting = match["setting"] and match["setting"].strip()
+    return Gate(text, setting, quantity, cast("Relation", relation), limit)
+
+
+def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
+    """Why a gate could say nothing."""
+    if gate.setting is not None and gate.setting not in subject.settings:
+        near = did_you_mean(gate.setting, subject.settings)
+        yield f"there is no setting {gate.setting!r}.{near} There are: {listed(subject.settings)}."
+    if gate.is_on_baseline:
+        yield from _baseline_faults(gate, subject)
+    elif gate.quantity not in COSTS:
+        definition = parse_metric(gate.quantity).definition
+        highest = math.inf if definition.highest is None or definition.aggregate == "sum" else definition.highest
+        if not 0 <= gate.limit <= highest:
+            yield f"{gate.quantity} lies between 0 and {highest:g}; a limit of {gate.limit:g} says nothing."
+
+
+def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
+    metric, baseline = gate.quantity, subject.baseline
+    if baseline is None:
+        yield "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING."
+    elif gate.setting == baseline or set(subject.settings) <= {baseline}:
+        yield f"there is nothing to compare with the baseline {baseline!r}; name another setting."
+    if metric in COSTS or parse_metric(metric).definition.aggregate == "geometric":
+        yield f"{metric} is not compared query by query; give a limit, as in {metric} > 0.2."
+    elif gate.limit < 0:
+        yield f"the margin is {gate.limit:g}; it must be at least 0."
+    elif told := too_wide(gate.limit, metric):
+        yield told
+
+
+Off = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Value = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class ExpectedValue(Options):
+    """A score with tolerances of its own."""
+
+    value: Value
+    tolerance: Off | None = None
+    nearly: Off | None = None
+
+
+def _shape(value: object) -> str:
+    return "mapping" if isinstance(value, Mapping | ExpectedValue) else "score"
+
+
+Expected = Annotated[Annotated[Value, Tag("score")] | Annotated[ExpectedValue, Tag("mapping")], Discriminator(_shape)]
+
+
+class ExpectedFile(Options):
+    """What a file of expected scores may say."""
+
+    report: str | None = None
+    """The run that it was written from."""
+
+    tolerance: Off = TOLERANCE
+    """Within it a score is OK."""
+
+    nearly: Off = NEARLY
+    """Within it a score is nearly what is expected, which is reported and does not fail; at least the tolerance."""
+
+    settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
+    """By setting, and by metric in any spelling."""
+
+
+def read_expected(
+    path: str | Path, settings: Sequence[str] | None = None, metrics: Sequence[str] | None = None
+) -> list[ExpectedScore]:
+    """The expected scores of a file, in its order, metrics in our spelling.
+
+    Where ``settings`` and ``metrics`` are given they may be of no others. Raises ConfigError for what is no YAML,
+    GateError for all else that is wrong, each with line and column.
+    """
+    content = parse_yaml(read_text(Path(path), GateError), str(path), Path(path).resolve().parent)
+    file = validate(ExpectedFile, content.value, GateError, content.fault_at)
+    faults: list[Fault] = []
+    scores: dict[tuple[str, str], ExpectedScore] = {}
+    for setting, values in file.settings.items():
+        if settings is not None and setting not in settings:
+            near = did_you_mean(setting, settings)
+            message = f"there is no setting {setting!r}.{near} There are: {listed(settings)}."
+            faults.append(content.fault_at(("settings", setting), message))
+        for metric, given in values.items():
+            one = given if isinstance(given, ExpectedValue) else ExpectedValue(value=given)
+            try:
+                name = str(parse_metric(metric)) if metrics is None else known_metric(metric, metrics)
+                if (setting, name) in scores:
+                    raise MetricError(f"{metric!r} is {name}, which has a score already; keep one of them.")
+            except MetricError as error:
+                faults.append(content.fault_at(("settings", setting, metric), str(error)))
+                continue
+            tolerance = file.tolerance if one.tolerance is None else one.tolerance
+            nearly = max(tolerance, file.nearly if one.nearly is None else one.nearly)
+            scores[setting, name] = ExpectedScore(setting, name, one.value, tolerance, nearly)
+    if faults:
+        raise GateError(*faults)
+    return list(scores.values())
+
+
+def expected_text(
+    run_id: str, settings: Sequence[SettingPart], metrics: Sequence[str], kept: Sequence[ExpectedScore] = ()
+) -> str:
+    """The scores of ``settings`` by ``metrics`` as YAML, in six digits; those over no queries are left out.
+
+    Scores in ``kept`` keep their tolerances, where these are not the usual ones.
+    """
+    import yaml
+
+    own = {(one.setting, one.metric): one for one in kept if (one.tolerance, one.nearly) != (TOLERANCE, NEARLY)}
+    written: dict[str, dict[str, object]] = {}
+    for setting in settings:
+        for metric in metrics:
+            mean = setting.scores[metric].mean if metric in setting.scores else None
+            if mean is not None:
+                value: float | Mapping[str, float] = round(mean, 6)
+                if one := own.get((setting.name, metric)):
+                    value = {"value": round(mean, 6), "tolerance": one.tolerance, "nearly": one.nearly}
+                written.setdefault(setting.name, {})[metric] = value
+    file = {"report": run_id, "tolerance": TOLERANCE, "nearly": NEARLY, "settings": written}
+    return str(yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=10_000))

@@ -1,1 +1,0 @@
-"""Gates: conditions that turn a build red, expected scores, and what came of them."""

@@ -1,0 +1,241 @@
+"""Gates, expected scores and a comparison as lines, Markdown, JUnit XML and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from ragtrial.cache.untrusted import for_markdown, for_xml
+from ragtrial.comparison.comparing import close_comparisons
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.gates import ExpectedOutcome, Findings, GateOutcome
+from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.errors import counted
+from ragtrial.report.schema import MeanPart
+from ragtrial.views import comparison_tables as tables
+from ragtrial.views.comparison_tables import looked_into_lines
+from ragtrial.views.table import Table, mean_row, mean_table
+
+
+def gate_lines(findings: Findings) -> list[str]:
+    """A line for each gate and each expected score that is not just so, and one that sums up; none if none was asked.
+
+    A line of a gate that failed tells what was asked and what was found.
+    """
+    lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
+    lines += [f"expected {one.outcome}: {expected_line(one)}" for one in findings.expected if one.outcome != "OK"]
+    return lines + ([summary(findings)] if findings.gates or findings.expected else [])
+
+
+def summary(findings: Findings) -> str:
+    """How many gates and expected scores passed, and how many did not."""
+    words = ("passed", "OK", "nearly", "failed", "FAIL", "undecided", "not checked")
+    texts = []
+    for noun, outcomes in (("gate", findings.gates), ("expected score", findings.expected)):
+        found = [str(one.outcome) for one in outcomes]
+        counts = ", ".join(f"{found.count(word):,} {word}" for word in words if word in found)
+        texts += [f"{counted(len(found), noun)}: {counts}"] if found else []
+    return "; ".join(texts)
+
+
+def gate_line(gate: GateOutcome) -> str:
+    """``gate failed: ndcg@10 < 0.70: bm25 0.5779; 3 others passed``."""
+    return f"gate {gate.outcome}: {gate.gate}: {gate_details(gate)}"
+
+
+def gate_details(gate: GateOutcome) -> str:
+    """What was found for the settings that decided, and how many others passed."""
+    shown = [one for one in gate.findings if one.outcome in (gate.outcome, "not checked")]
+    texts = [f"{finding.setting} {finding.found}" for finding in shown]
+    passed = sum(finding.outcome == "passed" for finding in gate.findings)
+    texts += [f"{counted(passed, 'other')} passed"] if passed and gate.outcome != "passed" else []
+    note = f" ({gate.note})" if gate.note else ""
+    return f"{'; '.join(texts) or 'there is nothing to check'}{note}"
+
+
+def expected_line(one: ExpectedOutcome) -> str:
+    """``dense ndcg@10 is 0.6502, expected 0.6631 (0.0129 lower; OK within 0.001, nearly within 0.01)``."""
+    name = f"{one.setting} {one.metric}"
+    if one.outcome == "not checked":
+        return f"{name}: the setting could not be run"
+    if one.found is None:
+        return f"{name} is over no query, expected {one.expected:.4f}"
+    off = f"{abs(one.found - one.expected):.2g} {'higher' if one.found > one.expected else 'lower'}"
+    within = f"OK within {one.tolerance:g}, nearly within {one.nearly:g}"
+    return f"{name} is {one.found:.4f}, expected {one.expected:.4f} ({off}; {within})"
+
+
+def finding_lines(gate: GateOutcome) -> list[str]:
+    """For every setting what was found."""
+    return [f"{finding.setting}: {finding.outcome}: {finding.found}" for finding in gate.findings]
+
+
+def markdown_text(findings: Findings) -> str:
+    """A heading with the outcome, a table of the settings or of the comparisons, what failed, and details to open.
+
+    Of very many comparisons those with the best setting are shown; the CSV has all.
+    """
+    return "\n\n".join(_sections(findings)) + "\n"
+
+
+def _sections(findings: Findings) -> Iterator[str]:
+    yield f"### {for_markdown(findings.subject)}: {_outcome(findings)}"
+    comparison = findings.comparison
+    if comparison is not None:
+        yield "<br>\n".join(map(for_markdown, tables.flat_sentences(comparison.conclusion)))
+    if comparison is None:
+        yield _table(_score_table(findings, [findings.primary_metric]))
+    else:
+        parts = close_comparisons(comparison)
+        if parts:
+            yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all", most=3))
+        lines = [tables.left_out_line(comparison, parts)] if parts else ["There is nothing to compare."]
+        yield for_markdown(" ".join(filter(None, lines)))
+        yield from map(for_markdown, tables.looked_into_lines(comparison))
+    if items := [f"- {item}" for item in _items(findings)]:
+        yield "\n".join(items)
+    metrics = list(comparison.metrics if comparison else next(iter(findings.settings.values())).scores)
+    others = [name for name in metrics if name != findings.primary_metric]
+    if comparison is None:
+        yield from _folded("All metrics", _table(_score_table(findings, [findings.primary_metric, *others])))
+    else:
+        yield from _folded("Other metrics, for which nothing is claimed",
+                           _table(tables.descriptive_table(comparison, others, parts)))  # fmt: skip
+        yield from _folded("How it was tested", for_markdown(comparison.procedure.sentence))
+
+
+def _outcome(findings: Findings) -> str:
+    said = summary(findings)
+    if findings.has_failed:
+        return f"{'failed' if ' failed' in said or 'FAIL' in said else 'undecided'} ({said})"
+    if findings.is_incomplete:
+        return f"incomplete ({said or 'some settings could not be run'})"
+    return f"passed ({said})" if said else "compared" if findings.comparison else "scored"
+
+
+def _items(findings: Findings) -> Iterator[str]:
+    """A line for each gate, each expected score that is not just so, each setting that failed, and each warning."""
+    for gate in findings.gates:
+        yield f"**{gate.outcome}**: {code(gate.gate)}: {for_markdown(gate_details(gate))}"
+    for one in findings.expected:
+        if one.outcome != "OK":
+            yield f"**{one.outcome}**: {for_markdown(expected_line(one))}"
+    for failure in findings.failures:
+        yield f"**could not be run**: {code(failure.name)}: {for_markdown(failure.error)}"
+    for warning in findings.comparison.warnings if findings.comparison else ():
+        yield f"warning: {for_markdown(warning.message)}"
+
+
+def _score_table(findings: Findings, metrics: Sequence[str]) -> Table:
+    """The means of all settings, best first; behind a mean over other queries than the first stands how many."""
+    unknown = MeanPart(mean=None, n=0)
+    rows = [
+        mean_row(name, [setting.scores.get(metric, unknown) for metric in metrics])
+        for name, setting in findings.settings.items()
+    ]
+    return mean_table("setting", metrics, rows)
+
+
+def _folded(title: str, content: str) -> Iterator[str]:
+    if content:
+        yield f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
+
+
+def _table(table: Table) -> str:
+    lines = [f"| {' | '.join(map(for_markdown, row))} |" for row in table.cells]
+    return "\n".join([lines[0], "|" + "---|" * len(table.columns), *lines[1:]]) if lines else ""
+
+
+def code(text: str) -> str:
+    """``text`` as code: whatever it holds, it is shown and does nothing."""
+    return f"<code>{for_markdown(text)}</code>"
+
+
+_ENDINGS = {
+    "failed": "failure", "FAIL": "failure", "undecided": "failure", "not checked": "skipped", "error": "error",
+}  # fmt: skip
+_COUNTS = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A test: its name, what came of it, and what was found, the first line by itself."""
+
+    name: str
+    outcome: str
+    found: Sequence[str]
+
+    @property
+    def ending(self) -> str:
+        """Nothing where it passed."""
+        return _ENDINGS.get(self.outcome, "")
+
+
+def junit_text(findings: Findings) -> str:
+    """An XML document with up to four suites: gates, expected scores, comparisons, and settings that failed.
+
+    A gate and an expected score are a test each; all comparisons are one, which passes, as nobody asked for an outcome.
+    What was found is the output of each test. A setting that could not be run is an error.
+    """
+    root = Element("testsuites")
+    suites = {
+        "gates": [_Case(gate.gate, gate.outcome, [gate_line(gate), *finding_lines(gate)]) for gate in findings.gates],
+        "expected": [
+            _Case(f"{one.setting}: {one.metric}", one.outcome, [expected_line(one)]) for one in findings.expected
+        ],
+        "comparison": list(_compared(findings)),
+        "settings": [_Case(one.name, "error", [one.error, one.details or ""]) for one in findings.failures],
+    }
+    for name, cases in suites.items():
+        if cases:
+            suite = _add(root, findings.subject, name, cases)
+            if name == "comparison" and findings.comparison:
+                lines = [*looked_into_lines(findings.comparison), findings.comparison.procedure.sentence]
+                lines += [f"warning: {one.message}" for one in findings.comparison.warnings]
+                SubElement(suite, "system-out").text = "\n".join(["", *lines])
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + for_xml(tostring(root, encoding="unicode")) + "\n"
+
+
+def _compared(findings: Findings) -> Iterator[_Case]:
+    """The conclusion, and each comparison by the primary metric."""
+    if findings.comparison is None:
+        return
+    lines = list(findings.comparison.conclusion.sentences)
+    for part in findings.comparison.comparisons:
+        if part.metric == findings.primary_metric:
+            interval = "" if part.ci is None else f", interval {signed_interval(part.ci, part.n, ' to ')}"
+            lines.append(
+                f"{part.setting} against {part.baseline}: {signed(part.difference, part.n)}{interval}: {part.sentence}"
+            )
+    yield _Case(f"comparison by {findings.primary_metric}", "passed", lines)
+
+
+def _add(root: Element, subject: str, name: str, cases: Sequence[_Case]) -> Element:
+    endings = [case.ending for case in cases]
+    counts = {count: str(endings.count(ending)) for count, ending in _COUNTS.items()}
+    suite = SubElement(root, "testsuite", {"name": name, "tests": str(len(cases)), **counts})
+    for case in cases:
+        names = {"name": case.name, "classname": f"ragtrial.{subject}.{name}"}
+        test = SubElement(suite, "testcase", names)
+        if case.ending:
+            SubElement(test, case.ending, {"message": case.found[0]}).text = "\n".join(case.found[1:])
+        SubElement(test, "system-out").text = "\n".join(case.found)
+    return suite
+
+
+def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
+    """One row for each comparison, with all of its fields; ``ci`` is two columns. None where there is no value. Without
+    a comparison there are no rows.
+    """
+    columns: dict[str, list[object]] = {}
+    parts = comparison.comparisons if comparison else []
+    for field in ComparisonPart.model_fields:
+        values = [getattr(part, field) for part in parts]
+        if field == "ci":
+            columns["ci_low"] = [None if ci is None else ci[0] for ci in values]
+            columns["ci_high"] = [None if ci is None else ci[1] for ci in values]
+        else:
+            columns[field] = values
+    return columns
