@@ -13,8 +13,7 @@ import click
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import visible
 from ragtrial.cli import completion
-from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.run_gates import RunBaseline, prepared
+from ragtrial.cli.gating import GateOptions, RunBaseline, as_json, gate_options, prepared, tell
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
 from ragtrial.comparison.comparing import (
     MOST_SETTINGS,
@@ -26,7 +25,7 @@ from ragtrial.comparison.comparing import (
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.extrapolation import ExtrapolationPart, load_extrapolation
-from ragtrial.comparison.gates.gate import Findings
+from ragtrial.comparison.gates import Findings
 from ragtrial.config import load_config
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 from ragtrial.experiment import run_experiment
