@@ -153,7 +153,6 @@ class ModelNotFoundError(InputError):
 
     ``may_be_fetched`` says that it is a model of the hub, which was not asked for it. ``model`` is the name of a model
     that is not there, and ``reason`` the sentence without it: equal for models that are missing alike.
-
     """
 
     def __init__(self, *faults: Fault | str, may_be_fetched: bool = False, model: str = "", reason: str = "") -> None:

@@ -83,7 +83,6 @@ class Meter:
 
     Time is counted once: from the end of one batch to the end of the next, however many are at work. ``billed`` gives
     the tokens that were billed so far, None where that is not known.
-
     """
 
     def __init__(self, billed: Callable[[], int | None] = lambda: None) -> None:
@@ -126,7 +125,6 @@ def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> 
     """Tokens of each text after ``prefix``, with special tokens.
 
     Without a tokenizer, characters of the text; of another script than Latin, of English of about as many tokens.
-
     """
     lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
     for texts in _groups(source.indexed_texts()):
@@ -158,7 +156,6 @@ def longest_first(positions: Counts, lengths: Counts) -> Counts:
     """``positions`` by the ``lengths`` of all texts, the longest first, ties in their order.
 
     Batches of equal length waste no padding, and the largest memory is asked for at once.
-
     """
     return positions[np.argsort(-lengths[positions], kind="stable")]
 

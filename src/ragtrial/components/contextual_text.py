@@ -32,7 +32,6 @@ class ContextOptions(Options):
     """The parts of a chunk's indexed text besides its own text; spans, sizes of hits and shown texts stay the chunk's.
 
     A chunker's `size` counts the title and a model's special tokens; all else comes on top of it.
-
     """
 
     hashed_packages: ClassVar[tuple[str, ...]] = ("markdown-it-py",)

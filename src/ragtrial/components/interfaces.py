@@ -56,7 +56,6 @@ class RetrieverContext(Protocol):
 
     ``setting`` is the name to use in messages, ``entry`` that under `retrievers` in the config. ``is_fresh`` is true
     while latency is measured: then nothing that depends on the question may be read from the disk.
-
     """
 
     setting: str

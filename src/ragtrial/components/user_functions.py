@@ -68,7 +68,6 @@ def import_function(reference: FunctionReference) -> Callable[..., Any]:
     """The named function, of an installed module or of a file in the folder of the config.
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
-
     """
     return cast("Callable[..., Any]", import_object(reference, callable))
 
@@ -77,7 +76,6 @@ def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool])
     """The named object of a module, found as by ``import_function``, if ``is_meant`` accepts it.
 
     Raises ModelNotFoundError as ``import_function`` does.
-
     """
     module_name, _, name = reference.name.partition(":")
     module = _module(module_name, reference.folder)

@@ -33,7 +33,6 @@ class VectorHealth:
     ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
     ``nearness`` is the cosine with vectors of torch in float32, for a sample of texts: mean and lowest; None where they
     are made so.
-
     """
 
     vectors: int

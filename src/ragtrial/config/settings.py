@@ -166,7 +166,6 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
     """The settings of a config and of its sweep, in their order; of equal settings only the first is kept.
 
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
-
     """
     settings: dict[tuple[str, int], Setting] = {}
     warnings = dict.fromkeys([*config.warnings, *dropped_options(config)])
@@ -214,7 +213,6 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
 
     An option of another retriever is not among them, unless that is a part of it; nor are keys of an axis of which
     another key reaches it.
-
     """
     together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
     for entry in dict.fromkeys(setting.entry for setting in made):

@@ -199,7 +199,6 @@ class Axis:
     """An entry of the matrix: keys that move together, and their values at each position.
 
     ``where`` is its place in the config.
-
     """
 
     keys: tuple[str, ...]

@@ -158,7 +158,6 @@ def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[Pla
     """The faults of the keys and rows of a sweep; ``config`` is the content that contains it.
 
     Options that are not there, or have another value than they may, are found when a combination is laid over it.
-
     """
     together = [[(axis.where, key) for axis in sweep.axes() for key in axis.keys]]
     together += [[(("sweep", "include", number, key), key) for key in one] for number, one in enumerate(sweep.include)]

@@ -167,7 +167,6 @@ class DocumentRecallEvaluator(_DocumentEvaluator):
     documents (``multi_hit``).
 
     Unlike in the other three, an empty text matches nothing.
-
     """
 
     _missing = (None, "")
@@ -199,7 +198,6 @@ class DocumentNDCGEvaluator(_DocumentEvaluator):
     like it.
 
     The gain of a ground truth document is its ``score``, 1 where none of the query's has one.
-
     """
 
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:

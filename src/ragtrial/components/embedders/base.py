@@ -299,7 +299,6 @@ def blaming_a_text(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str
     if it is one.
 
     That is found by halves. Where both fail, or neither does by itself, the cause is another, and no text is blamed.
-
     """
     try:
         return embed(texts)

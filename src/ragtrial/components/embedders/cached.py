@@ -366,7 +366,6 @@ class CachedEmbedder:
 
         One cached text is embedded again for that, once, before any new text, and only where the fingerprint does not
         show a change: for endpoints and custom functions.
-
         """
         probe = cache.probe()
         if self._model.is_known or probe is None or not self.embedder.may_change:

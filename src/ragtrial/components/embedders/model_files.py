@@ -91,7 +91,6 @@ def disable_downloads() -> None:
     """From here on this process fetches no model; a missing model is reported as not here yet.
 
     Must be called before anything imports the hub's library, which reads the environment once.
-
     """
     if not _is_offline():
         _LEFT_ALONE.set()

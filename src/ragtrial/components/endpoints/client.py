@@ -309,7 +309,6 @@ def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any
     """The rows of an answer to ``count`` texts, in the order of the texts.
 
     Raises EndpointError unless there is exactly one for each.
-
     """
     if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
         raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
@@ -378,7 +377,6 @@ class Refusals:
         """``items`` in parts, each with the result of ``ask``; None for an item that is refused alone.
 
         The last half is asked first. Raises RefusedError where everything is refused.
-
         """
         try:
             answer = ask(items)

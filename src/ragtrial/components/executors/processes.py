@@ -115,7 +115,6 @@ def serve() -> None:
     """Answer the messages of standard input on standard output, until the run closes it.
 
     Neither is left to the model: what a function of the user's prints goes to standard error.
-
     """
     questions, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

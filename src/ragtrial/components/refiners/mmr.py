@@ -42,7 +42,6 @@ class Mmr(SingleInputRefiner):
     scores never rise.
 
     Source: Carbonell & Goldstein 1998, whose lambda (LangChain's ``lambda_mult``) is ``1 - diversity``.
-
     """
 
     named_by = ("diversity",)

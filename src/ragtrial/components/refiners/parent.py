@@ -23,7 +23,6 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
 
     ``PADDING`` where none holds any. A unit without characters is held by its document's first. ``parents`` are in the
     order of their documents, and ascending in start and in end within each, as chunkers make them.
-
     """
     best, most = np.full(len(codes), PADDING, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
     if not len(parents):

@@ -164,7 +164,6 @@ class EndpointScores:
         """The cost of all pairs, given the question of each: tokens as billed, None if that is not known; and searches.
 
         Searches that the endpoint does not bill by number are an estimate, and marked as one.
-
         """
         is_estimate = bool(np.isnan(self.searches))
         estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
@@ -219,7 +218,6 @@ def wrong_kind(folder: Path) -> str | None:
     there is none.
 
     An embedding model would be loaded all the same, with a last layer of random weights.
-
     """
     own, config = _json(folder, "config_sentence_transformers.json"), _json(folder, "config.json")
     kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
@@ -327,7 +325,6 @@ class PairScores:
     described by ``what``.
 
     The model is loaded when the first pair is missing, and stays. With ``path`` None nothing is kept or read.
-
     """
 
     load: Callable[[], Score]

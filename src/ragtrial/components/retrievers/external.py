@@ -250,7 +250,6 @@ def check_system(reference: FunctionReference, options: Options) -> None:
     """Raises ModelNotFoundError if the name cannot be found, cannot be a retriever, or does not take ``options``.
 
     Nothing is called.
-
     """
     _role(reference, import_object(reference, _is_there), options)
 
@@ -264,7 +263,6 @@ def open_system(reference: FunctionReference, options: Options) -> System:
     """The named object, ready to be asked; made first if it is a maker.
 
     Raises ModelNotFoundError as ``check_system`` does, RunError where it cannot be made.
-
     """
     named = import_object(reference, _is_there)
     name = str(reference)
@@ -423,7 +421,6 @@ class Asking:
         """Each question with its answer or its error, as they arrive. Raises RunError.
 
         Without ``retries`` nothing is asked after a call in which something went wrong.
-
         """
         size = (self.batch_size or max(len(queries), 1)) if system.at_once else 1
         for start in range(0, len(queries), size):

@@ -103,7 +103,6 @@ class Analyzer:
 
     Words among ``stop_words`` are left out before stemming. ``stemmer`` is an algorithm of PyStemmer (Snowball; Porter
     2001), or "none"; codes and words with a digit are never stemmed.
-
     """
 
     def __init__(self, stemmer: str, stop_words: Collection[str]) -> None:

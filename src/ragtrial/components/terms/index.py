@@ -66,7 +66,6 @@ class TermLists:
         times.
 
         ``advance`` counts the texts. The memory that is taken grows with their vocabulary, not with their number.
-
         """
         vocabulary: dict[str, int] = {}
         offsets, held, written = array("q", [0]), array("i"), 0
