@@ -74,7 +74,7 @@ def config_as_written(
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    config.remember(content, str(folder / "config.yaml"), None)
+    config.remember(content, str(folder / "config.yaml"))
     return config
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -26,6 +27,7 @@ from ragtrial.options import Options, PathText
 from ragtrial.records import ReportWarning, brief
 from ragtrial.registry import AnyOf
 
+T = TypeVar("T")
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
 
@@ -105,6 +107,16 @@ class OutputOptions(Options):
     """Reports are written to `directory/experiment/run id/`."""
 
 
+@dataclass(frozen=True)
+class ConfigSource:
+    """The origin of a config: its content with places, the file and its text, and the warnings of reading it."""
+
+    content: YamlText | None
+    file: str | None
+    text: str | None
+    warnings: Sequence[ReportWarning]
+
+
 class ExperimentConfig(Options):
     """A retrieval experiment: documents, labels, and the settings to compare."""
 
@@ -155,13 +167,8 @@ class ExperimentConfig(Options):
     """The random seed: for a sweep's `sample`, a search and its held-out queries, and the queries whose latency is
     measured."""
 
-    _file: str | None = PrivateAttr(default=None)
-    _written: Mapping[str, Any] | None = PrivateAttr(default=None)
-    _text: str | None = PrivateAttr(default=None)
-    _content: YamlText | None = PrivateAttr(default=None)
-    _variants: Any = PrivateAttr(default=None)
-    _probes: Any = PrivateAttr(default=None)
-    _warnings: Sequence[ReportWarning] = PrivateAttr(default=())
+    _source: ConfigSource | None = PrivateAttr(default=None)
+    _derived: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     def __repr__(self) -> str:
         return brief(self, ("experiment", "retrievers"))
@@ -170,45 +177,58 @@ class ExperimentConfig(Options):
         return repr(self)
 
     def remember(
-        self, content: YamlText, file: str | None, text: str | None, warnings: Sequence[ReportWarning] = ()
+        self, content: YamlText, file: str | None, text: str | None = None, warnings: Sequence[ReportWarning] = ()
     ) -> None:
-        """Where it comes from: the content as it was written, with places, of a file with that text.
+        """Keep the origin of the config; ``warnings`` were found while it was read."""
+        self._source = ConfigSource(content, file, text, warnings)
 
-        ``warnings`` were found while it was read.
-        """
-        self._content, self._written, self._file, self._text = content, content.written, file, text
-        self._warnings = warnings
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """The value that ``make`` returned for ``name`` when it was first called for this config."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        value: T = self._derived[name]
+        return value
 
     def fault_at(self, where: KeyPath, message: str) -> Fault:
         """A fault at a place of the config: file, line and column, where they are known."""
-        return self._content.fault_at(where, message) if self._content else Fault(message=message)
+        return self.content.fault_at(where, message)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy; a changed copy no longer equals the file, and is reported as it is."""
         copy = super().model_copy(update=update, deep=deep)
         if update:
-            copy._written = copy._text = copy._content = copy._variants = copy._probes = None  # noqa: SLF001 - its own
+            source = self._source
+            copy._source = None if source is None else replace(source, content=None, text=None)  # noqa: SLF001
+            copy._derived = {}  # noqa: SLF001 - its own
         return copy
 
     @property
     def file(self) -> str | None:
         """The file it was read from, None if it was made in Python."""
-        return self._file
+        return self._source.file if self._source else None
 
     @property
     def warnings(self) -> Sequence[ReportWarning]:
         """The warnings of reading it."""
-        return self._warnings
+        return self._source.warnings if self._source else ()
+
+    @property
+    def content(self) -> YamlText:
+        """Its content, with places if it was read from a file."""
+        if self._source and self._source.content:
+            return self._source.content
+        written = self.model_dump(mode="json", exclude_unset=True)
+        return YamlText(written, written)
 
     @property
     def as_written(self) -> dict[str, Any]:
         """The config as it was written, after ``extends`` and overrides, with variables unresolved."""
-        return dict(self._written) if self._written is not None else self.model_dump(mode="json", exclude_unset=True)
+        return dict(self.content.written)
 
     @property
     def text(self) -> str | None:
         """The text of the file, None if it was made in Python."""
-        return self._text
+        return self._source.text if self._source else None
 
 
 def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:

@@ -22,7 +22,7 @@ from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault, SweepOptions
-from ragtrial.config.variants import content_of, dropped_options, follow, variants_of
+from ragtrial.config.variants import dropped_options, follow, variants_of
 from ragtrial.dataset.chunks import Chunks, uncovered
 from ragtrial.engines import Store
 from ragtrial.errors import ConfigError, Fault, InputError, ModelNotFoundError, RunError, counted, did_you_mean, listed
@@ -407,7 +407,7 @@ def at_option(config: ExperimentConfig, fault: Fault) -> Fault:
     """``fault``; if it is about a path that is not there and that the config names, its place is there."""
     if not fault.file or fault.line or Path(fault.file).exists():
         return fault
-    for path, text in _texts(content_of(config).value, ()):
+    for path, text in _texts(config.content.value, ()):
         if located(text) == fault.file:
             return replace(config.fault_at(path, ""), message=f"{fault.file}: {fault.message}")
     return fault
@@ -440,7 +440,7 @@ def _settings(names: dict[str, None]) -> str:
 
 def _place(setting: Setting, named: str) -> Fault:
     """The place of the option whose value is ``named`` or contains it; else the entry of the setting."""
-    content, entry = content_of(setting.config).value, ("retrievers", setting.entry)
+    content, entry = setting.config.content.value, ("retrievers", setting.entry)
     sections = [entry, *(place for part in ("embedder", "chunker") for place in ((*entry, part), (part,)))]
     for path in ((*section, option) for section in sections for option in _NAMING):
         value = follow(content, path)

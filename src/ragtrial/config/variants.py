@@ -47,22 +47,15 @@ def variants_of(config: ExperimentConfig) -> tuple[Variant, ...]:
     """
     if config.sweep is None:
         return (Variant({}, config),)
-    made: tuple[Variant, ...] | None = config._variants  # noqa: SLF001 - a part of it that takes other parts to make
-    if made is None:
-        made = config._variants = _made(config, config.sweep, content_of(config))  # noqa: SLF001
-    return made
-
-
-def content_of(config: ExperimentConfig) -> YamlText:
-    """The content of a config, with places where it was read from a file."""
-    return config._content or YamlText(config.as_written, config.as_written)  # noqa: SLF001 - see variants_of
+    sweep = config.sweep
+    return config.once("variants", lambda: _made(config, sweep, config.content))
 
 
 def variant_of(config: ExperimentConfig, combination: Combination) -> Variant:
     """``config`` with the values of ``combination``, whose shares are taken, laid over it. Raises ConfigError."""
-    laid = with_values(content_of(config), combination)
+    laid = with_values(config.content, combination)
     one = validate(ExperimentConfig, laid.value, ConfigError, laid.fault_at)
-    one.remember(laid, config.file, None)
+    one.remember(laid, config.file)
     return Variant(combination.values, one)
 
 
@@ -71,10 +64,7 @@ def probes_of(config: ExperimentConfig) -> list[Variant]:
 
     They show which models and files a search may use before it begins.
     """
-    made: list[Variant] | None = config._probes  # noqa: SLF001 - see variants_of
-    if made is None:
-        made = config._probes = list(_probes(config))  # noqa: SLF001
-    return made
+    return config.once("probes", lambda: list(_probes(config)))
 
 
 def _probes(config: ExperimentConfig) -> Iterator[Variant]:
@@ -82,14 +72,14 @@ def _probes(config: ExperimentConfig) -> Iterator[Variant]:
         for position in axis.positions(2):
             faults: dict[PlacedFault, None] = {}
             with suppress(ConfigError):
-                one = resolved(axis.combination(position), content_of(config).value, faults)
+                one = resolved(axis.combination(position), config.content.value, faults)
                 if not faults:
                     yield variant_of(config, one)
 
 
 def listed_config(config: ExperimentConfig, combinations: Sequence[Combination]) -> ExperimentConfig:
     """``config`` with a sweep over ``combinations`` alone, and without a search."""
-    content, sweep = content_of(config), dict[str, Any]()
+    content, sweep = config.content, dict[str, Any]()
     if config.sweep and config.sweep.name:
         sweep["name"] = config.sweep.name
     sweep["max_settings"] = max(len(combinations) * len(config.retrievers), 1)
@@ -100,7 +90,7 @@ def listed_config(config: ExperimentConfig, combinations: Sequence[Combination])
     places = {path: place for path, place in content.places.items() if path[:1] != ("sweep",)}
     made = YamlText(base[0], base[1], places)
     validated = validate(ExperimentConfig, made.value, ConfigError, made.fault_at)
-    validated.remember(made, config.file, None)
+    validated.remember(made, config.file)
     return validated
 
 
@@ -117,7 +107,7 @@ def _written_value(content: YamlText, new: Any, origin: KeyPath) -> Any:
 
 def combinations_given(config: ExperimentConfig) -> list[Combination]:
     """The fixed variants of a config with a search: the config as it is, and ``include``."""
-    return given_before(config.sweep, content_of(config).value)[0] if config.sweep else [Combination({}, {})]
+    return given_before(config.sweep, config.content.value)[0] if config.sweep else [Combination({}, {})]
 
 
 def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
@@ -314,7 +304,7 @@ def _options(content: Any, change: KindChange) -> Any:
 
 def dropped_options(config: ExperimentConfig) -> Iterator[ReportWarning]:
     """A warning for each kind that a sweep chooses for a section with options that this kind lacks."""
-    content = content_of(config).value
+    content = config.content.value
     for variant in (*variants_of(config), *probes_of(config)):
         yield from (change.warning() for change in kind_changes(content, variant.values) if change.dropped)
 
@@ -359,7 +349,7 @@ class Space:
 
     def __init__(self, config: ExperimentConfig) -> None:
         self.config = config
-        self._content = content_of(config).value
+        self._content = config.content.value
         self._exclude = config.sweep.exclude if config.sweep else []
         self.axes: list[Axis] = config.sweep.axes() if config.sweep else []
         self.entries = list(scored(config))
@@ -436,7 +426,7 @@ def _faults(
 ) -> Iterator[Fault]:
     try:
         faults: dict[PlacedFault, None] = {}
-        made = variant_of(config, resolved(values, content_of(config).value, faults)).config
+        made = variant_of(config, resolved(values, config.content.value, faults)).config
         yield from (config.fault_at(*fault) for fault in faults)
         yield from (made.fault_at(*fault) for fault in check(made))
     except ConfigError as error:

@@ -25,10 +25,13 @@ def sparse_index(folder: Path, texts: Sequence[TokenVectors], order: Sequence[in
     return Postings(folder, np.array(range(len(texts)) if order is None else order, dtype=np.int64))
 
 
-def late_index(folder: Path, texts: Sequence[TokenVectors], order: Sequence[int] | None = None) -> TokenIndex:
+def late_index(
+    folder: Path, texts: Sequence[TokenVectors], order: Sequence[int] | None = None, *, is_mean: bool = False
+) -> TokenIndex:
     folder.mkdir(parents=True, exist_ok=True)
     TokenIndex.write(folder, [texts], np.array([len(one) for one in texts]), texts[0].vectors.shape[1])
-    return TokenIndex(folder, np.array(range(len(texts)) if order is None else order, dtype=np.int64))
+    places = np.array(range(len(texts)) if order is None else order, dtype=np.int64)
+    return TokenIndex(folder, places, is_mean=is_mean)
 
 
 def rows(found: Rankings) -> list[list[tuple[int, float]]]:
@@ -89,10 +92,11 @@ def test_maxsim_without_a_token_on_either_side_is_0(is_mean: bool) -> None:
 def test_maxsim_worked_by_hand(tmp_path: Path) -> None:
     """Each token of the question takes the nearest token of the text; texts without a token are not found."""
     nothing = TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))
-    index = late_index(tmp_path, [tokens([1, 0], [0, 1]), nothing, tokens([0.5, 0.5]), tokens([-1, 0], [0, -1])])
-    found = index.search([tokens([1, 0], [0, 2]), nothing, tokens([0, -1])], 9, is_mean=False)
+    texts = [tokens([1, 0], [0, 1]), nothing, tokens([0.5, 0.5]), tokens([-1, 0], [0, -1])]
+    index, mean = late_index(tmp_path, texts), late_index(tmp_path, texts, is_mean=True)
+    found = index.search([tokens([1, 0], [0, 2]), nothing, tokens([0, -1])], 9)
     assert rows(found) == [[(0, 3.0), (2, 1.5), (3, 0.0)], [], [(3, 1.0), (0, 0.0), (2, -0.5)]]
-    assert rows(index.search([tokens([1, 0], [0, 2])], 2, is_mean=True)) == [[(0, 1.5), (2, 0.75)]]
+    assert rows(mean.search([tokens([1, 0], [0, 2])], 2)) == [[(0, 1.5), (2, 0.75)]]
 
 
 _NUMBERS = st.floats(-2, 2, width=32)
@@ -118,7 +122,7 @@ def test_maxsim_search_is_that_of_every_pair_whatever_the_blocks(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_TILE", tile)
         patch.setattr(module, "_MAXSIM_CELLS", tile)
-        found = rows(index.search(queries, depth, is_mean=False))
+        found = rows(index.search(queries, depth))
     for query, row in zip(queries, found, strict=True):
         own = {code: maxsim(query, one.vectors, is_mean=False) for code, one in enumerate(texts) if len(one)}
         scores = {code: float(np.float32(score)) for code, score in own.items()}

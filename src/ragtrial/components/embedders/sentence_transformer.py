@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy.typing as npt
 from pydantic import Field, model_validator
@@ -29,11 +29,10 @@ from ragtrial.components.embedders.model_files import (
     positions_of,
 )
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import EmbedderError, InputError
+from ragtrial.errors import EmbedderError, InputError, RunError
 from ragtrial.options import ModelName
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+M = TypeVar("M")
 
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
@@ -139,17 +138,11 @@ class SentenceTransformerEmbedder(Embedder):
     def load(self) -> Encode:
         from sentence_transformers import SentenceTransformer
 
-        import torch  # isort: skip
-
         folder = self._folder
         # Other backends convert float32 weights: they round by themselves, and far better.
         is_small = self.backend == "torch" and self.precision == "bfloat16"
-        kwargs = {"dtype": torch.bfloat16 if is_small else torch.float32}
-        try:
-            with without_bars():
-                model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
-        except Exception as error:
-            raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
+        precision = "bfloat16" if is_small else "float32"
+        model = load_model(SentenceTransformer, folder, self.device, precision, error=EmbedderError)
         limit_lengths(model, self.max_length)
         if self.backend != "torch":
             try:
@@ -185,6 +178,25 @@ class SentenceTransformerEmbedder(Embedder):
     @property
     def _layout(self) -> ModelLayout:
         return ModelLayout(self._folder)
+
+
+def load_model(
+    kind: type[M],
+    folder: Path,
+    device: str | None,
+    precision: str,
+    what: str = "model",
+    error: type[RunError] = RunError,
+) -> M:
+    """A model of the library, as the class ``kind`` reads it from ``folder``. Raises ``error``."""
+    import torch
+
+    load: Callable[..., M] = kind
+    try:
+        with without_bars():
+            return load(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
+    except Exception as failure:
+        raise error(f"the {what} in {folder} cannot be loaded: {failure}") from failure
 
 
 def limit_lengths(model: Any, max_length: int | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -18,14 +17,15 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import DIGEST_BYTES, Digest
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.batching import longest_first
-from ragtrial.components.embedders.model_files import ModelLayout, find_model, model_fingerprint
+from ragtrial.components.embedders.model_files import ModelLayout, find_model, model_fingerprint, read_json
+from ragtrial.components.embedders.sentence_transformer import load_model
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.endpoints.transport import scores_budget
 from ragtrial.components.interfaces import Fact, Facts, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import ConfigError, EndpointError, ModelNotFoundError, RunError
+from ragtrial.errors import ConfigError, EndpointError, RunError
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 
@@ -219,7 +219,7 @@ def wrong_kind(folder: Path) -> str | None:
 
     An embedding model would be loaded all the same, with a last layer of random weights.
     """
-    own, config = _json(folder, "config_sentence_transformers.json"), _json(folder, "config.json")
+    own, config = ModelLayout(folder).declared, read_json(folder / "config.json") or {}
     kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
     if kind not in (None, "CrossEncoder"):
         return f"it is an embedding model ({kind})" if kind == "SentenceTransformer" else f"it is a {kind}"
@@ -227,26 +227,17 @@ def wrong_kind(folder: Path) -> str | None:
     if not name.endswith("ForSequenceClassification"):
         return None if kind or not name else f"it has no layer that gives a score (its architecture is {name})"
     labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
-    has_more = len(_json(folder, "modules.json")) > 1
+    has_more = len(read_json(folder / "modules.json") or ()) > 1
     return None if has_more or labels == 1 else f"it gives a pair {labels} scores (one for each of its labels)"
 
 
 def load(folder: Path, device: str | None, precision: Precision, length: int | None) -> Score:
     """The model in ``folder``, ready to score; of a pair it reads ``length`` tokens. Raises RunError."""
     from sentence_transformers import CrossEncoder
-    from transformers.utils import logging
 
     import torch  # isort: skip
 
-    was_drawn = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
-    try:
-        model = CrossEncoder(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
-    except Exception as error:
-        raise RunError(f"the reranker in {folder} cannot be loaded: {error}") from error
-    finally:
-        if was_drawn:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this
+    model = load_model(CrossEncoder, folder, device, precision, "reranker")
     if model.num_labels != 1:
         raise RunError(f"the reranker in {folder} gives a pair {model.num_labels} scores; use a model that gives one.")
     if length is not None:
@@ -268,17 +259,6 @@ def load(folder: Path, device: str | None, precision: Precision, length: int | N
         return scores
 
     return score
-
-
-def _json(folder: Path, name: str) -> Any:
-    """The JSON content of a file of the model, empty if it is missing. Raises ModelNotFoundError."""
-    path = folder / name
-    if not path.exists():
-        return {}
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelNotFoundError(f"{path} is not JSON: {error}. Fetch the model again.") from error
 
 
 _MOST_TEXTS = 1_024  # whose tokens are held at once
@@ -382,51 +362,12 @@ class Scorer(Protocol):
     def billed(self, question: Counts) -> dict[str, Fact]: ...
 
 
-class Reranker(ABC):
-    """A model that scores pairs of a question and a text."""
-
-    not_identity: ClassVar[tuple[str, ...]]
-    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
-
-    def identity(self) -> dict[str, Any]:
-        """The parts of the key that are no options of `rerank`, as JSON values."""
-        return {}
-
-    @property
-    def length(self) -> int | None:
-        """How many tokens of a pair are read, None if it is not known."""
-        return None
-
-    @abstractmethod
-    def inputs(self, digest: Digest) -> dict[str, Any]:
-        """All that changes the score of a pair, but its texts. Raises ModelNotFoundError."""
-
-    @abstractmethod
-    def check(self, setting: str) -> None:
-        """Raise InputError for ``setting`` if it can be seen now that the model cannot rerank."""
-
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
-        return None
-
-    @abstractmethod
-    def scorer(self, path: Path | None, kind: str) -> Scorer:
-        """The model, and the scores that are kept of it in the file ``path``; with None nothing is kept or read."""
-
-    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
-        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
-        return None
-
-    def cost(self, facts: Facts) -> float | None:
-        """The amount paid, from the facts of a ranking; None if no payment is known."""
-        return None
-
-
 @dataclass(frozen=True)
-class LocalReranker(Reranker):
+class LocalReranker:
     """A cross-encoder of the sentence-transformers library."""
 
-    not_identity = ("device", "batch_size", "endpoint")
+    not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
+    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
 
     model: str
     revision: str | None
@@ -435,19 +376,26 @@ class LocalReranker(Reranker):
     batch_size: int
     max_length: int | None
 
+    def identity(self) -> dict[str, Any]:
+        """The parts of the key that are no options of `rerank`, as JSON values."""
+        return {}
+
     @property
     def _folder(self) -> Path:
         return find_model(self.model, self.revision)
 
     @property
     def length(self) -> int | None:
+        """How many tokens of a pair are read, None if it is not known."""
         return self.max_length if self.max_length is not None else ModelLayout(self._folder).most_tokens()
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
+        """All that changes the score of a pair, but its texts. Raises ModelNotFoundError."""
         files = model_fingerprint(self._folder, digest)
         return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
 
     def check(self, setting: str) -> None:
+        """Raise InputError for ``setting`` if the files show that the model cannot rerank."""
         folder = self._folder
         if (why := wrong_kind(folder)) is not None:
             raise ConfigError(
@@ -464,19 +412,30 @@ class LocalReranker(Reranker):
             )
 
     def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
         path = self._folder / "tokenizer.json"
         return Tokenizer(path) if path.exists() else None
 
     def scorer(self, path: Path | None, kind: str) -> Scorer:
+        """The model, and the scores that are kept of it in the file ``path``; with None nothing is kept or read."""
         ready = partial(load, self._folder, self.device, self.precision, self.length)
         return PairScores(ready, self.batch_size, path, f"{kind} model={self.model}")
 
+    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
+        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
+        return None
+
+    def cost(self, facts: Facts) -> float | None:
+        """The amount paid, from the facts of a ranking; None if no payment is known."""
+        return None
+
 
 @dataclass(frozen=True)
-class EndpointReranker(Reranker):
+class EndpointReranker:
     """A reranker behind an endpoint."""
 
-    not_identity = LOCAL
+    not_identity: ClassVar[tuple[str, ...]] = LOCAL
+    length: ClassVar[int | None] = None
 
     endpoint: RerankEndpoint
 
@@ -490,6 +449,9 @@ class EndpointReranker(Reranker):
     def check(self, setting: str) -> None:
         """Nothing is asked, and so nothing paid, before it is needed."""
 
+    def tokenizer(self) -> None:
+        return None
+
     def scorer(self, path: Path | None, kind: str) -> Scorer:
         return EndpointScores(self.endpoint, path, f"{kind} model={self.endpoint.model}")
 
@@ -501,3 +463,7 @@ class EndpointReranker(Reranker):
 
     def cost(self, facts: Facts) -> float | None:
         return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
+
+
+Reranker = LocalReranker | EndpointReranker
+"""A model that scores pairs of a question and a text."""

@@ -147,10 +147,8 @@ class MatchingModel(TokenModel):
 class TokenRetriever(MatchingModel, ChunkRetriever):
     """A retriever of chunks by their token vectors or term weights."""
 
-    @property
-    @abstractmethod
-    def version(self) -> int:
-        """Part of the fingerprint of the index."""
+    version: ClassVar[int]
+    """Part of the fingerprint of the index."""
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
         return _OpenTokenRetriever(self, context)
@@ -221,13 +219,10 @@ class LateRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "late"
+    version: ClassVar[int] = MAXSIM_VERSION
 
     kind: Literal["late"] = "late"
     """The chunks whose tokens match the question's tokens best: late interaction (ColBERT), with exact MaxSim."""
-
-    @property
-    def version(self) -> int:
-        return MAXSIM_VERSION
 
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
         sizes = [(len(one), one.vectors.shape[1]) for block in encoder.blocks(keys) for one in block]
@@ -236,16 +231,7 @@ class LateRetriever(TokenRetriever):
         return {"token_vectors": int(tokens.sum()), "dimension": width}
 
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        return _MaxSim(TokenIndex(folder, order), is_mean=self.mean_over_tokens())
-
-
-@dataclass(frozen=True)
-class _MaxSim:
-    index: TokenIndex
-    is_mean: bool
-
-    def search(self, queries: Sequence[TokenVectors], depth: int) -> Rankings:
-        return self.index.search(queries, depth, is_mean=self.is_mean)
+        return TokenIndex(folder, order, is_mean=self.mean_over_tokens())
 
 
 @RETRIEVERS.register("sparse")
@@ -258,13 +244,10 @@ class SparseRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "sparse"
+    version: ClassVar[int] = POSTINGS_VERSION
 
     kind: Literal["sparse"] = "sparse"
     """The chunks that share the most important terms with the question, as weighted by a sparse encoder (SPLADE)."""
-
-    @property
-    def version(self) -> int:
-        return POSTINGS_VERSION
 
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
         weights = Postings.write(folder, encoder.blocks(keys))

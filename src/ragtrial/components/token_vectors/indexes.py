@@ -29,11 +29,12 @@ class TokenIndex:
 
     ``order`` is the tie order of each chunk, shape (chunks,). Files: ``vectors.npy`` (float32, (tokens, width)), one
     chunk after another, ``bounds.npy`` (int64, chunks + 1), and ``about.json`` (the length of the longest vector).
-    Raises ValueError for files that do not fit together.
+    ``is_mean`` divides scores by the number of the query's tokens. Raises ValueError if they do not fit together.
     """
 
-    def __init__(self, folder: Path, order: Counts) -> None:
+    def __init__(self, folder: Path, order: Counts, *, is_mean: bool) -> None:
         self._order = order
+        self._is_mean = is_mean
         self._vectors: Floats = read_array(folder / "vectors.npy")
         self._bounds: Counts = read_array(folder / "bounds.npy")
         self._longest = float(json.loads((folder / "about.json").read_text(encoding="utf-8"))["longest"])
@@ -65,13 +66,12 @@ class TokenIndex:
         write_array(folder / "bounds.npy", np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64))
         (folder / "about.json").write_text(json.dumps({"longest": longest}), encoding="utf-8")
 
-    def search(self, queries: Sequence[TokenVectors], depth: int, *, is_mean: bool) -> Rankings:
+    def search(self, queries: Sequence[TokenVectors], depth: int) -> Rankings:
         """For each query at most ``depth`` chunks, best first; equal scores by ``order``.
 
         Every chunk is compared, in float32; the best, and all that rounding may have hidden among the others, are
         compared again by ``maxsim``, so that a score depends on nothing but the query and the chunk. A chunk without
-        any token is not found, and a query without any finds nothing. ``is_mean`` divides scores by the number of the
-        query's tokens.
+        any token is not found, and a query without any finds nothing.
         """
         made = unfilled(len(queries), min(depth, len(self._filled)))
         if not made.depth:
@@ -82,7 +82,7 @@ class TokenIndex:
             rows = asked[start : start + size]
             for row, near in zip(rows, self._near([queries[row] for row in rows]), strict=True):
                 codes = self._candidates(near, queries[row], made.depth)
-                exact = [maxsim(queries[row], self._of_chunk(code), is_mean=is_mean) for code in codes.tolist()]
+                exact = [maxsim(queries[row], self._of_chunk(code), is_mean=self._is_mean) for code in codes.tolist()]
                 scores = np.array(exact, dtype=np.float32)
                 order = np.lexsort((self._order[codes], -scores))[: made.depth]
                 made.codes[row, : len(order)], made.scores[row, : len(order)] = codes[order], scores[order]

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.embedders.backends import LIBRARIES
-from ragtrial.components.embedders.model_files import ModelLayout, Task, find_model, model_fingerprint, read_json
-from ragtrial.components.embedders.sentence_transformer import limit_lengths, without_bars
+from ragtrial.components.embedders.model_files import ModelLayout, ModuleFiles, Task, find_model, model_fingerprint
+from ragtrial.components.embedders.sentence_transformer import limit_lengths, load_model
 from ragtrial.components.interfaces import Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors, checked
 from ragtrial.components.tokenizers import Tokenizer
@@ -95,7 +95,7 @@ class TokenModel(Ranker):
             return self.max_length
         layout, own = self._layout, self._layout.route("document")[0].own
         named = own.get("document_length") or layout.declared.get("document_length")
-        named = named or _file(self.folder, "artifact.metadata").get("doc_maxlen")
+        named = named or ModuleFiles("", self.folder).json("artifact.metadata").get("doc_maxlen")
         return int(named) if named else layout.most_tokens()
 
     @property
@@ -149,7 +149,7 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
     layout = ModelLayout(folder)
     named = layout.declared.get("model_type")
     modules = [module.name for route in layout.routes.values() for module in route]
-    config = _file(folder, "config.json")
+    config = ModuleFiles("", folder).json("config.json")
     architecture = str(next(iter(config.get("architectures") or ()), ""))
     if named in _OWN_TYPES[form]:
         return None
@@ -173,7 +173,7 @@ def load_sparse(folder: Path, device: str | None, precision: str, max_length: in
     """A sparse encoder, ready. Raises RunError."""
     from sentence_transformers import SparseEncoder
 
-    model = _loaded(SparseEncoder, folder, device, precision)
+    model = load_model(SparseEncoder, folder, device, precision)
     similarity = model.similarity_fn_name
     if similarity not in ("dot", "cosine"):
         raise RunError(f"the model in {folder} compares by {similarity}; sparse retrieval takes dot or cosine.")
@@ -198,14 +198,14 @@ def load_late(folder: Path, device: str | None, precision: str, max_length: int 
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Transformer
 
-    model = _loaded(MultiVectorEncoder, folder, device, precision)
+    model = load_model(MultiVectorEncoder, folder, device, precision)
     for module in model.modules() if max_length is not None else ():
         if isinstance(module, Transformer):
             module.document_length = max_length
 
     def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
         encode = model.encode_query if task == "query" else model.encode_document
-        raw = encode(list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None)
+        raw: Any = encode(list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None)
         return [_tokens_of(one) for one in raw]
 
     return _careful(made_of, folder)
@@ -221,16 +221,6 @@ def _tokens_of(raw: dict[str, Any]) -> TokenVectors:
     return TokenVectors(ids.cpu()[is_compared].numpy().astype(np.int32), vectors)
 
 
-def _loaded(kind: Any, folder: Path, device: str | None, precision: str) -> Any:
-    import torch
-
-    try:
-        with without_bars():
-            return kind(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
-    except Exception as error:
-        raise RunError(f"the model in {folder} cannot be loaded: {error}") from error
-
-
 def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folder: Path) -> EncodeTokens:
     """``made_of``, whose failures are reported in a sentence."""
 
@@ -244,9 +234,3 @@ def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folde
         return made
 
     return encode
-
-
-def _file(folder: Path, name: str) -> dict[str, Any]:
-    """The JSON object in a file of the model; empty if there is none."""
-    found = read_json(folder / name)
-    return found if isinstance(found, dict) else {}
