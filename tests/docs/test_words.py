@@ -147,14 +147,11 @@ MOST_TRANSLATED = 8
 CEILINGS = {
     "cache": 45,
     "cli": 41,
-    "comparison": 41,
     "engines": 15,
-    "evaluation": 39,
     "pipeline": 49,
     "report": 34,
     "runs": 41,
     "scoring": 48,
-    "search": 43,
     "views": 37,
     ".": 27,
 }

@@ -1,1 +1,1 @@
-"""Which setting is really better: differences over the same queries, how sure one can be of them, and what to do."""
+"""Comparisons of settings: differences over the same queries, their certainty, and a next step."""

@@ -25,7 +25,7 @@ _QUESTION = '"QUESTION"'
 class Commands:
     """Commands about the same reports, with the same options.
 
-    ``options`` are those that every command about a comparison takes, ``own`` those that `compare` alone takes.
+    ``options`` are the options that every command about a comparison takes, ``own`` the options of `compare` only.
     ``config`` is the config as a command names it.
     """
 
@@ -55,9 +55,9 @@ class Commands:
 
 
 def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequence[str], config: str | None) -> Commands:
-    """Commands about ``inputs``; ``options`` and ``own`` are those that its comparison was given.
+    """Commands about ``inputs``, whose comparison has the options ``options`` and ``own``.
 
-    Without ``config``, a config here is named that has the text of the report's own.
+    Without ``config``, the commands name a config here that has the same text as the report's config.
     """
     config = config and reference_to(Path(config).absolute())
     reports = {one.report_name: one.report for one in inputs.settings}

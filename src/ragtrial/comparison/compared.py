@@ -1,4 +1,4 @@
-"""What a conclusion needs to know of the settings that are compared, apart from their differences."""
+"""The settings of a comparison as its conclusion needs them: means, counts, costs and names."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Cheapest:
 
 @dataclass(frozen=True)
 class Compared:
-    """What is compared: settings with their means of ``metric``, which decides.
+    """Settings with their means of ``metric``, which decides.
 
-    ``found`` counts the questions for which each finds an answer, None if that is not known. ``called`` has the names
-    in sentences of settings that have other names. ``cheapest`` of some settings is None if no cost of all of them is
-    known, or all are equal. ``are_pairs_by_name``: settings of equal names in several reports are compared.
+    ``found`` counts the questions for which each setting finds an answer; None if that is unknown. ``called`` has the
+    names of settings in sentences. ``cheapest`` of some settings is None if no cost is known for all of them, or all
+    costs are equal. ``are_pairs_by_name``: settings of equal names in several reports are compared.
     """
 
     means: Mapping[str, float | None]
@@ -119,6 +119,6 @@ def cheapest_of(inputs: ComparisonInput, names: Sequence[str]) -> Cheapest | Non
 
 
 def _called(inputs: ComparisonInput) -> dict[str, str]:
-    """What sentences call each setting: its name alone where no more than two reports are compared name by name."""
+    """The name of each setting in sentences, short if no more than two reports are compared name by name."""
     is_short = inputs.are_pairs_by_name and len(inputs.report_names) == 2
     return {one.name: one.part.name if is_short else one.name for one in inputs.settings}

@@ -1,4 +1,4 @@
-"""The comparison of settings: every metric of every pair, and what may be claimed of it."""
+"""The comparison of settings: every metric of every pair, with verdicts."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class _Comparing:
     inputs: ComparisonInput
     options: ComparisonOptions
     selects: bool = True
-    """Whether chance is taken out of the score of the best setting."""
+    """False to rank settings by their means only, without a resampled choice of the best."""
 
     @cached_property
     def scored(self) -> list[PairedScores]:

@@ -87,7 +87,7 @@ class ComparisonInput:
     """The queries judged by people, if a model judged the rest; None means all."""
 
     is_common: bool = False
-    """Whether the queries that the reports do not share are left out."""
+    """True if queries that the reports do not share are left out."""
 
     @property
     def primary(self) -> str:
@@ -104,7 +104,7 @@ class ComparisonInput:
 
     @property
     def are_pairs_by_name(self) -> bool:
-        """Whether settings of equal names are compared, because the baseline is a report."""
+        """True if settings of equal names are compared, because the baseline is a report."""
         return self.baseline in self.report_names and self.baseline not in self.names
 
     def scored_queries(self) -> ScoredPart:
@@ -206,9 +206,9 @@ def input_of(
 
     A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), or a ``Report``;
     ids are looked up in ``directory``. ``metrics`` None means all metrics that every report has and that count for any
-    query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else that of the first report).
-    ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline`` is a setting or a whole
-    report; it is read as well if it is not among the references. By default the first of several reports is the
+    query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else the primary metric of the
+    first report). ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline`` is a setting or
+    a whole report; it is read as well if it is not among the references. By default the first of several reports is the
     baseline if another report has settings of the same names, unless ``all_pairs`` is set. ``common`` limits the
     comparison to the queries that are the same in all reports. A single setting is an error unless ``may_be_one``; so
     are reports without a label that counts, unless ``may_be_unlabelled``.

@@ -1,4 +1,4 @@
-"""What a comparison is made of; as JSON, what ``ragtrial compare --json`` prints."""
+"""The parts of a comparison; as JSON, the output of ``ragtrial compare --json``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ComparisonPart(Part):
     """Simultaneous for all comparisons of the family; null where too few queries differ."""
 
     p: float | None
-    """Of this comparison by itself."""
+    """Not corrected for other comparisons."""
 
     p_corrected: float | None
     """For the family; at most 1 less the confidence exactly where ``ci`` leaves out 0."""
@@ -64,7 +64,8 @@ class ComparisonPart(Part):
     """The mean difference over the standard deviation of the differences (Cohen's d of pairs)."""
 
     skewness: float | None
-    """Of the differences: far from 0 where a few queries make most of the difference. Null over no queries."""
+    """The skewness of the differences, far from 0 if a few queries make most of the difference. Null over no
+    queries."""
 
     n: int
     caution: Caution | None = None
@@ -151,7 +152,7 @@ class NextStepPart(Part):
 
 
 class ConclusionPart(Part):
-    """What the comparisons by the primary metric come to."""
+    """The conclusion from the comparisons by the primary metric."""
 
     kind: ConclusionKind
     metric: str
@@ -165,7 +166,7 @@ class ConclusionPart(Part):
     """The mean of ``top``."""
 
     expected: float | None
-    """The mean of ``top`` on new questions: less what it owes to having been chosen; null where that is not known."""
+    """The expected mean of ``top`` on new questions, corrected for having been chosen; null if that is unknown."""
 
     baseline: str | None
     """The setting, or the report, that the others are compared with; null where all pairs are compared."""
@@ -202,7 +203,7 @@ class Comparison(Part):
     """How the best setting was chosen; None where reports are compared name by name."""
 
     judge: JudgePart | None = Field(default=None, exclude=True)
-    """What a model's judgments are worth; None without them."""
+    """The worth of a model's judgments; None without them."""
 
     drafted: DraftedPart | None = Field(default=None, exclude=True)
     """Questions that a model drafted; None where there are none."""

@@ -1,7 +1,7 @@
-"""What a comparison comes to: the one place that computes it. Every form of output shows these fields and sentences.
+"""The conclusion of a comparison. Every form of output shows these fields and sentences.
 
-The grammar is in docs/reading-the-result.md: what is on top and how sure that is, a line for each verdict, one next
-step.
+The grammar is in docs/reading-the-result.md: the top setting and how certain that is, a line for each verdict, and one
+next step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_SCORED = LEAST_DIFFERENCES
 
 WORSE: tuple[Verdict, ...] = ("worse", "worse within the margin")
 _CLAIMS: tuple[Verdict, ...] = ("better", *WORSE, "no worse")
-"""What labels of hits without one could take back."""
+"""The verdicts that labels of unjudged hits could change."""
 
 _ORDER: tuple[Verdict, ...] = (
     "better", "worse", "worse within the margin", "no worse", "inconclusive", "too few differences", "identical",
@@ -205,7 +205,7 @@ class _Judged:
         return f" ({signed(part.difference, self.compared.scored.scored)}{interval})"
 
     def changed(self, name: str) -> str:
-        """A setting that is compared with that of the same name in another report."""
+        """The change of a setting from one report to another."""
         part = self.shown[name]
         called = self.called(name)
         if part.mean is None or part.mean_baseline is None:
@@ -239,7 +239,7 @@ class _Judged:
         return next(step for make in steps if (step := make()) is not None)
 
     def _add(self) -> NextStepPart | None:
-        """What is missing for any comparison."""
+        """The next step if no comparison is possible yet."""
         if self.made.kind == "one setting":
             return NextStepPart(
                 action="add another setting to the config, to compare it with", command="ragtrial list retrievers"
@@ -296,7 +296,7 @@ class _Judged:
         return None
 
     def _take_cheapest(self) -> NextStepPart | None:
-        """Of settings that are no worse, or identical, the cheapest; where no cost is known nothing is said of it."""
+        """Take the cheapest of the settings that are no worse or identical. The reason leaves out unknown costs."""
         reference = self.made.baseline or next(iter(self.made.top), None)
         if self.made.kind == "two runs" or reference is None:
             return None
@@ -329,9 +329,10 @@ class _Judged:
 
 
 def labels_to_settle(part: ComparisonPart) -> int | None:
-    """About how many more questions settle an open comparison at its observed difference; None if too many, or unknown.
+    """About how many more questions settle an open comparison at its observed difference.
 
-    Of two that differ on too few questions, as many as have enough of them.
+    None if there are too many, or the number is unknown. If too few questions differ, the result is the number that has
+    enough differing questions.
     """
     total = part.queries_to_settle
     if part.verdict == "too few differences":
@@ -342,6 +343,6 @@ def labels_to_settle(part: ComparisonPart) -> int | None:
 
 
 def _round_up(count: int) -> int:
-    """Two digits of it: what is estimated is no more certain."""
+    """Round up to two digits: an estimate is no more certain."""
     unit = int(10 ** max(0, len(str(count)) - 2))
     return math.ceil(count / unit) * unit

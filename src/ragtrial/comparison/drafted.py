@@ -19,12 +19,12 @@ _MOST_NAMED = 3
 
 
 class DraftedPart(Part):
-    """Drafted questions among those that are compared, and how far they favour settings that match words."""
+    """The drafted questions of a comparison, and how far they favour settings that match words."""
 
     queries: int
     drafted: int
     reviewed: int
-    """Of the drafted ones."""
+    """The number of drafted questions that were reviewed."""
 
     words: list[str]
     """The settings that match words."""
@@ -33,8 +33,8 @@ class DraftedPart(Part):
     """The settings that compare vectors."""
 
     on_drafted: float | None
-    """The mean score of the former minus that of the latter, by the primary metric, over drafted questions; null over
-    none, and without settings of both kinds."""
+    """The mean score of ``words`` minus the mean score of ``vectors``, by the primary metric, over drafted questions;
+    null over no questions, or without settings of both kinds."""
 
     on_people: float | None
     """The same over questions of people."""
@@ -49,7 +49,7 @@ class DraftedPart(Part):
 
 
 def drafted_part(inputs: ComparisonInput, scores: PairedScores) -> DraftedPart | None:
-    """What is said of drafted questions by the primary metric; None where there are none."""
+    """The drafted questions of ``inputs`` by the primary metric; None if there are none."""
     is_drafted = np.array([DRAFTED in query.tags for query in inputs.queries], dtype=np.bool_)
     if not is_drafted.any():
         return None

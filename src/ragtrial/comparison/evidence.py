@@ -54,7 +54,7 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """The first that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
+        """The first of these that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
         if self.n and not self.differing:
             return "identical"
         if self.differing < LEAST_DIFFERENCES:
@@ -63,7 +63,7 @@ class Evidence:
 
     @property
     def sentence(self) -> str:
-        """The verdict for a reader; for an open comparison, with what would settle it."""
+        """The verdict for a reader; for an open comparison, the number of questions that settle it."""
         if self.n == 0:
             return "no question counts for both: nothing to compare"
         sentences: dict[Verdict, str] = {

@@ -1,4 +1,4 @@
-"""What scores on growing parts of the documents suggest for more documents than there are."""
+"""An extrapolation of scores on growing parts of the documents to more documents."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ragtrial.report.model import Report
 from ragtrial.report.schema import Part
 
 EXTRAPOLATION = "extrapolation.json"
-"""The file beside the report."""
+"""The file next to the report."""
 
 SHARES = (0.01, 0.1)
-"""The parts of the documents without labels, beside all of them."""
+"""The shares of the documents without labels, in addition to all of them."""
 
 _ROUNDING = 1e-9
 
@@ -31,7 +31,7 @@ LEAST_OTHERS = 1_000
 
 
 class ExtrapolatedPart(Part):
-    """A setting on growing parts of the documents, and what that suggests."""
+    """A setting on growing parts of the documents, with its extrapolated score."""
 
     setting: str
     scores: list[float]
@@ -111,7 +111,7 @@ def extrapolated(metric: str, scored: Sequence[Mapping[str, Scored]], full: int)
 
 
 def load_extrapolation(report: Report) -> ExtrapolationPart | None:
-    """What was extrapolated in the run of ``report``; None where nothing was."""
+    """The extrapolation in the run of ``report``; None without one."""
     path = report.file(EXTRAPOLATION)
     return ExtrapolationPart.model_validate_json(path.read_bytes()) if path.is_file() else None
 
@@ -135,10 +135,11 @@ def extrapolation(
 
 
 def _extrapolated(name: str, documents: Sequence[int], values: Scores, full: int, level: float) -> ExtrapolatedPart:
-    """By a line through the logits of the means over the logarithm of the number of documents.
+    """The value on a line through the logits of the means over the logarithm of the number of documents.
 
-    If each question has its own rate of documents that outrank its relevant ones, and the logarithms of these rates
-    have a logistic distribution, then the share of questions that still find theirs falls along this line.
+    Suppose that each question has its own rate of documents that outrank its relevant documents, and the logarithms of
+    these rates have a logistic distribution. Then the share of questions that still find their document falls along
+    this line.
     """
     n = values.shape[1]
     means = values.mean(axis=1)
@@ -158,7 +159,7 @@ def _extrapolated(name: str, documents: Sequence[int], values: Scores, full: int
 
 
 def _weights(sizes: Scores, full: float, degree: int) -> Scores:
-    """What the value at each size counts for that at ``full`` of the polynomial fitted to them."""
+    """The weight of the value at each size in the fitted polynomial at ``full``."""
     powers = np.vander(sizes, degree + 1)
     weights: Scores = np.vander([full], degree + 1)[0] @ np.linalg.pinv(powers)
     return weights

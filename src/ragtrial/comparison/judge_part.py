@@ -38,7 +38,7 @@ class AgreementPart(Part):
     alike: int
     grades: list[int]
     confusion: list[list[int]]
-    """How often people gave the grade of the row and the judge that of the column."""
+    """The count of texts to which people gave the grade of the row and the judge the grade of the column."""
 
     kappa: float | None
     """Cohen's, weighted by the square of the distance; null where one of the two gave everything the same grade."""
@@ -53,11 +53,11 @@ class BiasPart(Part):
     setting: str
     bias: float | None
     ci: tuple[float, float] | None
-    """Of this setting by itself, with the confidence of the comparison."""
+    """Not corrected for other settings, with the confidence of the comparison."""
 
 
 class JudgedComparisonPart(Part):
-    """A comparison by the primary metric, and what the judge has to do with it."""
+    """A comparison by the primary metric, and the judge's share in it."""
 
     baseline: str
     setting: str
@@ -71,7 +71,7 @@ class JudgedComparisonPart(Part):
     """Over all questions that the judge judged."""
 
     correlation: float | None
-    """Of the differences of a question, people's with the judge's."""
+    """The correlation between people's and the judge's difference of a question."""
 
     bias: float | None
     """The judge's difference less people's, over the questions that both judged."""
@@ -85,7 +85,7 @@ class JudgedComparisonPart(Part):
 
 
 class JudgePart(Part):
-    """What a judge's judgments are, and what they are worth."""
+    """The judgments of a judge, and their worth."""
 
     file: str
     model: str
@@ -97,7 +97,7 @@ class JudgePart(Part):
     """Questions that the judge judged."""
 
     drawn_at_random: bool
-    """Whether labels say so of people's questions."""
+    """True if the labels state that people's questions were drawn at random."""
 
     judgments: int
     unparsable: int
@@ -108,7 +108,8 @@ class JudgePart(Part):
     comparisons: list[JudgedComparisonPart]
     bias: list[BiasPart]
     order_alike: float | None
-    """Kendall's tau of the order of the settings by people's questions and by the judge on the same ones."""
+    """Kendall's tau of the order of the settings according to people and according to the judge, on the same
+    questions."""
 
     sentences: list[str]
     """The same in words."""
@@ -116,7 +117,7 @@ class JudgePart(Part):
 
 def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two: TwoPhaseInference, margin: float,
                level: float) -> JudgePart:  # fmt: skip
-    """What ``side`` is worth in the comparisons ``pairs`` of the primary metric, by which people's ``scores`` are."""
+    """The worth of ``side`` in the comparisons ``pairs`` by the primary metric; ``scores`` are people's."""
     names, judge = side.inputs.names, side.scores(scores.metric)
     needed = people_needed(two, margin)
     n = two.inference.n
@@ -157,9 +158,9 @@ def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two
 
 
 def people_needed(two: TwoPhaseInference, margin: float) -> list[int | None]:
-    """How many questions judged by people find ``margin`` 4 times out of 5 with this judge, and no more of its own.
+    """How many questions people have to judge to detect ``margin`` with 80% power, with this judge.
 
-    None where that is not known, or no number does: then the judge has to judge more questions, too.
+    None if that is unknown, or no number is enough because the judge has to judge more questions, too.
     """
     level = level_of(two.inference.criticals, two.inference.n)
     rows = zip(two.residual.tolist(), two.fixed.tolist(), level.tolist(), strict=True)

@@ -30,15 +30,15 @@ from ragtrial.records import (
 )
 
 LEAST_PEOPLE = 15
-"""Of fewer queries judged by people little is known of a judge's errors."""
+"""With fewer queries judged by people, little is known about a judge's errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgeSide:
-    """What a judge says of the queries of ``inputs``, whose ``people`` are those that people judged.
+    """The judge's side of ``inputs``, whose ``people`` are the queries that people judged.
 
-    ``covered`` says of which queries the judge has all that counts, shape (queries,); ``drawn`` whether the labels say
-    that people's queries were drawn at random.
+    ``covered`` marks the queries for which the judge judged all that counts, shape (queries,). ``drawn`` is true if the
+    labels state that people's queries were drawn at random.
     """
 
     inputs: ComparisonInput
@@ -58,9 +58,10 @@ class JudgeSide:
         return np.array([query.id in known for query in self.inputs.queries], dtype=np.bool_)
 
     def scores(self, metric: str) -> PairedScores:
-        """What settings score by the judge's grades; NaN for a query that it has not judged.
+        """The scores of settings by the judge's grades; NaN for a query that the judge did not judge.
 
-        Where it finds nothing relevant all have 0. A metric that cannot be had from rankings alone is NaN throughout.
+        If the judge finds nothing relevant for a query, all settings have 0. A metric that needs more than rankings is
+        NaN throughout.
         """
         if metric not in self._scores:
             values = np.full((len(self.inputs.settings), len(self.inputs.queries)), np.nan)
@@ -102,10 +103,10 @@ class JudgeSide:
 
 
 def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
-    """Both sides of ``inputs``, which is then that of the result: with the queries that count for people.
+    """Both sides of ``inputs``. The ``inputs`` of the result are limited to the queries that count for people.
 
-    Raises JudgmentsError where people's queries were chosen by what is at stake, and where the judge has judged none of
-    the queries whole; ReportError for rankings that cannot be read.
+    Raises JudgmentsError if people's queries were chosen because settings disagree on them, or the judge judged no
+    query completely; ReportError for rankings that cannot be read.
     """
     rankings = JudgedRankings(inputs)
     depth = rankings.usual_depth()
@@ -167,7 +168,7 @@ def _nothing_covered(judgments: ModelJudgments, inputs: ComparisonInput, depth: 
 def _about_people(
     people: Sequence[int], random: Sequence[int], whole: Sequence[int], labelled: Sequence[int], judged: int
 ) -> Iterator[ReportWarning]:
-    """What is said of people's side."""
+    """Warnings about people's side."""
     if not people:
         yield ReportWarning(
             WarningCode.JUDGE_ALONE,

@@ -1,4 +1,4 @@
-"""The rankings of compared settings as their reports keep them, and what they would score by further judgments."""
+"""The rankings of compared settings, and their scores under further judgments."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ragtrial.scoring.query_details import grade_of_chunk
 from ragtrial.scoring.rescoring.new_labels import labels_of_report
 
 Found = str | tuple[str, int, int]
-"""What is ranked: a document, or under unit: span a stretch of one, with its first character and the one behind it."""
+"""A ranked document, or under unit: span a stretch of a document: its first character and the character after it."""
 
 Case = tuple[int, Mapping[Found, int]]
-"""A query, by its place in the inputs, and the grades that some hits have beside its labels."""
+"""A query by its row, and grades of some hits in addition to its labels."""
 
 USUAL_DEPTH = 10
 """How deep rankings are judged where the metric that decides has no cutoff."""
@@ -37,10 +37,10 @@ _CLOSE = 1e-9
 
 
 class JudgedRankings:
-    """The rankings of a inputs's settings, each read once, and the labels they are judged by.
+    """The rankings of the settings of ``inputs``, each read once, and the labels that judge them.
 
-    Settings are given by their place in the inputs. ``labels`` are those of each query of the inputs, where it is not
-    those of its reports that count.
+    Settings are given by their index, queries by their row. ``labels``, one query for each row, replace the labels of
+    the reports.
     """
 
     def __init__(self, inputs: ComparisonInput, labels: Sequence[Query] | None = None) -> None:
@@ -53,7 +53,7 @@ class JudgedRankings:
         self._found: dict[int, list[list[Found]]] = {}
 
     def found(self, place: int) -> list[list[Found]]:
-        """What a setting found for each query, best first. Raises ReportError if it cannot be read."""
+        """The hits of a setting for each query, best first. Raises ReportError if they cannot be read."""
         if place not in self._found:
             setting = self._inputs.settings[place]
             report, name = setting.report, setting.part.name
@@ -70,7 +70,7 @@ class JudgedRankings:
         return parse_metric(self._inputs.primary).k or USUAL_DEPTH
 
     def best_ranks(self, row: int, depth: int) -> dict[Found, int]:
-        """What any setting has among its first ``depth`` hits for the query at ``row``, with the best of its ranks."""
+        """The first ``depth`` hits of all settings for the query at ``row``, each with its best rank."""
         ranks: dict[Found, int] = {}
         for place in range(len(self._inputs.settings)):
             for rank, one in enumerate(self.found(place)[row][:depth], 1):
@@ -78,31 +78,31 @@ class JudgedRankings:
         return ranks
 
     def grade(self, row: int, found: Found) -> int | None:
-        """The grade of a hit of the query at ``row``; None where nobody judged it."""
+        """The grade of a hit of the query at ``row``; None if it is not judged."""
         if not isinstance(found, str):
             return grade_of_chunk(self._inputs.queries[row], *found)
         grade = self._grades[row].get(found)
         return None if self._pooled and grade is not None and grade < 0 else grade
 
     def unjudged(self, place: int, k: int | None) -> list[dict[Found, int]]:
-        """For each query the hits among the first ``k`` of a setting that nobody judged, with their ranks."""
+        """For each query, the unjudged hits among the first ``k`` of a setting, with their ranks."""
         return [
             {one: rank for rank, one in enumerate(hits[:k], 1) if self.grade(row, one) is None}
             for row, hits in enumerate(self.found(place))
         ]
 
     def finds(self, place: int, k: int | None, threshold: int) -> Bools:
-        """Whether a setting has a hit of at least the grade ``threshold`` among its first ``k``, (queries,)."""
+        """Queries with a hit of at least ``threshold`` among the first ``k`` of a setting, shape (queries,)."""
         grades = ([self.grade(row, one) for one in hits[:k]] for row, hits in enumerate(self.found(place)))
         return np.array([any(one is not None and one >= threshold for one in row) for row in grades], dtype=np.bool_)
 
     @cached_property
     def highest_grade(self) -> int:
-        """Of all labels, at least 0."""
+        """The highest grade of all labels, at least 0."""
         return max([0, *(grade for grades in self._grades for grade in grades.values())])
 
     def scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
-        """What a setting would score in each of ``cases``, by the ordinary metrics; shape (cases,).
+        """The scores of a setting in each of ``cases``, by the ordinary metrics; shape (cases,).
 
         Raises ReportError as ``found`` does, and for labels without a quote under unit: span.
         """
@@ -173,7 +173,7 @@ class JudgedRankings:
 
 
 def found_in(row: Mapping[str, Any], unit: Unit) -> list[Found]:
-    """What a row of rankings/ has, best first. Raises LookupError or TypeError for a damaged one."""
+    """The hits in a row of rankings/, best first. Raises LookupError or TypeError for a damaged row."""
     return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
 
 

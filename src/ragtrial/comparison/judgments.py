@@ -22,17 +22,17 @@ HIGHEST = 3
 """The highest grade of the scale: 0 nothing to do with it, 1 related, 2 an answer in part, 3 the answer itself."""
 
 _ON_SCALE = {1: (0, 0, 1, 1), 2: (0, 0, 1, 2)}
-"""What the grades become where people's highest is 1 or 2: only what answers counts."""
+"""The grades on the scale of people whose highest grade is 1 or 2: only an answer counts."""
 
 _MOST_FAULTS = 5
 
 
 class JudgmentsError(InputError):
-    """A file of a model's judgments cannot be read, or cannot be used beside these labels."""
+    """A file of a model's judgments cannot be read, or cannot be used with these labels."""
 
 
 class ModelJudgment(Options):
-    """What a model said of a text that a setting found for a query."""
+    """A model's judgment of a text that a setting found for a query."""
 
     query: str
     """The id of the query."""
@@ -56,19 +56,19 @@ class ModelJudgment(Options):
     """The first 16 hexadecimal digits of the SHA-256 of the prompt's template."""
 
     parameters: dict[str, JsonValue] = Field(default={})
-    """How it was asked: temperature, seed, and what else is sent."""
+    """The parameters of the request, such as temperature and seed."""
 
     reply: str | None = None
-    """What it wrote, without its thoughts; null for a judge that writes nothing."""
+    """The reply, without the model's thoughts; null for a judge without text."""
 
     refusal: str | None = None
     """Why its endpoint refused to judge the text; null where it did not."""
 
     input_tokens: int | None = None
-    """As billed, if the endpoint says so."""
+    """Billed input tokens, if the endpoint reports them."""
 
     output_tokens: int | None = None
-    """As billed, if the endpoint says so."""
+    """Billed output tokens, if the endpoint reports them."""
 
     cost: float | None = None
     """At the prices given; null without them, 0 where an equal request was paid for another judgment."""
@@ -77,16 +77,16 @@ class ModelJudgment(Options):
     """The time at which the reply was read, UTC."""
 
     checksum: str | None = None
-    """That of the judgment without it, as it was written (CRC-32); null in files of other tools."""
+    """The CRC-32 checksum of the judgment without this field; null in files of other tools."""
 
     @property
     def found(self) -> Found:
-        """What was judged, as rankings have it."""
+        """The judged text, in the form of rankings."""
         return self.doc if self.start is None or self.end is None else (self.doc, self.start, self.end)
 
     @property
     def judge(self) -> str:
-        """What must be the same for all: a judge that changes is two judges."""
+        """The identity of the judge: another model, prompt or parameters make another judge."""
         return json.dumps([self.model, self.prompt, self.parameters], sort_keys=True)
 
 
@@ -120,7 +120,7 @@ class ModelJudgments:
 
     @property
     def cost(self) -> float | None:
-        """What all cost together; None where that is not known of each."""
+        """The total cost; None if the cost of any judgment is unknown."""
         costs = [row.cost for row in self.rows]
         return sum(one for one in costs if one is not None) if None not in costs else None
 

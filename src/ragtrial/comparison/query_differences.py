@@ -42,7 +42,7 @@ class QueryDifferences(Part):
     """Queries that do not count for one of the two, or for neither."""
 
     queries: list[QueryDifference]
-    """The largest loss first, the largest gain last; equal ones in the order of the labels."""
+    """Largest loss first, largest gain last; equal differences in the order of the labels."""
 
 
 class SharedQuery(Part):
@@ -55,7 +55,7 @@ class SharedQuery(Part):
 
 
 class SharedQueries(Part):
-    """The queries that do not tell the settings apart: all fail them, or all do equally well."""
+    """The queries that do not separate the settings: all fail, or all do equally well."""
 
     metric: str
     settings: int
@@ -68,7 +68,7 @@ class SharedQueries(Part):
 
     failed_count: int
     equal: list[SharedQuery]
-    """All settings have one value, and it is not that of failure; none if there is only one setting."""
+    """All settings have the same value, and do not fail; empty if there is only one setting."""
 
     equal_count: int
 
@@ -106,9 +106,9 @@ def query_differences(inputs: ComparisonInput, pair: Pair) -> QueryDifferences:
 
 
 def shared_queries(inputs: ComparisonInput) -> SharedQueries:
-    """The queries that all settings fail, and those that none separates, by the primary metric.
+    """The queries that all settings fail, and the queries that separate no settings, by the primary metric.
 
-    A setting for which a query does not count has no say in it.
+    A setting for which a query does not count is ignored.
     """
     values = inputs.scores(inputs.primary).values
     says = ~np.isnan(values)

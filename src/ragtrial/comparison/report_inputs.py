@@ -1,4 +1,4 @@
-"""The reports of a comparison: how they are named, and what they must have in common."""
+"""The reports of a comparison: their names, and the properties that they must have in common."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
 @dataclass(eq=False)
 class ComparedReport:
-    """A report that is compared, what it is called, and which of its settings are meant: None means all.
+    """A compared report with its short name and the chosen settings; None means all.
 
-    ``spellings`` are all names that mean it.
+    ``spellings`` are all names of the report.
     """
 
     report: Report
@@ -40,13 +40,13 @@ class ComparedReport:
 
     @property
     def names(self) -> list[str]:
-        """Those of all settings of the report."""
+        """The names of all settings of the report."""
         return [setting.name for setting in self.report.settings]
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A setting of a report, or, where ``setting`` is None, a whole report. Without a ``report`` that of any."""
+    """A setting of a report, or a whole report if ``setting`` is None. ``report`` None means any report."""
 
     setting: str | None
     report: Report | None
@@ -96,12 +96,11 @@ def read_entries(
     baseline: Reference | None,
     directory: Path,
 ) -> tuple[list[ComparedReport], Baseline | None]:
-    """The reports of ``references`` with those of their settings that are meant, and the baseline.
+    """The reports of ``references`` with their chosen settings, and the baseline.
 
-    ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in a report that is not among the
-    references is read as well, and a baseline that is not among ``settings`` is compared all the same. Raises
-    ReportError for reports and settings that are not there, ComparisonError for a report that contradicts itself; all
-    of them at once.
+    ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in another report is read as well,
+    and a baseline that is not in ``settings`` is still compared. Raises ReportError for missing reports and settings,
+    ComparisonError for a report that contradicts itself; each with all faults at once.
     """
     if not references:
         raise ComparisonError("no report is given; name one or more: a folder, a run id, or `latest`.")
@@ -125,7 +124,7 @@ def read_entries(
 
 
 def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
-    """What a baseline means: first a setting, then a report that is compared, then one that is not."""
+    """Resolve a baseline: first as a setting, then as a compared report, then as another report."""
     if isinstance(baseline, Report):
         return Baseline(None, reading.add(baseline).report)
     written = str(baseline)
@@ -152,7 +151,7 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
 
 
 def _contradictions(report: Report) -> Iterator[str]:
-    """What no report may be, whoever made it."""
+    """Find contradictions that no valid report has."""
     known = [query.id for query in report.queries]
     all_names = {"setting": [one.name for one in report.settings], "query": known}
     for what, names in all_names.items():
@@ -163,7 +162,7 @@ def _contradictions(report: Report) -> Iterator[str]:
 
 
 def _folder(report: Report) -> Path | None:
-    """Where a report stands; None where it was never written."""
+    """The folder of a report; None if it was never written."""
     try:
         return report.folder
     except ReportError:
@@ -197,7 +196,7 @@ def _name(entries: Sequence[ComparedReport]) -> None:
 
 
 def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: Baseline | None) -> None:
-    """Leave the entries those settings that are in ``settings``, and what the baseline needs."""
+    """Limit the entries to the settings in ``settings`` and to the baseline."""
     wanted = {entry.name: {one.name for one in entry.settings} for entry in entries}
     if settings is not None:
         wanted = _wanted(entries, settings)
@@ -235,7 +234,7 @@ _GEOMETRIC = "a geometric mean over queries; differences of such are no means of
 
 @dataclass(frozen=True)
 class Comparability:
-    """Over which queries, and by which metrics, reports may be compared; and what should be known of it."""
+    """The queries and metrics by which reports may be compared, and warnings about them."""
 
     queries: tuple[QueryPart, ...]
     metrics: tuple[str, ...]
@@ -245,13 +244,12 @@ class Comparability:
 def agreement_of(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None, *, common: bool
 ) -> Comparability:
-    """What the reports of ``entries`` agree on; with ``common`` the queries that do.
+    """The common queries and metrics of ``entries``; with ``common`` only the equal queries.
 
-    Without it they may also be compared where each has all queries of the one before, or of the one after, and these
-    have the same labels: queries were added.
-    The primary metric comes first: ``primary``, else the first of ``metrics``, else that of the first report.
-    ``metrics`` None means all that every report has, without geometric means over queries. Raises ComparisonError that
-    names every difference, MetricError for a metric that there is not.
+    Without ``common`` they may also be compared if queries were only added: each report has all queries of its
+    neighbour, with the same labels. The primary metric comes first: ``primary``, else the first of ``metrics``, else
+    that of the first report. ``metrics`` None means all metrics that every report has, except geometric means over
+    queries. Raises ComparisonError with every difference, MetricError for an unknown metric.
     """
     names, warnings = _metrics(entries, primary, metrics)
     first = entries[0]
@@ -320,13 +318,13 @@ def _known(name: str, entries: Sequence[ComparedReport]) -> str:
 
 
 def _is_geometric(name: str) -> bool:
-    """Whether the mean over queries of a metric is a geometric one, so that it is not compared query by query."""
+    """True if the mean over queries is geometric, so that a metric is not compared query by query."""
     metric = _metric(name)
     return metric is not None and metric.definition.aggregate == "geometric"
 
 
 def _metric(name: str) -> Metric | None:
-    """None for one that another version of ragtrial, or a plug-in, knows."""
+    """The metric of this name; None if another version of ragtrial, or a plug-in, defines it."""
     try:
         return parse_metric(name)
     except MetricError:
@@ -347,7 +345,7 @@ def _rule_differences(first: ComparedReport, other: ComparedReport, names: Seque
 
 
 def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str], object]:
-    """By which rules a report was scored: each rule, with the metric that it is about, and what it was."""
+    """The rules by which a report was scored: (rule, metric) with its value."""
     report, score = entry.report, entry.report.config.get("score")
     scoring: Mapping[str, Any] = score if isinstance(score, Mapping) else {}
     rules: dict[tuple[str, str], object] = {("unit", ""): report.unit}
@@ -366,10 +364,10 @@ def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str],
 
 
 def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: bool) -> tuple[set[str], list[str]]:
-    """The queries that two reports have with equal labels, and how the others differ.
+    """The queries with equal labels in two reports, and the differences of the others.
 
-    Of documents the highest grade counts; of passages each, with its place, or, in other documents, its length: there
-    the same passage may stand elsewhere. The ``orders`` of labels matter to metrics of orders.
+    For documents the highest grade counts. For passages each grade counts, with its position, or with its length if the
+    documents differ: the same passage may be elsewhere in them. The ``orders`` of labels matter to metrics of orders.
     """
     spans = first.report.unit == "span"
     places = first.report.dataset.documents_fingerprint == other.report.dataset.documents_fingerprint

@@ -36,7 +36,7 @@ class RankedHit(Part):
     """The retriever's or the refiner's own: of a reranker the model's, of mmr the value when the hit was chosen."""
 
     grade: int | None
-    """Null where nobody judged it."""
+    """Null if it is not judged."""
 
     text: str | None
     """How it begins."""
@@ -59,10 +59,10 @@ class Move(Part):
 
     rank: int | None
     share: float | None
-    """What it adds to the difference of the metric; null where the metric is no sum over documents."""
+    """Its contribution to the difference of the metric; null if the metric is no sum over documents."""
 
     parts_baseline: list[PartRank]
-    """Where it is in what the baseline is made of; empty for a setting without parts."""
+    """Its ranks in the parts of the baseline; empty for a setting without parts."""
 
     parts: list[PartRank]
 
@@ -92,19 +92,19 @@ class SideBySide(Part):
     hits_baseline: list[RankedHit]
     hits: list[RankedHit]
     moves: list[Move]
-    """Every document of either ranking: those that explain most of the difference first, then by their best rank."""
+    """Every document of either ranking, largest share of the difference first, then by best rank."""
 
     not_found: list[JudgmentPart]
     """Judged with a grade above 0, and found by neither."""
 
     passages: list[PassageMove] | None
-    """Of each label, under unit: span; null where documents are found."""
+    """One for each label, under unit: span; null if documents are found."""
 
     why_no_shares: str | None
     """Why the difference is not split among documents; null where it is."""
 
     notes: list[str]
-    """What can be said of how the settings came to their rankings, and what the reports have not kept of it."""
+    """Explanations of the rankings, and data that the reports do not keep."""
 
 
 def side_by_side(inputs: ComparisonInput, pair: Pair, query: str) -> SideBySide:
@@ -259,7 +259,7 @@ class KeptPart:
 
 @dataclass(frozen=True)
 class KeptPartRankings:
-    """What a report has of the parts of a setting for some queries, and what is to be said of them."""
+    """The kept rankings of the parts of a setting for some queries, and notes about them."""
 
     parts: tuple[KeptPart, ...]
     notes: tuple[str, ...]
@@ -272,7 +272,7 @@ def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> KeptPartRank
         return KeptPartRankings((), ())
     found = list(_walk(setting.report, parameters, queries, ""))
     notes, refiner = [], _refiner(parameters)
-    if refiner and refiner.explanation:  # what its kind does
+    if refiner and refiner.explanation:
         options = defaultdict[str, Any](lambda: None, parameters["retriever"])
         said = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
         notes.append(f"{setting.name}: {said}.")
@@ -292,9 +292,9 @@ def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
 
 
 def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
-    """The rank of a document, or a chunk, whose document is at these ``places`` of a part's row, from 0.
+    """The rank of a document or chunk, whose document is at these ``places`` of a part's row, counted from 0.
 
-    Of a chunk its own rank, or else that of the first one in the part that overlaps it; None where there is none.
+    A chunk that is not in the row has the rank of the first chunk that overlaps it; None if there is none.
     """
     _, start, end = key
     if start is not None and end is not None:
@@ -320,7 +320,7 @@ def _walk(report: Report, whole: Mapping[str, Any], queries: Sequence[str], abov
 def _rows(
     report: Report, whole: Mapping[str, Any], entry: str, queries: Sequence[str]
 ) -> Mapping[str, Mapping[str, Any]] | None:
-    """The rankings that were kept of a part; of one that is a setting of the report itself, that setting's."""
+    """The kept rankings of a part. A part that is a setting of the report has the rankings of that setting."""
     name = part_file(whole, entry)
     if not report.ranking_file(name).exists():
         wanted = _without_values(whole["parts"][entry])
@@ -346,10 +346,10 @@ def _refiner(parameters: Mapping[str, Any]) -> type[Refiner] | None:
 
 @dataclass(frozen=True)
 class GainShare:
-    """What the judged documents of a query bring to a metric that is a sum over documents.
+    """The gains of the judged documents of a query, for a metric that is a sum over documents.
 
-    ``gains`` has what each judged document brings before its rank is looked at; ``relevant`` is R, and ``ideal`` what
-    a normalised sum is divided by.
+    ``gains`` has the gain of each judged document before its rank counts; ``relevant`` is R, and ``ideal`` the divisor
+    of a normalised sum.
     """
 
     metric: Metric
@@ -358,7 +358,7 @@ class GainShare:
     ideal: float
 
     def at(self, doc: str, rank: int, length: int) -> float:
-        """What a document adds at a rank, counted from 1, of a ranking of ``length`` hits."""
+        """The contribution of a document at a rank, counted from 1, of a ranking of ``length`` hits."""
         gain, structure = self.gains.get(doc), self.metric.definition.structure
         if not gain or (self.metric.k is not None and rank > self.metric.k):
             return 0.0
@@ -383,7 +383,7 @@ def why_no_shares(metric: str, unit: Unit) -> str | None:
 
 
 def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
-    """What the judged documents of a query bring to ``metric``; for one that ``why_no_shares`` says nothing of."""
+    """The gains of a query's judged documents for ``metric``, for which ``why_no_shares`` must be None."""
     parsed = parse_metric(metric)
     judged = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
     grades = np.array(list(judged.values()), dtype=np.int32)
@@ -399,9 +399,9 @@ def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
 def shares_of(
     metric: str, query: QueryPart, rankings: Sequence[QueryRanking], report: Report
 ) -> dict[str, float] | str:
-    """What each document adds to the difference of two rankings: they sum to it. Or why that cannot be said.
+    """The contribution of each document to the difference of two rankings, or the reason why there is none.
 
-    Documents that add nothing are not in it.
+    The contributions sum to the difference. Documents without a contribution are left out.
     """
     why = why_no_shares(metric, report.unit)
     if why is None and any(ranking.evaluations.get(metric) is None for ranking in rankings):

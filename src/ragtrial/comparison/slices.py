@@ -26,7 +26,7 @@ SlicingName = Literal["tag", "relevant documents", "relevant passages", "query l
 UNKNOWN = "unknown"
 NO_TAG = "no tag"
 COVERED = 0.9
-"""Of a labelled passage so much must have been retrieved, by any setting, for its words to be known."""
+"""The share of a labelled passage that any setting must have retrieved for its words to be known."""
 
 MOST_SLICED = 20
 """Settings that are sliced at once: a table has no room for more."""
@@ -48,7 +48,7 @@ class SlicePart(Part):
 
     slicing: SlicingName
     name: str
-    """Which slice of the slicing: a tag, or the bounds of what was counted."""
+    """The slice of the slicing: a tag, or the bounds of a count."""
 
     baseline: str
     setting: str
@@ -75,7 +75,7 @@ class SlicePart(Part):
     ties: int
     losses: int
     contradicts: bool
-    """Whether ``ci`` and the interval over all queries leave out 0 on different sides."""
+    """True if ``ci`` and the interval over all queries exclude 0 on different sides."""
 
 
 class SlicesPart(Part):
@@ -86,7 +86,7 @@ class SlicesPart(Part):
     """A slice in which fewer queries differ has no interval."""
 
     slicings: list[SlicingName]
-    """Those that part the queries at all: the tags may overlap, the slices of any other do not."""
+    """The slicings that divide the queries. Tags may overlap, other slices do not."""
 
     comparisons: list[SlicePart]
     """For each pair its slices, slicing by slicing."""
@@ -101,10 +101,10 @@ class SlicesPart(Part):
 def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
     """The differences by the primary metric within each slice of the queries.
 
-    ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
-    best baseline are taken, the one with the highest mean; the first ``MOST_SLICED``. The intervals of one pair are
-    simultaneous over all slices; a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises
-    ReportError if the texts of a report are damaged.
+    ``comparisons`` are the comparisons over all queries. If a setting is in several of them, as in all pairs, the
+    comparisons with the best baseline are used. At most ``MOST_SLICED`` settings are sliced. The intervals of one pair
+    are simultaneous over all slices. A slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has no interval.
+    Raises ReportError if the texts of a report are damaged.
     """
     wholes = [part for part in comparisons if part.metric == inputs.primary]
     if len({part.setting for part in wholes}) < len(wholes):
@@ -178,13 +178,13 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
 
 
 def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
-    """The slices of the queries that are ``counted``, shape (queries,); others are in none.
+    """The slices of the queries that are ``counted``, shape (queries,); other queries are in no slice.
 
-    By tag, of which a query may have several; by the number of relevant documents (of passages under unit: span); by
-    the number of words, in thirds; by the share of the query's distinct content words (stemmed, without stop words)
-    that its labelled passage has, in thirds: of several passages that which shares most. Passages are read from the
-    texts that were retrieved; where none of a query was, its slice is ``unknown``. A slice of no queries or of all is
-    left out. Raises ReportError if a report's texts are damaged.
+    Queries are sliced by tag (a query may have several); by the number of relevant documents, or passages under unit:
+    span; by the number of words, in thirds; and by the share of the query's distinct content words (stemmed, without
+    stop words) that occur in its best labelled passage, in thirds. Passages are read from retrieved texts; a query
+    without one is in the slice ``unknown``. Slices of no queries, or of all, are left out. Raises ReportError if a
+    report's texts are damaged.
     """
     queries, report = inputs.queries, inputs.report
     spans = report.unit == "span"
@@ -273,7 +273,7 @@ def _overlaps(inputs: ComparisonInput, relevant: Sequence[Sequence[JudgmentPart]
 
 
 def _pieces(inputs: ComparisonInput, documents: set[str]) -> Pieces:
-    """What is known of the text of ``documents``, from reports over the same documents as the first one's."""
+    """The known text of ``documents``, from reports over the same documents as the first report."""
     reports = {id(setting.report): setting.report for setting in inputs.settings}
     searched = inputs.report.dataset.documents_fingerprint
     found: dict[str, set[tuple[int, int, str]]] = {}
@@ -287,7 +287,7 @@ def _pieces(inputs: ComparisonInput, documents: set[str]) -> Pieces:
 
 
 def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
-    """The texts beside a report; none where it was never written, or is kept without them."""
+    """The texts in the folder of a report; none if it was never written, or has no texts."""
     try:
         _ = report.folder
     except ReportError:
@@ -297,7 +297,7 @@ def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
-    """The texts of labelled passages that are known; where no label has one, what is known of the documents."""
+    """The known texts of labelled passages. Without any labelled passage, the known text of the documents."""
     if not any(one.spans for one in labels):
         return [" ".join(text for _, _, text in pieces[one.doc]) for one in labels if one.doc in pieces]
     texts = []
@@ -310,7 +310,7 @@ def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
 
 
 def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tuple[str, int]:
-    """What is known of a stretch of a document, gaps as spaces, and how many of its characters are."""
+    """The known text of a stretch of a document, gaps as spaces, and the number of known characters."""
     parts, covered, place = [], 0, start
     for first, last, text in pieces:
         after, before = max(first, place), min(last, end)

@@ -34,7 +34,10 @@ Level = str
 
 @dataclass(frozen=True)
 class SweptParameter:
-    """What was varied, and its levels: numbers by size, others as they first come. The first is the reference."""
+    """A varied parameter and its levels, numbers by size, other values in their order.
+
+    The first level is the reference.
+    """
 
     name: str
     levels: tuple[Level, ...]
@@ -79,7 +82,7 @@ class Design:
     cells: tuple[Cell, ...]
 
     def parameters(self) -> list[SweptParameter]:
-        """Those with two levels or more, in the order in which they come, the retriever last."""
+        """The parameters with two levels or more, in their order, the retriever last."""
         found: dict[str, dict[Level, None]] = {}
         for cell in self.cells:
             for name, level in cell.levels.items():
@@ -92,14 +95,17 @@ class Design:
     def matches(self, change: Change) -> list[Match]:
         """The pairs of settings of one report at both ends of a change, which agree in all other parameters.
 
-        Of two retrievers they agree in all parameters that reach both.
+        Two retrievers have to agree only in the parameters that affect both.
         """
         names = self._others(change)
         at = [[cell for cell in self.cells if cell.levels.get(change.name) == end] for end in change.ends]
         return _joined(at[0], at[1], lambda cell: cell.within(names))
 
     def meet(self, one: Change, two: Change) -> bool:
-        """Whether two parameters reach a setting together; if the second is RETRIEVER, whether ``one`` reaches both."""
+        """True if two parameters affect a setting together.
+
+        If ``two`` is RETRIEVER, ``one`` must affect both retrievers.
+        """
         if two.name == RETRIEVER:
             return one.name in self._others(two)
         return one.name != two.name and any({one.name, two.name} <= cell.levels.keys() for cell in self.cells)
@@ -117,7 +123,7 @@ class Design:
         return _joined(at[0], at[1], lambda match: match[1].within(names))
 
     def _others(self, change: Change) -> set[str]:
-        """The parameters besides that of a change which must agree."""
+        """The other parameters, which must agree across the change."""
         reaching = [
             {name for cell in self.cells if cell.levels[RETRIEVER] == end for name in cell.levels}
             for end in change.ends
@@ -151,9 +157,9 @@ def _size(value: JsonValue) -> float | None:
 
 
 def design_of(settings: Sequence[ComparedSetting]) -> Design:
-    """The settings of sweeps, without those of retrievers that none of the values reaches.
+    """The settings of sweeps, without retrievers that no swept value affects.
 
-    A setting has no level of a parameter that its combination does not name, as those of ``include`` may not.
+    A setting has no level of a parameter that its combination lacks, as combinations of ``include`` may.
     """
     entries = [(id(one.report), _entry(one.part, one.report)) for one in settings]
     swept = {entry for entry, one in zip(entries, settings, strict=True) if _values(one.part)}
@@ -181,7 +187,7 @@ def _values(setting: SettingPart) -> Mapping[str, Any]:
 
 
 def _entry(setting: SettingPart, report: Report) -> str:
-    """The entry of ``retrievers`` that a setting is of; by its name, where its parameters do not tell."""
+    """The entry of ``retrievers`` of a setting, or else derived from its name."""
     entries = [entry for entry in report.config.get("retrievers") or {} if setting.name.startswith(entry)]
     return str(setting.parameters.get("entry") or max(entries, key=len, default=setting.name))
 
@@ -216,7 +222,7 @@ _ROUNDING = 1e-12
 
 
 class LevelsPart(Part):
-    """Two levels of a parameter: a value, or a list of those that move together."""
+    """Two levels of a parameter: values, or lists of values that move together."""
 
     parameter: str
     """Dotted keys of the sweep that move together, or ``retriever`` for which of them was taken."""
@@ -245,13 +251,13 @@ class ContrastPart(Part):
 
 
 class EffectPart(ContrastPart):
-    """What a level of a parameter adds to what its reference has, all else equal."""
+    """The difference between a level of a parameter and its reference, all else equal."""
 
     levels: LevelsPart
     mean_reference: float | None
     mean: float | None
     by_retriever: dict[str, float]
-    """The difference among the settings of each retriever; descriptive. Those that it does not reach are not here."""
+    """The difference among the settings of each retriever, without retrievers that it does not affect; descriptive."""
 
 
 class InteractionPart(ContrastPart):
@@ -267,15 +273,15 @@ class EffectsPart(Part):
     metric: str
     effects: list[EffectPart]
     interactions: list[InteractionPart]
-    """Of parameters that reach a setting together."""
+    """Interactions of parameters that affect a setting together."""
 
 
 def sweep_effects(inputs: ComparisonInput, procedure: Procedure) -> EffectsPart | None:
-    """Main effects and pairwise interactions of what was swept, or None where nothing was.
+    """The main effects and pairwise interactions of the swept parameters; None if there are none.
 
-    Each level is set against the reference of its parameter, over the settings of one report that agree in all else:
-    the other parameters and the retriever. For ``retriever`` all that reaches both must agree. A combination without
-    its counterpart, as include, exclude and sample leave them, is in no pair. Main effects are one family with
+    Each level is compared with the reference of its parameter, over the settings of one report that agree in all other
+    parameters and in the retriever. For ``retriever``, all parameters that affect both must agree. A combination
+    without its counterpart, as include, exclude and sample leave some, is in no pair. Main effects are one family with
     simultaneous intervals, interactions (differences of differences) another.
     """
     design = design_of(inputs.settings)

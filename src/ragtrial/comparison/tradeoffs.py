@@ -1,4 +1,4 @@
-"""Quality against what it costs: which settings are not beaten at a lower price."""
+"""Quality against costs: the settings that no cheaper setting beats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TradeoffPart(Part):
 
     setting: str
     mean: float | None
-    """Of the primary metric, over the queries that are compared."""
+    """The mean of the primary metric over the compared queries."""
 
     n: int
     latency: float | None
@@ -43,8 +43,8 @@ class TradeoffPart(Part):
     Null where the quality or the cost is not known."""
 
     undominated_in_all: bool | None
-    """The same for all these costs together. A setting is beaten only by one whose costs are all known, as its own
-    are; null where its quality or one of its costs is not known."""
+    """The same for all these costs together; null if the quality or a cost is unknown. Only a setting with known costs
+    can beat another."""
 
 
 class TradeoffsPart(Part):
@@ -58,7 +58,7 @@ class TradeoffsPart(Part):
     """Tokens where they are known of all settings that have a context."""
 
     costs: list[CostName]
-    """Those that are known of any setting."""
+    """The costs that are known for any setting."""
 
     settings: list[TradeoffPart]
     warnings: list[WarningPart]
@@ -67,8 +67,7 @@ class TradeoffsPart(Part):
 def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
     """Quality by the primary metric against latency, context and index size, with the Pareto set of each and of all.
 
-    Of settings that are equal in all that counts none beats another: all stay. What is not known neither beats nor is
-    beaten.
+    Settings that are equal in everything do not beat each other. Unknown values neither beat nor are beaten.
     """
     settings, k = [setting.part for setting in inputs.settings], parse_metric(inputs.primary).k
     values = inputs.scores(inputs.primary).values
@@ -106,10 +105,10 @@ def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
 
 
 def pareto(quality: Scores, costs: Sequence[Scores]) -> Bools:
-    """Which settings no other one dominates, shape (settings,); NaN is not known.
+    """The settings that no other setting dominates, shape (settings,); NaN is unknown.
 
-    One dominates another if it is at least as good and at most as costly in everything, and better in something. What
-    is not known on either side is not at least as good.
+    A setting dominates another if it is at least as good and at most as costly in everything, and better in something.
+    A comparison with an unknown value is false.
     """
     at_least = quality[:, None] >= quality[None, :]
     better = quality[:, None] > quality[None, :]

@@ -1,8 +1,9 @@
-"""What a comparison would come to in two scenarios: two ways of judging what its settings found and nobody has judged.
+"""The difference of two settings in two scenarios for their unjudged hits.
 
-In the one every unjudged hit that the setting ranks better than the baseline, or that it alone has, is relevant, with
-the highest grade of the labels, and every other one is not; in the other those of the baseline are. Both are scored
-by the ordinary metrics. They are two scenarios and no bounds: some other grades may lead further.
+In one scenario, every unjudged hit that the setting ranks higher than the baseline is relevant, with the highest grade
+of the labels, and all other unjudged hits are not relevant. In the other scenario, the hits that the baseline ranks
+higher are. Both are scored by the ordinary metrics. They are scenarios and no bounds: other grades may lead to a larger
+difference.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import Part
 
 MOST_QUERIES = 10_000
-"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
+"""The number of queries, over all comparisons, for which unjudged hits are weighed by default; 10,000 take some
+seconds."""
 
 
 class UnjudgedPart(Part):
@@ -45,13 +47,14 @@ class UnjudgedPart(Part):
 
     n: int
     unjudged: int | None
-    """Documents (or chunks) of these queries that nobody judged, at or above the metric's cutoff in either ranking;
-    null where that is not known."""
+    """Unjudged documents or chunks of these queries, at or above the metric's cutoff in either ranking; null if
+    unknown."""
 
     queries_with_unjudged: int | None
     highest_grade: int
     depends_on_unjudged: bool | None
-    """Whether one of the two takes back what the verdict claims; null where it claims nothing or they are not known."""
+    """True if one of the scenarios contradicts the verdict; null if the verdict claims nothing, or the scenarios are
+    unknown."""
 
     why_not_known: str | None
     """Why the two are not known, in a sentence; null where they are."""
@@ -61,19 +64,19 @@ class UnjudgedPart(Part):
 
 
 def unjudged_parts(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
-    """For each of the ``comparisons``, which are of settings of ``inputs``, what could become of it.
+    """The scenarios of each of ``comparisons``, which are comparisons of settings of ``inputs``.
 
-    Rankings that are not there, or do not give the report's scores, make no error: the part says so. Raises
-    DamagedReportError for those with other bytes than were written.
+    Missing rankings, and rankings that do not give the report's scores, are no error: the part states them. Raises
+    DamagedReportError for rankings whose bytes have changed.
     """
     rankings = JudgedRankings(inputs)
     return [_part(inputs, rankings, part, margin) for part in comparisons]
 
 
 def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart], margin: float) -> Sequence[bool]:
-    """Whether unjudged hits could take back each of the ``claims``; False where that is not known.
+    """For each of ``claims``, whether labels of unjudged hits could change it; False if that is unknown.
 
-    Up to MOST_QUERIES queries are weighed; claims beyond them depend on unjudged hits if there are any.
+    Up to MOST_QUERIES queries are weighed. Claims beyond them depend on unjudged hits if there are any.
     """
     weighed = claims[: max(1, MOST_QUERIES // max(1, len(inputs.queries)))]
     known = [part.depends_on_unjudged is True for part in unjudged_parts(inputs, weighed, margin)]
@@ -81,9 +84,9 @@ def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart]
 
 
 def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
-    """Whether a gain as ``low`` as this, or as ``high``, would make the verdict wrong.
+    """True if a gain as low as ``low``, or as high as ``high``, would contradict the verdict.
 
-    By its sign, or by the margin; not by chance. None for a verdict that claims nothing.
+    The sign or the margin decides, not chance. None for a verdict that claims nothing.
     """
     if verdict == "better":
         return low <= 0

@@ -1,7 +1,8 @@
-"""How far a score could go: with equal scores in another order, and with the best ranking that judgments allow.
+"""The range of a score: over orders of equal scores, and up to the best ranking that judgments allow.
 
-Of equal scores no order is right, and tools choose different ones: by id, as they came, by chance. Their range says
-how much of a score that choice decides. The best score says what there is to get: a precision@10 of 0.2 may be all.
+No order of equal scores is right, and tools choose different orders: by id, by position, or at random. The range shows
+how much of a score that choice decides. The best score shows the room for improvement: a precision@10 of 0.2 may be the
+maximum.
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ def attainable(
 def tie_range(
     metric: Metric, graded: GradedRankings, then: Callable[[GradedRankings], GradedRankings] = lambda graded: graded
 ) -> Bounds | None:
-    """The range of each query's score over all orders of its hits that leave higher scores above lower ones.
+    """The range of each query's score over all orders of its hits that keep higher scores above lower scores.
 
-    ``graded`` is whole: where the ranking is cut to a depth, or hits that nobody judged are dropped, ``then`` does
-    it, because the order of equal scores decides which hits remain. Both ends are scores of such orders: the range is
-    exact. Low equals high where there are no ties, or no scores. None for a metric of which no order is known to be
-    best. Raises CutoffError as the metric does.
+    ``graded`` is whole: if the ranking is cut to a depth, or unjudged hits are dropped, ``then`` does it, because the
+    order of equal scores decides which hits remain. Both ends are scores of such orders, so the range is exact. Low
+    equals high if there are no ties, or no scores. None for a metric without a known best order. Raises CutoffError as
+    the metric does.
     """
     preference = metric.definition.prefers
     if preference is None:
@@ -77,11 +78,11 @@ def tie_range(
 
 
 def ties_that_matter(graded: GradedRankings) -> Bools:
-    """Which queries have equal scores of hits that are not judged alike, shape (queries,).
+    """Queries with equal scores of hits that are not judged alike, shape (queries,).
 
-    Without such a tie no order of equal scores changes any metric that looks at judgments alone; ``rbo`` looks at
-    the place in the labels as well, and can tell two relevant hits of one grade. ``graded`` is whole: of ties that
-    were cut through, what was cut off counts as not judged.
+    Without such a tie no order of equal scores changes any metric that depends on judgments only. ``rbo`` depends on
+    the position in the labels as well, and can distinguish two relevant hits of one grade. ``graded`` is whole: if ties
+    were cut through, hits beyond the cut count as not judged.
     """
     matter = np.zeros(len(graded), dtype=np.bool_)
     if graded.ties is None or not len(graded.ties):
@@ -95,10 +96,10 @@ def ties_that_matter(graded: GradedRankings) -> Bools:
 
 
 def _worth(metric: Metric, graded: GradedRankings, preference: Preference) -> Scores:
-    """How much each judged hit is preferred, shape (hits,), where a hit that nobody judged has 0.
+    """The preference for each judged hit, shape (hits,); an unjudged hit has 0.
 
-    Some metrics of relevance divide by the judged hits, or count those above a relevant one: to them a judged hit
-    that is not relevant is worse than an unjudged one. To the others both are the same.
+    Some metrics of relevance divide by the judged hits, or count the judged hits above a relevant hit: for them a
+    judged hit that is not relevant is worse than an unjudged hit. For the others both are the same.
     """
     if preference == "gain":
         return metric.gain(graded.grades)
@@ -109,7 +110,7 @@ def _worth(metric: Metric, graded: GradedRankings, preference: Preference) -> Sc
 
 
 def _best_first(graded: GradedRankings, worth: Scores) -> GradedRankings:
-    """The same with each group of equal scores in the order of preference; hits that nobody judged have 0."""
+    """A copy with each group of equal scores in the order of preference; unjudged hits have 0."""
     ties = graded.ties
     if ties is None or (ties[:, 0] == ties[:, 1]).all():
         return graded
@@ -119,6 +120,6 @@ def _best_first(graded: GradedRankings, worth: Scores) -> GradedRankings:
     sizes = np.diff(np.append(begins, len(ties)))
     place = np.arange(len(ties)) - np.repeat(begins, sizes)
     above = worth[order] > 0
-    # Those that are better than unjudged hits stand from the top of the group on, the others up to its end.
+    # Hits preferred to unjudged hits fill the group from its top, the others from its end.
     ranks = np.where(above, ties[:, 0] + place, ties[:, 1] - (np.repeat(sizes, sizes) - 1 - place))
     return replace(graded, ranks=ranks.astype(np.int32), indices=graded.indices[order])

@@ -18,10 +18,9 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, eq=False)
 class ContextSizes:
-    """The first 0, 1, ... hits of each query together, int64 (queries, depth + 1), in ``characters`` and ``tokens``.
+    """Sizes of the first 0, 1, ... hits of each query, int64 (queries, depth + 1), in ``characters`` and ``tokens``.
 
-    Of each hit the text of its chunk counts, without title and special tokens. ``tokens`` is None where there is no
-    tokenizer.
+    The text of each chunk counts, without title and special tokens. ``tokens`` is None without a tokenizer.
     """
 
     characters: Counts
@@ -58,7 +57,7 @@ def sizes_of(characters: Counts, tokens: Counts | None) -> ContextSizes:
 
 
 class TokenCounts:
-    """Tokens of the texts of chunks without special ones, each text counted once."""
+    """The token counts of chunk texts without special tokens; each text is counted once."""
 
     def __init__(self, chunks: Chunks, tokenizer: Tokenizer) -> None:
         self._chunks = chunks
@@ -72,7 +71,10 @@ class TokenCounts:
         return missing
 
     def of(self, units: Codes, advance: Callable[[int], None] = lambda _: None) -> Counts:
-        """The tokens of each ranked chunk, in the shape of ``units``; 0 at the padding. ``advance`` counts new ones."""
+        """The token count of each ranked chunk, in the shape of ``units``; 0 at the padding.
+
+        ``advance`` receives the number of new counts.
+        """
         missing = self.missing(units)
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
@@ -83,7 +85,7 @@ class TokenCounts:
         return counts
 
     def keep(self, units: Codes, counts: Counts) -> None:
-        """Remember what was counted before: ``counts`` as ``of`` gives them."""
+        """Store earlier counts, in the form that ``of`` returns."""
         known = units != PADDING
         self._counts[units[known]] = counts[known]
 

@@ -31,9 +31,9 @@ class Evaluation:
 
     @property
     def mean(self) -> Mean:
-        """The mean over the queries that count (or what the metric has instead: the sum, the geometric mean).
+        """The mean over the queries that count; for some metrics the sum, or the geometric mean.
 
-        In double precision; None over no queries.
+        Computed in double precision; None over no queries.
         """
         n = int(np.count_nonzero(self.counted))
         return Mean(summary(self.values[self.counted], self.metric.definition.aggregate) if n else None, n)
@@ -52,9 +52,9 @@ class Evaluation:
 class Evaluator:
     """Runs the metrics of one family.
 
-    ``no_relevant`` decides about queries for which a metric is not defined: ``skip`` leaves them out of its mean,
-    ``zero`` counts them with the value the formula gives (0 for most; ``judged`` has its own). Metrics that compare
-    orders are only ever counted where the labels are an order, those of chunks where all chunks are known.
+    ``no_relevant`` handles queries for which a metric is not defined: ``skip`` leaves them out of its mean, ``zero``
+    counts them with the value of the formula (0 for most metrics). Metrics that compare orders only count if the labels
+    are an order, metrics of chunks if all chunks are known.
 
     Raises MetricError for a metric of another family or without a cutoff.
     """
@@ -87,7 +87,7 @@ class Evaluator:
 
 
 class OrderUnawareEvaluator(Evaluator):
-    """The service around ``OrderUnawareMetrics``: what was found, not where."""
+    """The service around ``OrderUnawareMetrics``, which ignore ranks."""
 
     family = "order_unaware"
     metrics_class = OrderUnawareMetrics
@@ -101,7 +101,7 @@ class OrderAwareEvaluator(Evaluator):
 
 
 class GradedEvaluator(Evaluator):
-    """The service around ``GradedMetrics``: how good what was found is."""
+    """The service around ``GradedMetrics``, which use grades."""
 
     family = "graded"
     metrics_class = GradedMetrics
@@ -111,6 +111,6 @@ EVALUATORS: tuple[type[Evaluator], ...] = (OrderUnawareEvaluator, OrderAwareEval
 
 
 def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
-    """The scores of a metric, one per query, whatever its family. Raises CutoffError, and MetricError as it does."""
+    """The scores of a metric of any family, one per query. Raises CutoffError, and MetricError as the metric does."""
     formulas = next(one.metrics_class for one in EVALUATORS if one.family == metric.definition.family)
     return metric.compute(formulas(metric.seen(graded)))

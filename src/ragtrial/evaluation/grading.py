@@ -25,20 +25,19 @@ _LONGEST = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class GradedRankings:
-    """The judged hits of many queries, best first, and what each query's judgments would allow.
+    """The judged hits of many queries, best first, and the limits that each query's judgments set.
 
-    Hits that nobody judged are only counted: rankings are long and judgments few, so this is small whatever the
-    depth. The judged hits of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)): their
-    ``ranks`` from 1 on (int32, ascending), and the ``indices`` of their judgments in ``judgments`` (int64). A document
-    is at most once in a ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the top_k
-    that was asked for (a ranking may be shorter), None where a ranking is all there is. A document is relevant from
-    grade ``threshold`` on. ``ties`` has the first and the last rank that hold the score of each hit, int32 (hits, 2),
-    None where there are no scores. Where ``pooled``, a grade below 0 says what it says to trec_eval: seen by the pool,
-    and not judged.
+    Unjudged hits are only counted. Rankings are long and judgments few, so this is small at any depth. The judged hits
+    of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)): their ``ranks`` from 1 on (int32,
+    ascending), and the ``indices`` of their judgments in ``judgments`` (int64). A document is at most once in a
+    ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the requested top_k (a ranking may
+    be shorter), None if a ranking is complete. A document is relevant from grade ``threshold`` on. ``ties`` has the
+    first and the last rank with the score of each hit, int32 (hits, 2), None without scores. If ``pooled``, a grade
+    below 0 means the same as for trec_eval: seen by the pool, and not judged.
 
-    With ``overlaps`` the rankings are of chunks, and what is judged are passages: a judged hit is then a passage that
-    was found, ``ranks`` has the chunk with which that happened (several may have one rank, the higher grade first),
-    and ``lengths`` counts chunks.
+    With ``overlaps`` the rankings consist of chunks, and passages are judged: a judged hit is then a passage that was
+    found, ``ranks`` has the chunk that completes it (several may have one rank, the higher grade first), and
+    ``lengths`` counts chunks.
     """
 
     judgments: Judgments
@@ -57,7 +56,7 @@ class GradedRankings:
 
     @property
     def unit(self) -> Unit:
-        """What is found, and counted as relevant or not."""
+        """The unit that is found, and counted as relevant or not."""
         return "document" if self.overlaps is None else "span"
 
     @cached_property
@@ -71,7 +70,10 @@ class GradedRankings:
         return self.judgments.grades[self.indices]
 
     def grades_by_rank(self, query: int) -> dict[int, int]:
-        """The grade of each judged hit of one query by its rank; of a chunk that of the passages that it overlaps."""
+        """The grade of each judged hit of one query by its rank.
+
+        A chunk has the grade of the passages that it overlaps.
+        """
         if self.overlaps is not None:
             rows, ranks, grades = self.overlaps.hits
             start, end = np.searchsorted(rows, [query, query + 1])
@@ -86,7 +88,7 @@ class GradedRankings:
 
     @cached_property
     def is_judged(self) -> Bools:
-        """Which hits count as judged, shape (hits,): all, but for those that are only ``pooled``."""
+        """The hits that count as judged, shape (hits,): all hits that are not only ``pooled``."""
         return self.grades >= 0 if self.pooled else np.ones(len(self.ranks), dtype=np.bool_)
 
     @cached_property
@@ -101,19 +103,19 @@ class GradedRankings:
 
     @cached_property
     def places(self) -> Counts:
-        """The place from 0 on of each relevant hit among the query's relevant documents, in label order; (hits,).
+        """The index from 0 on of each relevant hit among the query's relevant documents, in label order; (hits,).
 
-        Of other hits: how many relevant documents stand before them in the labels, less 1.
+        For other hits: the number of relevant documents before them in the labels, minus 1.
         """
         judgments = self.judgments
         through = np.concatenate(([0], np.cumsum(judgments.grades >= self.threshold, dtype=np.int64)))
         return (through[1:] - through[judgments.starts[:-1]][judgments.rows] - 1)[self.indices]
 
     def positions(self, which: Bools) -> Counts:
-        """The rank at which each hit that is meant by ``which`` counts, shape (hits,); of the others nothing is said.
+        """The rank at which each hit selected by ``which`` counts, shape (hits,); the other values are arbitrary.
 
-        Its own rank; but a rank has room for one, and of passages found with one chunk the second counts at the next
-        rank that is free. So no gain can exceed that of the ideal order, which has one at each rank.
+        It is its own rank; but each rank has room for one, and of several passages found with one chunk the second
+        counts at the next free rank. So no gain can exceed the gain of the ideal order, which has one at each rank.
         """
         if self.overlaps is None:
             return self.ranks.astype(np.int64)
@@ -164,7 +166,7 @@ class GradedRankings:
         return np.bincount(self.rows[which], minlength=len(self)).astype(np.int64)
 
     def so_far(self, which: Bools) -> Counts:
-        """How many hits of the query that are meant by ``which`` stand down to each hit, itself included, (hits,)."""
+        """The number of hits of the query selected by ``which`` down to each hit, itself included, (hits,)."""
         through = np.concatenate(([0], np.cumsum(which, dtype=np.int64)))
         return through[1:] - through[self.starts[:-1]][self.rows]
 
@@ -182,7 +184,7 @@ class GradedRankings:
         return highest
 
     def parts(self, size: int) -> Iterator[GradedRankings]:
-        """Rankings of documents, ``size`` queries at a time: what is computed of many then needs the memory of few."""
+        """Rankings of documents, ``size`` queries at a time, which limits the memory of computations."""
         for start in range(0, max(len(self), 1), size):
             yield self if len(self) <= size else self._part(slice(start, start + size))
 
@@ -213,7 +215,7 @@ class GradedRankings:
 
     @cached_property
     def condensed(self) -> GradedRankings:
-        """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""
+        """A copy without unjudged hits; hits below them move up. Source: Sakai 2007, Alternatives to Bpref."""
         kept = self.is_judged
         condensed = self._kept(kept, self.so_far(kept).astype(np.int32))
         if condensed.ties is not None:
@@ -253,7 +255,7 @@ class GradedRankings:
 
 
 def graded_hits(judgments: Judgments, hits: RunHits, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
-    """What a run's judged hits are worth: the join of ``matching`` as rankings to be scored, to their whole depth."""
+    """The judged hits of a run as rankings to be scored, at their whole depth."""
     return GradedRankings(
         judgments,
         hits.starts,
@@ -278,14 +280,20 @@ def nothing_retrieved(judgments: Judgments, threshold: int = 1, *, pooled: bool 
 
 @dataclass(frozen=True, eq=False)
 class DocumentLabels:
-    """What queries judge: ``codes``, int32 (judgments,), are the documents' positions, PADDING for unknown ones."""
+    """The judgments of queries.
+
+    ``codes``, int32 (judgments,), are document positions, PADDING for unknown documents.
+    """
 
     judgments: Judgments
     codes: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, queries: Sequence[Query], positions: Mapping[str, int]) -> DocumentLabels:
-        """The labels of ``queries`` by where each document stands: of several that name one the highest grade."""
+        """The labels of ``queries`` by document position.
+
+        If several labels name a document, the highest grade counts.
+        """
         rows = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
         codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
         grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
@@ -313,7 +321,7 @@ def grade_codes(
 ) -> GradedRankings:
     """The grades of rankings whose judged documents are codes already.
 
-    ``codes`` is int32 (judgments,): the document of each judgment, ``PADDING`` for one that no ranking can hold.
+    ``codes`` is int32 (judgments,): the document of each judgment, ``PADDING`` for a document that no ranking can hold.
     """
     hits = match_codes(rankings.codes, codes, judgments.starts)
     return GradedRankings(
@@ -326,7 +334,7 @@ def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold:
     ranks = overlaps.found_judgments
     found = np.flatnonzero(ranks)
     chunks = judgments.rows[found] * (overlaps.codes.shape[1] + 1) + ranks[found]
-    found = found[np.lexsort((-judgments.grades[found].astype(np.int64), chunks))]  # equal ones stay in label order
+    found = found[np.lexsort((-judgments.grades[found].astype(np.int64), chunks))]  # equal grades stay in label order
     counts = np.bincount(judgments.rows[found], minlength=len(judgments))
     return GradedRankings(
         judgments,

@@ -1,4 +1,4 @@
-"""Labels as columns of passages: what is looked for in chunks."""
+"""Labels as columns of passages to find in chunks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ragtrial.runs.qrels import Judgments
 
 @dataclass(frozen=True, eq=False)
 class SpanLabels:
-    """One judgment for each label, in the order of the labels, and the places of its passage.
+    """One judgment for each label, in the order of the labels, and the positions of its passage.
 
-    A label without a passage speaks of the whole document: that is its passage, but for white space at its ends, which
-    is in no chunk. ``whole`` counts those of them whose grade is above 0.
+    A label without a passage refers to the whole document: its passage is the document without white space at its ends,
+    which is in no chunk. ``whole`` counts such labels whose grade is above 0.
     """
 
     judgments: Judgments

@@ -1,4 +1,4 @@
-"""Ranked chunks against labelled passages: which they overlap, what is found where, and how much of it."""
+"""Ranked chunks against labelled passages: which chunks overlap them, and how much is found."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Shares = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CoveredText:
-    """Relevant characters in rankings, each counted once however many passages and chunks it is in.
+    """Relevant characters in rankings, each counted once even if several passages and chunks contain it.
 
-    ``totals`` (int64, (queries,)) counts the relevant characters of each query; ``rows``, ``ranks`` and ``gained``
-    have those that a chunk brings and none above it has.
+    ``totals`` (int64, (queries,)) counts the relevant characters of each query; ``rows``, ``ranks`` and ``gained`` have
+    the characters that a chunk adds to the chunks above it.
     """
 
     totals: Counts
@@ -96,9 +96,9 @@ class Overlaps:
         return met.rows[starts], met.ranks[starts], np.maximum.reduceat(grades, starts)
 
     def places(self, k: int) -> Bools:
-        """The one place of each judgment whose characters count in the first ``k`` chunks, shape (passages,).
+        """The position of each judgment whose characters count in the first ``k`` chunks, shape (passages,).
 
-        Where a judgment has several: the first that is found there, or else the one of which most is covered.
+        Of several positions it is the first that is found there, or else the position that is covered most.
         """
         if self._are_single:
             return np.ones(len(self.passages), dtype=np.bool_)
@@ -112,11 +112,11 @@ class Overlaps:
 
     @cached_property
     def _are_single(self) -> bool:
-        """Whether no judgment has several places."""
+        """True if every judgment has one position."""
         return bool((np.bincount(self.passages.judgments, minlength=1) <= 1).all())
 
     def text(self, threshold: int, k: int) -> CoveredText:
-        """What the first ``k`` chunks have of the characters that are relevant from ``threshold`` on."""
+        """The relevant characters, from grade ``threshold`` on, in the first ``k`` chunks."""
         key = threshold, 0 if self._are_single else k
         if key not in self._texts:
             relevant = self._relevant(self.places(k), threshold)
@@ -139,16 +139,16 @@ class Overlaps:
 
     @cached_property
     def retrieved(self) -> Counts:
-        """Characters of the first 0, 1, ... chunks of each query, repeated ones too, int64 (queries, depth + 1)."""
+        """Characters of the first 0, 1, ... chunks of each query, with repetitions, int64 (queries, depth + 1)."""
         lengths = np.append(self.chunks.lengths, 0)[self.codes]  # the padding is the last
         return np.concatenate([np.zeros((len(self.codes), 1), np.int64), np.cumsum(lengths, axis=1)], axis=1)
 
     def ceilings(self, threshold: int, *, touching: bool = False) -> Shares:
         """The share of relevant characters in all chunks that have any, each character once; (queries,).
 
-        0 where no chunk has one. Of a judgment with several places all are relevant: which of them will be found, no
-        chunk can say. Chunks must be ascending in document, start and end. With ``touching``, chunks that only touch a
-        passage are among them, and relevant characters that no chunk has are divided by, too.
+        0 if no chunk has one. If a judgment has several positions, all are relevant, because the chunks do not
+        determine which one will be found. Chunks must be ascending in document, start and end. With ``touching``,
+        chunks that only touch a passage are included, and the divisor includes relevant characters that no chunk has.
         """
         chunks, near = self.chunks, int(touching)
         relevant = self._relevant(np.ones(len(self.passages), dtype=np.bool_), threshold)
@@ -165,7 +165,7 @@ class Overlaps:
         ends = np.concatenate([chunks.ends[codes], relevant.ends])
 
         def characters(which: slice) -> Counts:
-            """Of the chunks, of the passages, or of both, each once, (queries,)."""
+            """The number of characters of the chunks, of the passages, or of both, each once, (queries,)."""
             columns = (one[which] for one in (rows, documents, begins, ends, np.zeros_like(rows)))
             return self._characters(Passages.of(len(self.codes), *columns).merged())
 

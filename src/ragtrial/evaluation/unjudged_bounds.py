@@ -1,26 +1,26 @@
-"""What a score could be if somebody judged the hits that nobody has judged.
+"""The range of a score over all judgments of its unjudged hits.
 
-Scores take an unjudged hit for not relevant. Here each may turn out relevant or not, independently of the others:
-2^u labellings of a ranking with u unjudged hits, and the exact least and most score among them, without trying them.
+Scores take an unjudged hit for not relevant. Here each may be relevant or not, independently of the others: this gives
+the exact minimum and maximum over the 2^u labellings of a ranking with u unjudged hits, without trying them.
 
-Only hits count: documents that were not retrieved stay as they are. The whole ranking counts, below ``k`` too, since
-there a document that turns out relevant raises R and lowers what is divided by it. So for ``rbp`` the distance from
-low to high is that part of its residual which judging the hits could settle; what lies below the last rank, the rest
-of Moffat & Zobel's residual, is in ``rbp_residual``.
+Only hits count: documents that were not retrieved stay unjudged. The whole ranking counts, also below ``k``, because a
+relevant document there raises R and lowers a quotient. So for ``rbp`` the distance from low to high is the part of its
+residual that judging the hits could settle; the rest of Moffat & Zobel's residual, below the last rank, is in
+``rbp_residual``.
 
-Metrics that divide by what R allows, AP and nDCG: let m hits turn out relevant. For a given m the best set is the m
-highest of them and the worst the m lowest, so one walk down and one walk up the ranking, taking in one hit at each
-step, meet the best and the worst labelling for every m; the extremes over m are exact. Why:
+Metrics that divide by a function of R, AP and nDCG: let m hits be relevant. For a given m the best set is the m highest
+of them and the worst the m lowest. So one walk down and one walk up the ranking, adding one hit at each step, meet the
+best and the worst labelling for every m; the extremes over m are exact. Reasons:
 
-- the denominator (R + m, or its cap; the ideal DCG of that many relevant documents) depends on m alone;
+- the denominator (R + m, or its cap; the ideal DCG of that many relevant documents) depends on m only;
 - nDCG: the numerator adds up discounts, which fall with the rank.
 - AP: let one relevant document move from rank s up to an unjudged rank t < s, with x relevant hits above t and y
-  between. It brought (x + y + 1) / s and brings (x + 1) / t. Each of the y hits, at a rank of at most s - 1, has one
-  more relevant hit above it, which brings at least y / (s - 1) in all. The sum rises by at least
-  (x + 1) (1 / t - 1 / s) + y (1 / (s - 1) - 1 / s) > 0. With a cutoff, hits below it bring nothing before or after, and
-  the same holds of the rest. So the sum is largest when no such move up is left, and smallest when none down is.
+  between. Its contribution changes from (x + y + 1) / s to (x + 1) / t. Each of the y hits, at a rank of at most s - 1,
+  has one more relevant hit above it, which adds at least y / (s - 1) in total. The sum rises by at least (x + 1) (1 / t
+  - 1 / s) + y (1 / (s - 1) - 1 / s) > 0. With a cutoff, hits below it add nothing before or after, and the same holds
+  for the rest. So the sum is largest when no such move up is left, and smallest when no move down is left.
 
-Hits below k bring nothing and only raise the denominator: the best labelling has none of them. The walk up takes them
+Hits below k add nothing and only raise the denominator: the best labelling has none of them. The walk up takes them
 first; from there on both walks are over the first k hits.
 """
 
@@ -74,10 +74,10 @@ def _ends(metric: Metric, graded: GradedRankings) -> tuple[Scores | float, Score
     Looked at only where there are unjudged hits.
     """
     structure, k = metric.definition.structure, metric.k
-    known = graded.is_judged | graded.relevant  # whatever a labelling says
+    known = graded.is_judged | graded.relevant  # fixed in every labelling
     shown = graded.retrieved(k)
     if isinstance(structure, HitCount):
-        # (found + a) / (R + a + b) rises with a, the new ones in the first k, since found <= R, and falls with b.
+        # (found + a) / (R + a + b) rises with a, the new hits in the first k, since found <= R, and falls with b.
         open_above = shown - graded.count(known & graded.within(k))
         found, relevant = graded.count(graded.relevant & graded.within(k)), graded.relevant_counts
         open_below = graded.lengths - graded.count(known) - open_above
@@ -88,7 +88,7 @@ def _ends(metric: Metric, graded: GradedRankings) -> tuple[Scores | float, Score
         first = graded.count(known & (graded.ranks == graded.so_far(known))) + 1
         return np.inf, np.where(first <= shown, structure.value(first), 0.0)
     if isinstance(structure, WeightedSum) and not structure.normalised:
-        # At most the weight of all hits, less that of those which are judged not relevant.
+        # At most the weight of all hits, minus the weight of hits judged not relevant.
         weights = structure.weight(metric, np.arange(1, int(shown.max(initial=0)) + 1))
         failed = known & ~graded.relevant & graded.within(k)
         least = graded.total(structure.weight(metric, graded.ranks), failed)
@@ -130,12 +130,12 @@ def _extremes(metric: Metric, graded: GradedRankings) -> tuple[Scores, Scores]:
 
 
 def _brought(helps: Scores, is_open: Bools, weights: Scores, *, of_precision: bool) -> tuple[Scores, Scores, float]:
-    """What each open hit brings on the walk down and on the walk up, in their orders, and what there is before."""
+    """The gain of each open hit on the walk down and on the walk up, in their orders, and the initial value."""
     if not of_precision:
         return weights[is_open], weights[is_open][::-1], float(helps @ weights)
 
-    # A new relevant hit brings 1 / rank for itself and each relevant one above it, and 1 / its rank for each below.
-    # On the walk up, all open ones further down are relevant already.
+    # A new relevant hit adds 1 / rank for itself and each relevant hit above it, and 1 / its rank for each below.
+    # On the walk up, all open hits further down are relevant already.
     def below(terms: Scores) -> Scores:
         through = np.cumsum(terms)
         return np.asarray(through[-1:] - through)

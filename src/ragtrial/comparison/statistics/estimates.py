@@ -17,9 +17,9 @@ _ROUNDING = 1e-12
 
 
 def mean_interval(values: Scores, level: float, metric: str) -> tuple[float, float] | None:
-    """The interval that contains the true mean of what ``values`` of ``metric``, shape (queries,), are a sample of.
+    """The interval of the true mean of ``metric``, from a sample ``values`` of shape (queries,).
 
-    None for fewer than two values, or values that are all equal.
+    None for fewer than two values, or if all values are equal.
     """
     n = len(values)
     deviation = float(values.std()) if n > 1 else 0.0
@@ -70,11 +70,12 @@ class CombinedEffect:
 
 
 def combined_effect(effects: Scores, variances: Scores, level: float) -> CombinedEffect:
-    """Of at least two ``effects``, independent, each with the sampling variance of its estimate, above 0.
+    """The mean of at least two independent ``effects``, each with the sampling variance of its estimate, above 0.
 
-    The variance between data sets is estimated as DerSimonian & Laird 1986 do, and the interval is that of Hartung &
-    Knapp 2001, Student's t with one degree of freedom less than data sets. It is never narrower than known variances
-    would make it (Röver, Knapp & Friede 2015): of two or three effects that happen to agree it is else far too narrow.
+    The variance between data sets is estimated by DerSimonian & Laird 1986, and the interval by Hartung & Knapp 2001:
+    Student's t with one degree of freedom less than data sets. The interval is never narrower than known variances
+    would make it (Röver, Knapp & Friede 2015); otherwise it would be far too narrow for two or three effects that
+    happen to agree.
     """
     from scipy.special import stdtrit
 
@@ -103,7 +104,7 @@ class Kappa:
 
 
 def confusion(pairs: Sequence[tuple[int, int]], grades: Sequence[int]) -> Counts:
-    """How often the one gave the grade of the row and the other that of the column; shape (grades, grades)."""
+    """The count of each pair of grades, the first rater's in rows, the second's in columns; shape (grades, grades)."""
     places = {grade: place for place, grade in enumerate(grades)}
     table = np.zeros((len(grades), len(grades)), dtype=np.int64)
     for one, other in pairs:

@@ -35,16 +35,16 @@ _LINEAR = 1e3
 def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
     """The bounds of each family by sign flips, single-step max-|t| (Westfall & Young 1993, chapter 2).
 
-    All families have the same clusters, whose signs are flipped together in all of them, so that what comparisons have
-    in common is kept. ``p`` is the share of flips, the observed signs among them, in which the studentised difference
-    is at least the one observed, p_corrected that in which the largest of the family is.
+    All families have the same clusters. Their signs are flipped together in all families, which keeps the dependence
+    between comparisons. ``p`` is the share of flips, including the observed signs, in which the studentised difference
+    is at least as large; for p_corrected the largest difference of the family counts.
 
-    Flips of the differences as they are make a test that is exact where they are symmetric around 0; flips of those
-    less their means have the spread and the dependence that the intervals need where something does differ. In a family
-    of several the larger p_corrected and the larger critical value of the two count: of settings that differ strongly
-    the former flips hardly differ from one another, which would make all intervals too narrow. One comparison has no
-    others to depend on: the former make its test, and its critical value goes from theirs at a difference that is
-    just shown towards that of the latter as the difference grows.
+    Flips of the raw differences give a test that is exact if they are symmetric around 0. Flips of the centred
+    differences have the spread and the dependence that intervals need if settings differ. In a family of several
+    comparisons the larger p_corrected and the larger critical value of the two count: if settings differ strongly,
+    flips of raw differences hardly vary, and would make all intervals too narrow. A single comparison depends on no
+    others: raw flips make its test, and its critical value moves from theirs, at a difference that is just shown,
+    towards that of centred flips as the difference grows.
     """
     working = [_Flips(sample, procedure) for sample in samples]
     tested = [one for one in working if len(one.observed)]
@@ -59,12 +59,12 @@ def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
 
 
 def takes_all(clusters: int, procedure: Procedure) -> bool:
-    """Whether all flips of so many clusters are taken."""
+    """True if every flip of this number of clusters is taken."""
     return 1 << min(clusters, 62) <= procedure.flips
 
 
 def shares(reached: Places, drawn: int, *, exact: bool) -> Scores:
-    """The share of flips; the observed signs, which are one of all of them, are added to those that were drawn."""
+    """The share of flips. If flips are drawn, the observed signs are added to them."""
     return np.maximum(reached, 1) / drawn if exact else (reached + 1) / (drawn + 1)
 
 
@@ -79,10 +79,10 @@ def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
 
 
 class _Flips:
-    """One family: its differences, and how many of the flips that were added reach what was observed.
+    """One family: its differences, and how many of the added flips reach them.
 
-    A statistic is t^2 / (1 + t^2), in [0, 1]: the squared sum of a flip over itself and its squared standard error. So
-    nothing is divided by 0, and values that are all the same give 1.
+    A statistic is t^2 / (1 + t^2), in [0, 1]: the squared sum of a flip over itself plus its squared standard error.
+    This never divides by 0, and equal values give 1.
     """
 
     def __init__(self, sample: Sample, procedure: Procedure) -> None:
@@ -111,12 +111,13 @@ class _Flips:
         """Columns to multiply with signs, shape (columns, clusters): values and numbers of queries."""
         self._reached = np.zeros(len(self.observed), dtype=np.int64)
         self._highest: list[Scores] = []
-        """The largest statistics in each flip of the differences, and of those less their means; shape (2, flips)."""
+        """The largest statistics in each flip of the raw differences, and of the centred differences; shape (2,
+        flips)."""
 
     def _pair_columns(self) -> Scores | None:
-        """The columns of which pairs are subtracted; None where they lack the digits, or queries count for some alone.
+        """The columns whose pairs are subtracted; None if they lack the digits, or queries count for only some of them.
 
-        Sums of the columns, of which there are fewer, are subtracted in a small part of the time.
+        There are fewer columns than pairs, so subtracting their sums takes a small part of the time.
         """
         family, tested = self.sample.family, self.sample.tested
         unknown = np.isnan(family.columns)
@@ -146,7 +147,7 @@ class _Flips:
         self._highest.append(highest)
 
     def _of_comparisons(self, values: Scores, rows: slice) -> Scores:
-        """The sums of the comparisons in ``rows``, from those of columns where these were multiplied."""
+        """The sums of the comparisons in ``rows``, computed from the sums of columns if those were multiplied."""
         if self._pairs is None:
             return values[rows]
         pairs = self._pairs[rows]
@@ -182,10 +183,11 @@ def _unbounded(bounded: float) -> float:
 
 
 def _eased(studentised: Scores, plain: float, centred: float) -> Scores:
-    """A critical value that is ``plain`` for what it does not let show, and nears ``centred`` with growing differences.
+    """The critical value of a single comparison, from ``plain`` towards ``centred`` as differences grow.
 
-    That of the value m between 0 and the mean that is just not refused, where the critical value of m is in proportion
-    between the two: from ``plain`` at 0, for flips of the differences are flips less m, to ``centred`` at the mean.
+    It is the critical value of the largest mean m between 0 and the observed mean that the data reject. The critical
+    value of m is interpolated: ``plain`` at 0, because flips of the differences are flips minus m there, and
+    ``centred`` at the mean.
     """
     beyond = (studentised > plain) & np.isfinite(studentised) & math.isfinite(centred)
     eased = np.full(len(studentised), plain)

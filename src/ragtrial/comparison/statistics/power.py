@@ -1,4 +1,4 @@
-"""What so many queries can show, and how many show so much."""
+"""The difference that a number of queries can show, and the number of queries that shows a difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POWER = 0.8
 _MOST_QUERIES = 2**30
 
 _NARROWEST = 0.5
-"""What is reckoned of skewness makes a mean no more certain than this, of its standard error."""
+"""The skewness makes a mean at most this much more certain, as a share of its standard error."""
 
 
 def level_of(critical: Scores, n: npt.NDArray[np.int64]) -> Scores:
@@ -27,13 +27,13 @@ def level_of(critical: Scores, n: npt.NDArray[np.int64]) -> Scores:
 def detectable_difference(
     deviation: Scores, n: npt.NDArray[np.int64], critical: Scores, skewness: Scores | float = 0.0
 ) -> Scores:
-    """The differences found with probability POWER when ``n`` studentised differences must exceed ``critical``.
+    """The differences detected with probability POWER if ``n`` studentised differences must exceed ``critical``.
 
-    It takes the deviation observed for the true one. The mean of normal differences over its standard error has a
-    noncentral t distribution, that of some ten queries of another shape nearly; ``skewness`` g, above 0 where the long
-    tail is on the side of the difference, moves it by -g / (2 sqrt(n)) and makes its variance 1 - g x difference /
-    deviation times as large (the first terms of its expansion; Hall 1992, 2.6). NaN where the deviation is not known or
-    0, or the skewness.
+    The observed deviation is used for the true one. The mean of normal differences over its standard error has a
+    noncentral t distribution, which is nearly right for ten or more queries of another shape. ``skewness`` g, above 0
+    if the long tail is on the side of the difference, shifts it by -g / (2 sqrt(n)) and multiplies its variance by 1 -
+    g x difference / deviation (the first terms of its expansion; Hall 1992, 2.6). NaN if the deviation is 0, or it or
+    the skewness is unknown.
     """
     from scipy.special import nctdtrinc
 
@@ -51,10 +51,10 @@ def detectable_difference(
 
 
 def queries_for(difference: Scores | float, deviation: Scores, level: Scores, skewness: Scores | float = 0.0) -> Scores:
-    """How many queries find ``difference`` with probability POWER, two-sided at ``level``; NaN where not known.
+    """How many queries detect ``difference`` with probability POWER, two-sided at ``level``; NaN if that is unknown.
 
-    As ``detectable_difference``; never fewer than LEAST_DIFFERENCES, without which nothing is tested. Of queries that
-    are like those asked. NaN also above a billion.
+    Computed as in ``detectable_difference``, for queries like the observed queries; at least LEAST_DIFFERENCES, because
+    fewer are not tested. NaN also above a billion.
     """
     from scipy.special import nctdtr, ndtri, stdtrit
 

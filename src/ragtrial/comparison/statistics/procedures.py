@@ -19,8 +19,8 @@ _BLOCK_VALUES = 2_000_000
 def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
 
-    Holm's test has no two-sided intervals that agree with it and tell anything; Bonferroni's are wider than its claims,
-    never narrower: where one leaves out 0, the difference is shown.
+    Holm's test has no informative two-sided intervals that agree with it. Bonferroni's are wider than its claims, never
+    narrower: if one excludes 0, the difference is shown.
     """
     from scipy.special import stdtr
 
@@ -76,10 +76,9 @@ def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
 
 @dataclass(frozen=True)
 class ProcedureCard:
-    """What a reader must know of a procedure; ``infers`` is the procedure itself, None for the default one.
+    """The description of a procedure; ``infers`` is its function, None for the default procedure.
 
-    ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
-    none.
+    ``draws`` names its random draws if they are not flips; empty if it draws nothing.
     """
 
     name: str

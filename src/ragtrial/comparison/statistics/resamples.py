@@ -15,7 +15,7 @@ from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Bounds, Pl
 from ragtrial.evaluation.grading import Scores
 
 _MANY = 40
-"""With so many differences no resample has fewer than LEAST_DIFFERENCES of them."""
+"""With this many differences every resample has at least LEAST_DIFFERENCES of them."""
 
 _BLOCK_VALUES = 2_000_000
 """The number of counts that are drawn at once."""
@@ -34,12 +34,12 @@ _TOLERANCE = 1e-6
 
 
 def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
-    """The bounds of each family by resamples of clusters, the same for all of its comparisons and for all families.
+    """The bounds of each family by resamples of clusters, the same for all comparisons and families.
 
-    In each, the statistic of a comparison is |mean* - mean| / error* (symmetric bootstrap-t; Hall 1988). It counts only
-    if the comparison would have been tested there: if at least LEAST_DIFFERENCES clusters differ, and not all alike.
-    The critical value of a comparison by itself, times that of the largest ratio of a statistic to it in each resample,
-    is its critical value in the family: so each interval misses equally often, and the sparsest comparison does not
+    In each resample, the statistic of a comparison is |mean* - mean| / error* (symmetric bootstrap-t; Hall 1988). It
+    counts only if the comparison would have been tested there: if at least LEAST_DIFFERENCES clusters differ, and not
+    all alike. The critical value of a comparison by itself is multiplied by the critical value of the largest ratio of
+    a statistic to it in each resample. So each interval misses equally often, and the sparsest comparison does not
     widen all (balanced simultaneous confidence sets; Beran 1988). A comparison whose differences are all equal has the
     critical value 0 here.
     """

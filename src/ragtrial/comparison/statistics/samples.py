@@ -1,4 +1,4 @@
-"""What is compared, and what may come of it: families of differences, and what a procedure infers of each."""
+"""Families of differences, and the inference about them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Rows = slice | npt.NDArray[np.bool_] | Places
 _ALL = slice(None)
 
 _BLOCK_VALUES = 8_000_000
-"""So many differences are looked at at once: those of all pairs of settings may be more than memory holds."""
+"""The number of differences computed at once: all pairs of settings may exceed the memory."""
 
 _ROUNDING = 1e-12
-"""A difference that is a smaller part of what was subtracted is 0."""
+"""A difference that is a smaller part of the subtracted values is 0."""
 
 MOST_STATISTICS = 50_000_000
-"""A family has at most so many statistics of draws: there are fewer draws of many comparisons."""
+"""The most statistics of draws of a family: many comparisons have fewer draws."""
 
 LEAST_DRAWS = 1_000
 """However many comparisons there are."""
 
 LEAST_DIFFERENCES = 10
-"""Of fewer differences that are not 0 neither test nor interval is given."""
+"""With fewer nonzero differences there is neither test nor interval."""
 
 
 def unrounded(differences: Scores, subtracted: Scores) -> Scores:
-    """``differences``, 0 where only rounding keeps one from it; ``subtracted`` is the size of what each is made of."""
+    """``differences``, 0 if only rounding keeps one from it; ``subtracted`` is the size of the subtracted values."""
     return np.where(np.abs(differences) <= subtracted * _ROUNDING, 0.0, differences)
 
 
 def queries_for_skewness(skewness: float) -> int:
-    """With so many queries a 95% interval of the mean of so skewed differences is wrong in 6% of cases at most.
+    """The number of queries with which a 95% interval of a mean is wrong in at most 6% of cases, at this skewness.
 
     Source: Cochran 1977, section 2.15.
     """
@@ -72,11 +72,11 @@ class Procedure:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Comparisons that are made together, query by query.
+    """Comparisons that are tested together, query by query.
 
-    ``columns`` has shape (columns, queries), NaN where a query does not count. ``pairs``, shape (comparisons, 2), holds
-    the column of each setting and that of its baseline, which is subtracted; None: the columns are the differences.
-    Queries with the same number in ``clusters``, shape (queries,), belong together; None: each is by itself.
+    ``columns`` has shape (columns, queries), NaN if a query does not count. ``pairs``, shape (comparisons, 2), holds
+    the column of each setting and of its baseline, which is subtracted; None: the columns are the differences. Queries
+    with the same number in ``clusters``, shape (queries,), belong together; None: each query is a cluster.
     """
 
     columns: Scores
@@ -90,8 +90,7 @@ class Family:
     def differences(self, rows: Rows = _ALL) -> Scores:
         """The differences of the comparisons in ``rows``, shape (comparisons, queries).
 
-        NaN where a query does not count for both. What is left of equal values that were rounded on different ways is
-        0.
+        NaN if a query does not count for both. A difference that is only rounding is 0.
         """
         if self.pairs is None:
             return self.columns[rows]
@@ -140,16 +139,15 @@ def contrasts(columns: Scores, weights: Scores) -> Scores:
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What the differences of a family allow to say. All arrays have the shape (comparisons,).
+    """The inference about the differences of a family. All arrays have the shape (comparisons,).
 
-    ``mean`` is over the queries of ``n`` clusters (a query is one if none are named), of which ``differing`` have a
-    difference that is not 0; ``deviation`` is the standard deviation of the differences, or sqrt(n) standard errors of
-    the mean; NaN where there are too few clusters for it; ``skewness`` is their third central moment over the third
-    power of the deviation (with n), 0 where that is 0. ``p`` and ``p_corrected`` are in [0, 1], and above 0 where they
-    are shares of draws. They, ``low`` and ``high`` are NaN for a comparison with fewer than LEAST_DIFFERENCES
-    differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where the difference is shown
-    to be above 0, -1 where below, else 0. ``criticals`` is the value for each comparison that a studentised difference
-    must exceed to be shown; power depends on it.
+    ``mean`` is over the queries of ``n`` clusters (a query is a cluster by default); ``differing`` have a
+    nonzero difference. ``deviation`` is the standard deviation of the differences, or sqrt(n) standard errors of the
+    mean; NaN if there are too few clusters. ``skewness`` is their third central moment over the cubed deviation (with
+    n), 0 if the deviation is 0. ``p`` and ``p_corrected`` are in [0, 1], and above 0 if they are shares of draws. They,
+    ``low`` and ``high`` are NaN for a comparison with fewer than LEAST_DIFFERENCES nonzero differences, and if a
+    procedure does not compute them. ``claims`` is 1 if the difference is shown to be above 0, -1 if below, else 0.
+    ``criticals`` is the value that each studentised difference must exceed to be shown; power depends on it.
     """
 
     n: npt.NDArray[np.int64]
@@ -175,9 +173,9 @@ class Bounds:
 
 
 def spread_of(sums: Scores, crossed: Scores, squares: Scores, totals: Scores, sizes: Scores, n: Scores) -> Scores:
-    """The squared standard error of ``sums`` of ``n`` clusters, about their mean; 0 where only rounding is left.
+    """The squared standard error of ``sums`` of ``n`` clusters, about their mean; 0 if it is only rounding.
 
-    ``squares`` are the sums of squares, ``crossed`` those of products with the numbers of queries, ``totals`` and
+    ``squares`` are the sums of squares, ``crossed`` the sums of products with the numbers of queries, ``totals`` and
     ``sizes`` the sums of these numbers and of their squares. Arguments broadcast. Source: the ratio estimator of
     Cochran 1977, section 9A; with the factor n / (n - 1) it is CR1 (Liang & Zeger 1986).
     """
@@ -210,10 +208,10 @@ def _moments(sums: Scores, sizes: Scores) -> tuple[npt.NDArray[Any], ...]:
 
 
 class Sample:
-    """What is known of the differences of a family before anything is inferred; arrays of shape (comparisons,).
+    """The moments of the differences of a family, before any inference; arrays of shape (comparisons,).
 
-    Values are the differences divided by ``scale``, a power of two for each comparison, so that no square of them is
-    too large or too small for a float. ``tested`` marks the comparisons with enough differences that are not 0.
+    Values are the differences divided by ``scale``, a power of two for each comparison, so that no square is too large
+    or too small for a float. ``tested`` marks the comparisons with enough nonzero differences.
     """
 
     def __init__(self, family: Family) -> None:
@@ -256,10 +254,10 @@ class Sample:
         p_corrected: Scores | None = None,
         criticals: Scores | None = None,
     ) -> Inference:
-        """What the numbers of the comparisons that are tested allow to say; None where a procedure has no such number.
+        """The inference from numbers of the tested comparisons; None for a number that a procedure does not compute.
 
-        The interval is the mean, more or less ``criticals`` standard errors. Its end that was rounded to the other side
-        of 0 than p_corrected says is put back, and makes the claim.
+        The interval is the mean, plus or minus ``criticals`` standard errors. An end that rounding put on another side
+        of 0 than p_corrected is moved back, and makes the claim.
         """
         p, corrected, criticals = (self.spread(one) for one in (p, p_corrected, criticals))
         mean, deviation = self.scaled_mean * self.scale, self.scaled_deviation * self.scale
@@ -278,7 +276,7 @@ class Sample:
         return Inference(self.n, self.differing, *found)
 
     def spread(self, given: Scores | None) -> Scores:
-        """What is given of the comparisons that are tested, and NaN for the others."""
+        """The numbers of the tested comparisons, NaN for the others."""
         spread = np.full(len(self.n), np.nan)
         if given is not None:
             spread[self.tested] = given

@@ -1,4 +1,4 @@
-"""What the best of many settings can be expected to score on other queries: the best one is best partly by luck."""
+"""The expected score of the best of many settings on other queries: the best setting is best partly by chance."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ragtrial.report.schema import Part
 DRAWS = 1000
 LEVEL = 0.05
 LEAST_QUERIES = 10
-"""Of fewer queries nothing is known of how much chance does."""
+"""With fewer queries the effect of chance is unknown."""
 
 _TOLERANCE = 1e-12
 """Two means that differ by less, relatively, are equal: their sums were rounded on different ways."""
 
 
 class SelectionPart(Part):
-    """The winner's mean, and what is left of it on other queries than those on which it was chosen."""
+    """The winner's mean, and its expected mean on queries that did not choose it."""
 
     metric: str
     setting: str | None
-    """The setting with the highest mean, the first of equal ones; null where no query counts for all settings."""
+    """The setting with the highest mean, the first of equal settings; null if no query counts for all settings."""
 
     mean: float | None
     """Its mean over the ``n`` queries, on which it was chosen."""
@@ -41,10 +41,11 @@ class SelectionPart(Part):
     """95% interval of the mean that it would have on all such queries; null as ``corrected`` is."""
 
     optimism: float | None
-    """``mean`` less ``corrected``: what the winner owes to having been chosen on the queries that score it."""
+    """``mean`` minus ``corrected``: the part that the winner owes to having been chosen on the same queries."""
 
     chosen: dict[str, float]
-    """The share of draws in which each setting was the best, highest first; equal ones share a draw; 0 is left out."""
+    """The share of draws in which each setting was the best, highest first. Equal settings share a draw; 0 is left
+    out."""
 
     n: int
     """Queries that count for all settings; the others are left out."""
@@ -63,11 +64,10 @@ def select_winner(
     ``scores`` by ``metric`` have the shape (settings, queries), NaN if a query does not count for a setting. ``sign``
     is -1 if lower scores are better.
 
-    A winner's mean is too high by what chance added to the setting that was chosen. Here that is estimated by
-    ``draws`` resamples of the queries (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some
-    noise, one of them comes out best, and its noise is what the choice gained. Resampled around the observed means,
-    settings would lie too far apart, since these are spread by chance, too; so the noise is added to means that are
-    spread as the true ones are (``_less_spread``).
+    A winner's mean is too high, because chance helped to choose it. ``draws`` resamples of the queries estimate by how
+    much (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some noise, one setting is best, and
+    its noise is the gain of the choice. Around the observed means settings would be too far apart, because chance
+    spreads these as well; so the noise is added to means that are spread as the true means are (``_less_spread``).
     """
     values = sign * scores
     counted = int((~np.isnan(values).all(axis=0)).sum())
@@ -103,8 +103,10 @@ def select_winner(
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """What the mean of a winner owes to chance: ``mean`` is what the choice adds, at least 0; from ``low`` to ``high``
-    lies with probability 95% by how much the mean is too high. ``chosen`` are shares of draws, shape (settings,).
+    """The part of a winner's mean that is chance.
+
+    ``mean`` is the gain of the choice, at least 0. With 95% probability the mean is too high by an amount between
+    ``low`` and ``high``. ``chosen`` are shares of draws, shape (settings,).
     """
 
     mean: float
@@ -114,13 +116,13 @@ class Gain:
 
 
 def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
-    """What choosing ``winner`` by ``values``, shape (settings, queries), adds to its mean; how often each is chosen.
+    """The gain of choosing ``winner`` by ``values``, shape (settings, queries), and how often each setting is chosen.
 
-    The noise of ``winner`` in a draw, which is 0 on average, is subtracted: where it is always chosen, nothing is
-    added. The interval has the form of ``interval_of``, with variance and skewness of the settings that draws choose.
-    Its squared standard error is half-way between that of such a setting by itself and that of what is chosen, which
-    the choice makes smaller, by how much is only estimated. It grows by the share of the winner's spread that comes
-    from a single query: where one question in thirty fails, another sample has two or none.
+    The noise of ``winner`` in a draw, which is 0 on average, is subtracted: if it is always chosen, the gain is 0. The
+    interval has the form of ``interval_of``, with variance and skewness of the settings that draws choose. Its squared
+    standard error is half-way between that of such a setting by itself and that of the chosen mean, which the choice
+    makes smaller by an amount that is only estimated. It grows by the share of the winner's spread that comes from a
+    single query: if one question in thirty fails, another sample has two or none.
     """
     n = values.shape[1]
     means, likely_means = values.mean(axis=1), _less_spread(values)
@@ -144,13 +146,13 @@ def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
 
 
 def _less_spread(values: Scores) -> Scores:
-    """The means of settings, nearer to one another, so that they are spread as the true means probably are.
+    """The means of settings, moved together so that they are probably spread as the true means are.
 
-    Means of settings are spread by their differences and by chance. The second is known, as the covariance of the mean
-    differences from the average setting; what is left of their sum of squares is the variance of the true differences.
-    In each direction the observed ones are shrunk by the root of its share, which keeps the spread right (Louis 1984);
-    the full share would be the best guess of each and have too little spread. Two settings whose means differ by t
-    standard errors are brought together by the factor sqrt(1 - 1 / t^2), or entirely.
+    Means are spread by true differences and by chance. Chance is known, as the covariance of the mean differences from
+    the average setting; the rest of their sum of squares is the variance of the true differences. In each direction the
+    observed differences are shrunk by the root of its share, which keeps the spread right (Louis 1984). The full share
+    would be the best guess of each mean, but with too little spread. Two settings whose means differ by t standard
+    errors are moved together by the factor sqrt(1 - 1 / t^2), or entirely.
     """
     from_average = values - values.mean(axis=0)
     differences = from_average.mean(axis=1)

@@ -1,7 +1,7 @@
-"""Differences that people judged for some queries and a model for all: the two-phase regression estimator.
+"""The two-phase regression estimator: people judged some queries, a model judged all.
 
 Source: Cochran 1977, Sampling Techniques, chapter 12 (double sampling for regression). With a judge's differences it is
-what is now called prediction-powered inference, with the degrees of freedom that few labels need.
+now called prediction-powered inference; the degrees of freedom are adapted to few labels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LEAST_ERRORS = 3
 """A judge that differs from people on fewer of their queries errs so rarely that they do not say by how much."""
 
 MOST_LEVERAGE = 0.9
-"""Where one query has so much of the judge's spread among those that people judged, it alone makes the slope."""
+"""If one query has this share of the judge's spread on people's queries, it alone determines the slope."""
 
 
 class Basis(StrEnum):
-    """What an estimate is made of; other than BOTH, why of people's labels alone."""
+    """The data of an estimate: BOTH, or the reason why only people's labels count."""
 
     BOTH = "both"
     NOT_JUDGED = "not judged"
@@ -36,15 +36,15 @@ class Basis(StrEnum):
     NO_SPREAD = "no spread"
     """The judge's differences are all the same, or all but one."""
     TOO_FEW_ERRORS = "too few errors"
-    """The judge's differences are those of people but for a few queries: how far it errs elsewhere is not known."""
+    """The judge's differences equal people's except for a few queries: its errors on other queries are unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class TwoPhaseSample:
-    """Comparisons as people and a judge see them, both of shape (comparisons, queries).
+    """Comparisons according to people and to a judge, both of shape (comparisons, queries).
 
-    NaN in ``people`` is a query that people did not judge, in ``judge`` one that the judge did not. People's queries
-    must be drawn at random from all. Of people's queries only those count that the judge has as well.
+    NaN in ``people`` is a query that people did not judge, NaN in ``judge`` a query that the judge did not judge.
+    People's queries must be drawn at random from all. Only queries that the judge judged as well count for people.
     """
 
     people: Scores
@@ -53,13 +53,13 @@ class TwoPhaseSample:
 
 @dataclass(frozen=True, eq=False)
 class TwoPhaseInference:
-    """An inference from both, and what it is made of. All arrays have the shape (comparisons,).
+    """An inference from both sides, and its components. All arrays have the shape (comparisons,).
 
-    ``n`` of ``inference`` is the number of queries that people judged, ``judged`` that of those that the judge did.
-    ``correlation`` is that of the differences, people's with the judge's, over the former; NaN without a spread.
-    ``bias`` is the judge's mean difference less people's, over the same, with its standard error.
-    ``residual`` is the variance of what remains of a query's difference, ``fixed`` that which more labels of people do
-    not lessen. ``worth`` is the number of people's labels by which a judge makes up for, 0 where it is not used.
+    ``n`` of ``inference`` is the number of queries that people judged, ``judged`` the number that the judge judged.
+    ``correlation`` is the correlation between people's and the judge's differences, over people's queries; NaN without
+    a spread. ``bias`` is the judge's mean difference minus people's, over the same queries, with its standard error.
+    ``residual`` is the residual variance of a query's difference; ``fixed`` is the variance that more labels of people
+    do not reduce. ``worth`` is the number of people's labels that the judge replaces, 0 if it is not used.
     """
 
     inference: Inference
@@ -85,20 +85,21 @@ class _Estimate:
 
 
 def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> list[TwoPhaseInference]:
-    """What people's labels of some queries and a judge's of all allow to say; a family per sample.
+    """The inference from people's labels of some queries and a judge's labels of all; a family per sample.
 
     An estimate is mean(y) + b (mean f over all - mean f over people's): y are people's differences, f the judge's, b
-    the slope of y on f. So it is a weighted sum of y. Its variance is that of the weighted residuals, each over the
-    root of 1 less its leverage (MacKinnon & White 1985, HC2), and b^2 times the variance of mean f over all. Whatever
-    a judge's error is, it makes the residuals larger and moves nothing.
+    the slope of y on f. So it is a weighted sum of y. Its variance is the variance of the weighted residuals, each over
+    the root of 1 minus its leverage (MacKinnon & White 1985, HC2), plus b^2 times the variance of mean f over all.
+    Errors of the judge make the residuals larger, and do not move the estimate.
 
-    The degrees of freedom are those of the sum of both variances (Satterthwaite 1946): people's part has its own (see
-    ``_freedom``), in the other b is the most uncertain. At most n - 2: where chance makes people's part too small, the
-    other one seems to weigh more, and critical values would be too small as well.
+    The degrees of freedom are those for the sum of both variances (Satterthwaite 1946). People's part has separate
+    degrees of freedom (see ``_freedom``); in the other part, b is the most uncertain. They are at most n - 2: if chance
+    makes people's part too small, the other part seems to have more weight, and critical values would be too small as
+    well.
 
-    Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, say how the
-    largest of the studentised estimates is distributed (Chernozhukov, Chetverikov & Kato 2013); its quantile is that of
-    a level, by which each comparison has its t. One comparison has the level itself.
+    Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, give the
+    distribution of the largest studentised estimate (Chernozhukov, Chetverikov & Kato 2013). Its quantile is converted
+    to a level, and the level to each comparison's t. A single comparison uses the level directly.
     """
     estimates = [[_estimate(*rows) for rows in zip(one.people, one.judge, strict=True)] for one in samples]
     people = [Sample(Family(_jointly(one))) for one in samples]
@@ -116,7 +117,7 @@ def _jointly(sample: TwoPhaseSample) -> Scores:
 
 
 def _estimate(people: Scores, judge: Scores) -> _Estimate:
-    """The two-phase estimate of one comparison, or that of people alone where it must be."""
+    """The two-phase estimate of one comparison; or the estimate from people's labels if necessary."""
     judged = ~np.isnan(judge)
     both = judged & ~np.isnan(people)
     y, f, n, everywhere = people[both], judge[both], int(both.sum()), int(judged.sum())
@@ -150,9 +151,9 @@ def _estimate(people: Scores, judge: Scores) -> _Estimate:
 def _freedom(shares: Scores, leverage: Scores, about: Scores) -> float:
     """The degrees of freedom of a sum of ``shares`` times the squared residuals of a fitted line.
 
-    Those of the chi-square distribution with its mean and variance if all values are equally uncertain: tr(A)^2 /
-    tr(A A), A = D (I - P) with D = ``shares`` and the projection P = 1/n + ``about`` ``about``' (Bell & McCaffrey
-    2002). Near n - 2, fewer if few queries weigh most.
+    They belong to the chi-square distribution with the same mean and variance if all values are equally uncertain:
+    tr(A)^2 / tr(A A), A = D (I - P) with D = ``shares`` and the projection P = 1/n + ``about`` ``about``' (Bell &
+    McCaffrey 2002). Near n - 2, fewer if few queries have most weight.
     """
     n = len(shares)
     mean = float(shares @ (1 - leverage))

@@ -1,4 +1,4 @@
-"""What a metric is: a definition, and a value with parameters and a cutoff that computes scores."""
+"""A metric as a definition, and as a value with parameters and a cutoff that computes scores."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Value = float | int | str | bool
 
 @dataclass(frozen=True)
 class MetricParameter:
-    """What may be in brackets behind a metric's name.
+    """A parameter in brackets after a metric's name.
 
-    A number strictly between ``low`` and ``high`` (one from ``low`` to ``high`` where ``whole`` or ``closed``), one of
-    ``choices``, or, where neither is given, true or false. A parameter whose ``default`` is None, or that is not
-    ``always`` shown, is in the spelling only where it is given and is not the default.
+    It is a number strictly between ``low`` and ``high`` (including both if ``whole`` or ``closed``), one of
+    ``choices``, or, without either, true or false. A parameter whose ``default`` is None, or that is not ``always``
+    shown, is only in the spelling if it differs from the default.
     """
 
     default: Value | None
@@ -42,7 +42,7 @@ class MetricParameter:
     always: bool = False
 
     def parse(self, text: str) -> Value:
-        """The value that ``text`` means. Raises ValueError with what it must be."""
+        """Parse ``text``. Raises ValueError with the valid values."""
         if self.choices:
             if text.lower() not in self.choices:
                 raise ValueError(f"one of: {', '.join(self.choices)}")
@@ -84,11 +84,11 @@ _JUDGED_ONLY = MetricParameter(default=False)
 
 @dataclass(frozen=True)
 class Card:
-    """What stands on a metric's card beside its formula: edge cases, and what other tools call the same number.
+    """The text of a metric's card next to its formula: edge cases, and the names of the same number in other tools.
 
-    ``elsewhere`` maps a tool to its spelling there, ``uncut`` to that without a cutoff, ``exponential`` to that with
-    2^grade - 1; ``{k}`` stands for the cutoff, the name of a parameter in such brackets for its value. ``unlike`` are
-    tools whose number of that name is another.
+    ``elsewhere`` maps a tool to its spelling, ``uncut`` to its spelling without a cutoff, ``exponential`` to its
+    spelling with 2^grade - 1; ``{k}`` is replaced by the cutoff, the name of a parameter in such brackets by its value.
+    ``unlike`` are tools with another number of that name.
     """
 
     gain: str = "1 for a relevant hit, else 0"
@@ -104,8 +104,8 @@ class Card:
 class Alias:
     """Another tool's name for the same number, in small letters and with ``_`` for ``-``.
 
-    ``sets`` are the parameters that the name implies. ``cut`` says whether a cutoff stands behind it there, ``takes``
-    which parameter the number behind the name is if it is no cutoff; ``translated`` is what that number is here.
+    ``sets`` are the parameters that the name implies. ``cut`` states if a cutoff follows the name, ``takes`` names the
+    parameter of a number that is no cutoff, and ``translated`` is the type of that number here.
     """
 
     name: str
@@ -117,26 +117,27 @@ class Alias:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a metric computes, in words that stand beside the numbers.
+    """The definition of a metric, in words that appear next to the numbers.
 
-    ``needs`` says for which queries it is defined: those with a relevant document, with a judged gain above 0, with
-    relevant documents whose labels are an order, or all. ``cut`` says whether it has a cutoff, ``aggregate`` what its
-    value over many queries is. ``highest`` is the most it can be for any query, None where that depends on the query.
-    ``better`` is the direction: what is best, better, worse, sorted and gated follows it.
-    Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number. ``spans`` is
-    the formula where passages are found in chunks, empty where the metric is not defined for that; ``documents`` says
-    whether it is where documents are. ``of_chunks`` metrics say what the chunks would allow, whatever is retrieved.
+    ``needs`` states for which queries it is defined: queries with a relevant document, with a judged gain above 0, with
+    relevant documents whose labels are an order, or all. ``cut`` states if it has a cutoff, ``aggregate`` its value
+    over many queries. ``highest`` is its maximum for any query, None if that depends on the query. ``better`` is the
+    direction, which sorting, verdicts and gates follow. If ``gains``, a gain may be given for each grade. ``aliases``
+    are other names for the same number.
 
-    The metric never falls when a hit that it ``prefers`` moves up into the place of another: one sort of equal scores
-    then finds their best order. Leave it None until somebody has shown this. ``ideal`` says which documents make the
-    best ranking, if these are others. ``structure`` says how the value is built, from which bounds, shares and
-    worklists follow; None where it is built in another way. ``unbounded`` is a sentence about why the range of a score
-    over all judgments of unjudged hits is not known.
+    ``spans`` is the formula if passages are found in chunks, empty if the metric is not defined for that; ``documents``
+    is true if it is defined for documents. ``of_chunks`` metrics describe the chunks, independently of rankings.
 
-    A run computes a ``standard`` metric unless told otherwise (one that needs an order where labels are an order).
-    ``divides_by_k`` leaves it out where rankings end elsewhere than at k. ``columns`` is its place among the metrics of
-    a table, per unit, lower ones first; narrow tables leave out the last ones, and all tables the others. ``curve`` is
-    its place among the curves over k on a page.
+    The metric never falls when a hit that it ``prefers`` moves up into the position of another hit: one sort of equal
+    scores then finds their best order. Leave it None without a proof. ``ideal`` names the documents of the best
+    ranking, if they differ. ``structure`` describes how the value is built, from which bounds, shares and worklists
+    follow; None if it is built in another way. ``unbounded`` is a sentence about the reason why the range of a score
+    over all judgments of unjudged hits is unknown.
+
+    A run computes a ``standard`` metric by default (a metric that needs an order if labels are an order).
+    ``divides_by_k`` leaves it out if rankings end elsewhere than at k. ``columns`` is its position among the metrics of
+    a table, per unit, lower positions first; narrow tables leave out the last columns, and all tables leave out the
+    other metrics. ``curve`` is its position among the curves over k on a page.
     """
 
     name: str
@@ -166,7 +167,7 @@ class Definition:
     card: Card = field(default_factory=Card)
 
     def has_unit(self, unit: Unit) -> bool:
-        """Whether it is defined where documents, or passages in chunks, are found."""
+        """True if it is defined for this unit: documents, or passages in chunks."""
         return self.documents if unit == "document" else bool(self.spans)
 
     def formula_of(self, unit: Unit) -> str:
@@ -174,7 +175,7 @@ class Definition:
         return self.spans if unit == "span" else self.formula
 
     def is_known(self, graded: GradedRankings) -> bool:
-        """Whether it can be computed at all: what chunks would allow cannot, where only those in rankings are known."""
+        """False for a metric of all chunks if only the chunks in rankings are known."""
         return not self.of_chunks or graded.overlaps is None or graded.overlaps.is_whole
 
     def eligible(self, graded: GradedRankings) -> Bools:
@@ -201,10 +202,10 @@ def metric(
     aliases: tuple[str | Alias, ...] = (),
     **more: Any,
 ) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
-    """A decorator for the methods of a ``Metrics`` class: registers the method as the metric of its own name.
+    """A decorator for the methods of a ``Metrics`` class: registers the method as the metric with its name.
 
     ``more`` are fields of ``Definition``. Metrics of relevant documents take ``rel``, the grade from which a document
-    is relevant, and all that are ``condensable`` ``judged_only``, which drops hits that nobody judged.
+    is relevant. All ``condensable`` metrics take ``judged_only``, which drops unjudged hits.
     """
     common = {"rel": RELEVANCE} if needs in ("relevant", "order") else {}
     if condensable:
@@ -221,7 +222,7 @@ def metric(
 
 
 class Formulas:
-    """What the classes with formulas share: the rankings they are about."""
+    """The base of the classes with formulas, which holds their rankings."""
 
     def __init__(self, graded: GradedRankings) -> None:
         self._graded = graded
@@ -229,10 +230,10 @@ class Formulas:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with its parameters and cutoff: ``ndcg@10``, ``rbp(p=0.8)@10``. ``str()`` gives the one spelling.
+    """A metric with its parameters and cutoff: ``ndcg@10``, ``rbp(p=0.8)@10``. ``str()`` returns the spelling.
 
-    ``k`` is None for a spelling without one. ``parameters`` has what differs from the defaults, and what is always
-    shown, in the order of the definition; ``gains`` the gain of each grade that is given one.
+    ``k`` is None without a cutoff. ``parameters`` are the values that differ from the defaults or are always shown, in
+    the order of the definition; ``gains`` has the given gain of each grade.
     """
 
     name: str
@@ -272,11 +273,11 @@ class Metric:
         return int(dict(self.parameters).get("rel", usual))
 
     def gain(self, grades: npt.NDArray[Any]) -> Scores:
-        """What documents of these grades gain."""
+        """The gains of documents with these grades."""
         return gains_of(grades, dict(self.gains), exponential=dict(self.parameters).get("gain") == "exp")
 
     def seen(self, graded: GradedRankings) -> GradedRankings:
-        """The rankings as this metric sees them: with its threshold, without hits that nobody judged if it says so.
+        """The rankings for this metric: with its threshold, and without unjudged hits if it drops them.
 
         Raises MetricError as ``check_unit`` does.
         """
@@ -285,7 +286,7 @@ class Metric:
         return seen.condensed if dict(self.parameters).get("judged_only") else seen
 
     def eligible(self, seen: GradedRankings) -> Bools:
-        """For which queries of what it has ``seen`` the metric is defined, shape (queries,)."""
+        """The queries of the ``seen`` rankings for which the metric is defined, shape (queries,)."""
         defined = self.definition.eligible(seen)
         if not self.gains:
             return defined
@@ -294,9 +295,9 @@ class Metric:
         return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
 
     def compute(self, formulas: Any) -> Scores:
-        """The scores from the ``Metrics`` object of its family, made of what it has ``seen``.
+        """The scores from the ``Metrics`` object of its family, built from the ``seen`` rankings.
 
-        Raises CutoffError for a cutoff beyond what was retrieved, MetricError as ``check_cut`` does.
+        Raises CutoffError for a cutoff beyond the retrieved depth, MetricError as ``check_cut`` does.
         """
         self.check_cut()
         definition = self.definition
@@ -317,7 +318,7 @@ class Metric:
             raise MetricError(f"{self}: {self.name} has no cutoff; write {self.at(None)}.")
 
     def check_unit(self, unit: Unit) -> None:
-        """Raises MetricError where the metric is not defined for what is found."""
+        """Raise MetricError if the metric is not defined for this unit."""
         if not self.definition.has_unit(unit) or (unit == "span" and dict(self.parameters).get("judged_only")):
             known = [name for name, one in METRICS.members() if one.has_unit(unit)]
             what = "passages in chunks (unit: span)" if unit == "span" else "documents (unit: document)"
@@ -339,7 +340,7 @@ def shown(value: Value) -> str:
 
 
 def gains_of(grades: npt.NDArray[Any], gains: Mapping[int, float], *, exponential: bool = False) -> Scores:
-    """The gain of each grade: that of ``gains``, else the grade itself (or 2^grade - 1); 0 for those below 0."""
+    """The gain of each grade: from ``gains``, else the grade itself (or 2^grade - 1); 0 for grades below 0."""
     known = np.maximum(grades, 0).astype(np.float64)
     worth = np.exp2(np.minimum(known, LARGEST_POWER)) - 1 if exponential else known
     for grade, gain in gains.items():
@@ -348,7 +349,7 @@ def gains_of(grades: npt.NDArray[Any], gains: Mapping[int, float], *, exponentia
 
 
 def summary(values: Scores, aggregate: Aggregate) -> float:
-    """What the values of several queries come to, at least one of them, in double precision."""
+    """The summary of the values of at least one query, in double precision."""
     if aggregate == "sum":
         return float(values.sum())
     if aggregate == "geometric":

@@ -1,4 +1,4 @@
-"""What can be said about a metric: how it is computed, where it ends, and what other tools call the same number."""
+"""The card of a metric: its formula, its range, and the names of the same number in other tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELS = {
     "parameters": "parameter", "edge_cases": "note", "same_as": "same as", "unlike": "unlike",
     "aliases": "also written", "source": "source",
 }  # fmt: skip
-"""What a card has, in the order in which it is shown."""
+"""The fields of a card, in the order in which they are shown."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def card_text(card: MetricCard, width: int = 100) -> str:
         elif name == "aliases":
             value = (", ".join(value),) if value else ()
         for text in value if isinstance(value, tuple) else [value] if value else []:
-            head, label = f"  {label:<12}  ", ""  # the label stands once
+            head, label = f"  {label:<12}  ", ""  # the label is shown once
             lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
     return "\n".join(lines)
 
@@ -117,7 +117,7 @@ def _gain(metric: Metric) -> str:
 
 
 def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
-    """Other tools and what they call this very number; nothing where none has it."""
+    """Other tools with their names of this number; none if no tool has it."""
     words, given = metric.definition.card, dict(metric.parameters)
     if metric.gains or given.get("judged_only"):
         return

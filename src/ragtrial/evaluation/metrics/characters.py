@@ -79,7 +79,7 @@ class CharacterMetrics(Formulas):
         columns={"span": 5},
     )
     def span_iou(self, k: int) -> Scores:
-        """Intersection over union of what was retrieved and what is relevant, in characters.
+        """Intersection over union of retrieved and relevant text, in characters.
 
         Source: Smith & Troynikov 2024, section Metrics.
         """
@@ -119,7 +119,7 @@ class CharacterMetrics(Formulas):
         return overlaps
 
     def _text(self, k: int) -> CoveredText:
-        """What the first ``k`` chunks have of the relevant characters. Raises CutoffError as ``within`` does."""
+        """The relevant characters in the first ``k`` chunks. Raises CutoffError as ``within`` does."""
         self._graded.within(k)
         return self._overlaps.text(self._graded.threshold, k)
 

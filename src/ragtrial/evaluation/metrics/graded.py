@@ -61,9 +61,9 @@ class GradedMetrics(Formulas):
     def dcg(self, k: int | None = None, gain: Gain = "linear", gains: Mapping[int, float] | None = None) -> Scores:
         """Discounted cumulative gain of the first ``k`` hits; not bounded by 1.
 
-        ``gain`` is that of a grade, the grade or 2^grade - 1; ``gains`` has other gains for some grades. Raises
-        MetricError for grades too high for 2^grade. Source: Jarvelin & Kekalainen 2002; the discount is
-        log2(rank + 1), as in trec_eval.
+        ``gain`` is the gain of a grade, the grade or 2^grade - 1; ``gains`` overrides it for some grades. Raises
+        MetricError for grades too high for 2^grade. Source: Jarvelin & Kekalainen 2002; the discount is log2(rank + 1),
+        as in trec_eval.
         """
         graded = self._graded
         worth = self._worth(graded.grades, gain, gains)
@@ -106,7 +106,7 @@ class GradedMetrics(Formulas):
         ),
     )  # fmt: skip
     def ndcg(self, k: int | None = None, gain: Gain = "linear", gains: Mapping[int, float] | None = None) -> Scores:
-        """``dcg`` over that of the ideal ranking, both cut at ``k``, in [0, 1]; trec_eval's ndcg_cut_k, or ndcg.
+        """``dcg`` over the value of the ideal ranking, both cut at ``k``, in [0, 1]; trec_eval's ndcg_cut_k, or ndcg.
 
         Exactly 1 for an ideal order. Source: Jarvelin & Kekalainen 2002, section 3.
         """
@@ -181,7 +181,7 @@ class GradedMetrics(Formulas):
         ),
     )  # fmt: skip
     def unjudged(self, k: int) -> Scores:
-        """Share of the first ``k`` places with a hit that nobody judged, in [0, 1]; trec_eval's unj_k.
+        """Share of the first ``k`` positions with an unjudged hit, in [0, 1]; trec_eval's unj_k.
 
         Fewer than ``k`` hits still divide by ``k``.
         """
@@ -198,7 +198,7 @@ class GradedMetrics(Formulas):
     def _ideal(self, k: int | None, gain: Gain, gains: Mapping[int, float] | None) -> Scores:
         judgments = self._graded.judgments
         worth = self._worth(judgments.descending, gain, gains)
-        if gains:  # which may have an order of their own
+        if gains:  # which may be in another order
             worth = worth[np.lexsort((-worth, judgments.rows))]
         ranks = np.arange(len(judgments.rows)) - judgments.starts[:-1][judgments.rows] + 1
         terms = worth * discount(ranks)

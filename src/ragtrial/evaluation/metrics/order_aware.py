@@ -27,7 +27,7 @@ _MADE_FOR_GAPS = (
 )
 
 EPSILON = 1e-5
-"""What keeps inferred precision defined where nothing above a hit is judged; trec_eval's."""
+"""Keeps inferred precision defined if no hit above is judged, as in trec_eval."""
 
 
 def _persistence(metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
@@ -126,7 +126,7 @@ class OrderAwareMetrics(Formulas):
         ),
     )  # fmt: skip
     def gm_ap(self, k: int | None = None) -> Scores:
-        """Average precision, to be averaged geometrically; one value of a query is that of ``ap``."""
+        """Average precision, to be averaged geometrically. The value of one query is the value of ``ap``."""
         return self.ap(k)
 
     @metric(
@@ -188,7 +188,7 @@ class OrderAwareMetrics(Formulas):
         ),
     )  # fmt: skip
     def rbp_residual(self, k: int | None = None, p: float = 0.8) -> Scores:
-        """How much higher ``rbp`` could be, if all that nobody judged were relevant, in (0, 1].
+        """The increase of ``rbp`` if all unjudged documents were relevant, in (0, 1].
 
         Source: Moffat & Zobel 2008, section 5.
         """
@@ -217,12 +217,12 @@ class OrderAwareMetrics(Formulas):
         ),
     )  # fmt: skip
     def rbo(self, k: int, p: float = 0.9) -> Scores:
-        """How well the order of the first ``k`` hits agrees with the order of the labels, 1 for the best ranking.
+        """Agreement of the order of the first ``k`` hits with the order of the labels, 1 for the best ranking.
 
-        At each depth the agreement is the number of relevant documents among both the first hits and the first
-        labels, over the depth; depths weigh ``p^(depth - 1)``. Divided by what the labels in their own order would
-        get, since short lists cannot reach 1 otherwise. Relevant documents are ordered as the labels list them.
-        Source: Webber, Moffat & Zobel 2010, equation 7; Clarke, Vtyurina & Smucker 2021, section 3.
+        At each depth the agreement is the number of relevant documents among both the first hits and the first labels,
+        over the depth; depths have the weight ``p^(depth - 1)``. It is divided by the value of the labels in their own
+        order, because short lists cannot reach 1 otherwise. Relevant documents are in the order of the labels. Source:
+        Webber, Moffat & Zobel 2010, equation 7; Clarke, Vtyurina & Smucker 2021, section 3.
         """
         graded = self._graded
         # A document is in both lists from the depth on that reaches both its rank and its place in the labels.
@@ -254,7 +254,7 @@ class OrderAwareMetrics(Formulas):
         ),
     )  # fmt: skip
     def bpref(self) -> Scores:
-        """Binary preference: how rarely judged non-relevant hits stand above relevant ones.
+        """Binary preference: how rarely judged non-relevant hits are above relevant hits.
 
         Source: Buckley & Voorhees 2004, in the form of trec_eval's bpref.
         """
@@ -270,7 +270,7 @@ class OrderAwareMetrics(Formulas):
         "order_aware", "relevant", "sum over relevant hits of the precision expected at their rank, / R",
         "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
         cut="none",
-        ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant one, judged ones harm it
+        ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant hit, judged hits harm it
         card=Card(
             denominator="R, the relevant documents",
             edges=(
@@ -282,7 +282,7 @@ class OrderAwareMetrics(Formulas):
         ),
     )  # fmt: skip
     def infap(self) -> Scores:
-        """Average precision inferred from a judged sample of a pool; negative grades mark what was not sampled.
+        """Average precision inferred from a judged sample of a pool; negative grades mark unsampled documents.
 
         Source: Yilmaz & Aslam 2006, equation 4, with the smoothing of trec_eval.
         """

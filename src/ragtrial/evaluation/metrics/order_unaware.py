@@ -1,4 +1,4 @@
-"""Metrics of which documents are among the first k, or retrieved at all, whatever their order there."""
+"""Metrics of the documents among the first k, or of all retrieved documents, independent of their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a spelling to a metric: ours, and those of other tools."""
+"""The spellings of metrics, here and in other tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragtrial.errors import Fault, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics.base import METRICS, Alias, Definition, Metric, MetricParameter, Value
 
 _GAIN = MetricParameter(None, 0, 1e100, closed=True)
-"""What may stand behind a grade, as in ndcg(1=3,2=9)@10."""
+"""The gain after a grade, as in ndcg(1=3,2=9)@10."""
 MOST_K = 1_000_000
 """The largest cutoff: rankings are not that long, and some metrics need memory for each place."""
 
@@ -25,7 +25,7 @@ _SPELLING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-"""Those of trec_eval and MTEB; or ours, and that of ir_measures, BEIR and ranx."""
+"""The spellings of trec_eval and MTEB; or ours, and the spellings of ir_measures, BEIR and ranx."""
 _DISCOUNTS = {"log2": "linear", "exp-log2": "exp"}
 """ir_measures' dcg, which names the gain together with the discount."""
 
@@ -42,9 +42,9 @@ _OF_TREC_EVAL = {"rbp": "rbp(p=0.9)"}
 
 @lru_cache(maxsize=1000)
 def parse_metric(text: str) -> Metric:
-    """The metric that a spelling means: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
+    """The metric of a spelling: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
 
-    Raises MetricError that says what is wrong, with the nearest name.
+    Raises MetricError with the fault and the nearest name.
     """
     found = _SPELLING.fullmatch(text.strip())
     if found is None:

@@ -1,4 +1,4 @@
-"""How a metric's value is built from its hits: the basis of bounds, of shares per document, and of what to label."""
+"""The structure of a metric's value, the basis of bounds, of shares per document, and of worklists."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class FirstHit:
 class WeightedSum:
     """The value is a sum over hits: the gain of each (1 if relevant, or by its grade) times the weight of its rank.
 
-    ``weight`` takes the metric and ranks from 1 on; it falls with the rank. Where ``normalised``, the sum is divided by
-    that of the best order of all judged documents.
+    ``weight`` takes the metric and ranks from 1 on; it falls with the rank. If ``normalised``, the sum is divided by
+    the sum of the best order of all judged documents.
     """
 
     weight: Callable[[Parametrised, npt.NDArray[Any]], Scores]
