@@ -36,7 +36,8 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.config import load_config
 from ragtrial.evaluation.grading import Scores
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.judging import TextToJudge, judge_offline, texts_to_judge, write_judgments
+from ragtrial.labelling.judging import judge_offline, shown, texts_to_judge, write_judgments
+from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.progress import Silent
 
 HERE = Path(__file__).resolve().parents[1]
@@ -59,15 +60,15 @@ def dataset_of(name: str, data: Path) -> dict[str, str]:
     return {"beir": str(data / name)}
 
 
-def by_cosine(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
+def by_cosine(queries: Sequence[Sequence[TextToGrade]]) -> list[ModelJudgment]:
     """Grades by the cosine of question and text."""
     texts = [text for some in queries for text in some]
-    known = list(dict.fromkeys([*(one.question for one in texts), *(one.text for one in texts)]))
+    known = list(dict.fromkeys([*(one.question for one in texts), *map(shown, texts)]))
     encoded = np.asarray(SentenceTransformerEmbedder().load()(known), dtype=np.float64)
     vectors = dict(zip(known, encoded / np.linalg.norm(encoded, axis=1, keepdims=True), strict=True))
     return [
         ModelJudgment(query=one.query, doc=one.doc, model="cosine", prompt="0" * 16,
-                      grade=int((vectors[one.question] @ vectors[one.text] >= np.array(COSINES)).sum()))
+                      grade=int((vectors[one.question] @ vectors[shown(one)] >= np.array(COSINES)).sum()))
         for one in texts
     ]  # fmt: skip
 

@@ -15,11 +15,11 @@ from ragtrial.labelling.judging import (
     JUDGE_PLACES,
     JUDGE_PROMPT,
     Judging,
-    TextToJudge,
     judge_offline,
     texts_to_judge,
     write_judgments,
 )
+from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.options import expand_user
 
 
@@ -67,7 +67,7 @@ def command(
 
 
 def _judged(
-    terminal: Terminal, judging: Judging, texts: list[list[TextToJudge]], asked: ModelInputs, file: Path
+    terminal: Terminal, judging: Judging, texts: list[list[TextToGrade]], asked: ModelInputs, file: Path
 ) -> list[ModelJudgment]:
     """The judgments; what was answered is written, whatever happens."""
     progress = terminal.progress()

@@ -11,7 +11,8 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judged_rankings import Found, found_in
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
-from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
+from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, ReportError, listed
+from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
@@ -50,16 +51,40 @@ class ItemText:
         return GAP.join(one.text for one in self.stretches)
 
 
-def texts_of(
+def texts_to_grade(
+    contest: ComparisonInput,
+    hits: Sequence[tuple[int, Found]],
+    config_file: Path | None,
+    progress: Progress,
+    *,
+    quotes: bool = False,
+) -> list[TextToGrade]:
+    """The text of each hit of the query at a row: all passages that settings found of a document, or one passage.
+
+    With ``quotes`` the longest passage of a document is shown. Raises InputError if texts are missing, LabelsError for
+    missing questions.
+    """
+    wanted = [(contest.queries[row].id, found) for row, found in hits]
+    texts = _texts_of(contest, wanted, config_file, progress)
+    questions = _questions_of(contest, list(dict.fromkeys(row for row, _ in hits)), config_file)
+    items = []
+    for (row, found), (query, _) in zip(hits, wanted, strict=True):
+        shown = texts[query, found]
+        text, start, end = shown.text, None, None
+        if quotes or not isinstance(found, str):
+            longest = shown.longest
+            text, start, end = longest.text, longest.start, longest.end
+        items.append(TextToGrade(query=query, question=questions[row], doc=shown.doc, title=shown.title, start=start,
+                                 end=end, text=text))  # fmt: skip
+    return items
+
+
+def _texts_of(
     contest: ComparisonInput, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
 ) -> dict[Wanted, ItemText]:
-    """The text of each of ``wanted``: of a document all that the settings found of it for the query, joined.
-
-    Where the rankings were made elsewhere, the whole documents, of ``config_file``. Raises InputError where neither is
-    to be had.
-    """
+    """The passages of each of ``wanted`` in the reports; for given rankings the whole documents of ``config_file``."""
     report = contest.report
-    if not any(is_of_given_runs(one.report) for one in contest.settings):
+    if not any(is_of_given_runs(setting.report) for setting in contest.settings):
         return _kept(contest, wanted)
     if config_file is None:
         raise InputError(
@@ -79,20 +104,26 @@ def texts_of(
     return texts
 
 
-def questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
-    """The text of the queries at ``rows``: the report's, else that in the labels of ``config_file``."""
-    found = {row: contest.queries[row].text for row in rows}
-    if all(found.values()) or config_file is None:
-        return found
-    options = load_config(config_file).dataset
-    if options.beir is not None:  # its overlay need not be there yet
-        options = options.model_copy(update={"overlay": None})
-    texts = {query.id: query.text for query in load_dataset(options).labels.queries}
-    return {row: text or texts.get(contest.queries[row].id, "") for row, text in found.items()}
+def _questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
+    """The text of the queries at ``rows``, in the report or else in the labels of ``config_file``."""
+    questions = {row: contest.queries[row].text for row in rows}
+    if config_file is not None and not all(questions.values()):
+        options = load_config(config_file).dataset
+        if options.beir is not None:  # its overlay need not exist
+            options = options.model_copy(update={"overlay": None})
+        texts = {query.id: query.text for query in load_dataset(options).labels.queries}
+        questions = {row: text or texts.get(contest.queries[row].id, "") for row, text in questions.items()}
+    lacking = [contest.queries[row].id for row, text in questions.items() if not text.strip()]
+    if lacking:
+        raise LabelsError(
+            f"the report does not have the texts of its queries, nor does the config: {listed(lacking, 5)}. Name a "
+            "config with them: --config CONFIG."
+        )
+    return questions
 
 
 def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
-    """From the texts of the reports. Raises ReportError where these are damaged."""
+    """The passages in the texts of the reports. Raises ReportError if these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
     queries = list(dict.fromkeys(query for query, _ in wanted))
     for contender in contest.settings:

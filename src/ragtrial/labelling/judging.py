@@ -6,21 +6,20 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 from pydantic import JsonValue
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.comparison.comparison_input import ComparisonInput
-from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.comparison.judgments import HIGHEST, ModelJudgment, sealed
 from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded
-from ragtrial.errors import Fault, LabelsError, RunError, listed
-from ragtrial.labelling.found_texts import questions_of, texts_of
+from ragtrial.errors import Fault, RunError
+from ragtrial.labelling.found_texts import texts_to_grade
 from ragtrial.labelling.model_prompt import ModelPrompt
+from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.progress import Progress
 from ragtrial.records import DRAWN_AT_RANDOM
 
@@ -71,26 +70,9 @@ MOST_CHARACTERS = 12_000
 """The most characters of a text that are judged: about 3,000 tokens."""
 
 
-@dataclass(frozen=True)
-class TextToJudge:
-    """A text that a setting found for a query: a whole document, or the passage from ``start`` to ``end``."""
-
-    query: str
-    question: str
-    doc: str
-    start: int | None
-    end: int | None
-    text: str
-
-    @classmethod
-    def of(cls, query: str, question: str, found: Found, text: str) -> Self:
-        doc, start, end = (found, None, None) if isinstance(found, str) else found
-        return cls(query, question, doc, start, end, text[:MOST_CHARACTERS])
-
-
 def texts_to_judge(
     contest: ComparisonInput, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
-) -> list[list[TextToJudge]]:
+) -> list[list[TextToGrade]]:
     """The texts of the first ``queries`` queries (None: all), query by query.
 
     Queries with human labels come first, then the others in a random order: the queries that are judged when a budget
@@ -98,30 +80,14 @@ def texts_to_judge(
     """
     rankings = JudgedRankings(contest)
     deep = depth or rankings.usual_depth()
-    rows = _in_order(contest, seed)[:queries]
-    found = {row: list(rankings.best_ranks(row, deep)) for row in rows}
-    questions = questions_of(contest, rows, config)
-    lacking = [contest.queries[row].id for row, text in questions.items() if not text.strip()]
-    if lacking:
-        raise LabelsError(
-            f"the report does not have the texts of its queries, nor does the config: {listed(lacking, 5)}. Name a "
-            "config with them: --config CONFIG."
-        )
-    wanted = [(contest.queries[row].id, one) for row in rows for one in found[row]]
-    texts = texts_of(contest, wanted, config, progress)
-    made = []
-    for row in rows:
-        name = contest.queries[row].id
-        shown = [texts[name, one] for one in found[row]]
-        whole = [
-            item.text if isinstance(one, str) else max((part.text for part in item.stretches), key=len)
-            for one, item in zip(found[row], shown, strict=True)
-        ]
-        titled = [f"{item.title}\n{text}" if item.title else text for item, text in zip(shown, whole, strict=True)]
-        made.append([
-            TextToJudge.of(name, questions[row], one, text) for one, text in zip(found[row], titled, strict=True)
-        ])  # fmt: skip
-    return made
+    found = {row: list(rankings.best_ranks(row, deep)) for row in _in_order(contest, seed)[:queries]}
+    texts = iter(texts_to_grade(contest, [(row, hit) for row, hits in found.items() for hit in hits], config, progress))
+    return [[next(texts) for _ in hits] for hits in found.values()]
+
+
+def shown(text: TextToGrade) -> str:
+    """The text that a judge reads, with its title, cut after ``MOST_CHARACTERS``."""
+    return (f"{text.title}\n{text.text}" if text.title else text.text)[:MOST_CHARACTERS]
 
 
 def _in_order(contest: ComparisonInput, seed: int) -> Sequence[int]:
@@ -149,14 +115,14 @@ class Judging:
         self._chat = chat
         self._prompt = prompt
 
-    def request(self, text: TextToJudge) -> ChatRequest:
-        return self._prompt.filled(text.text, query=text.question)
+    def request(self, text: TextToGrade) -> ChatRequest:
+        return self._prompt.filled(shown(text), query=text.question)
 
-    def plan(self, queries: Sequence[Sequence[TextToJudge]]) -> CallPlan:
+    def plan(self, queries: Sequence[Sequence[TextToGrade]]) -> CallPlan:
         return self._chat.plan(self.request(text) for texts in queries for text in texts)
 
     def judge(
-        self, queries: Sequence[Sequence[TextToJudge]], budget: Budget, advance: Callable[[int], None]
+        self, queries: Sequence[Sequence[TextToGrade]], budget: Budget, advance: Callable[[int], None]
     ) -> Iterator[ModelJudgment]:
         """The judgments of the queries that are judged whole within ``budget``, in their order.
 
@@ -167,7 +133,7 @@ class Judging:
         for texts, replies in zip(queries, self._chat.ask(groups, budget, advance), strict=False):  # a budget ends it
             yield from (self._judgment(text, reply, paid) for text, reply in zip(texts, replies, strict=True))
 
-    def kept(self, queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
+    def kept(self, queries: Sequence[Sequence[TextToGrade]]) -> list[ModelJudgment]:
         """The judgments of the queries whose texts are all answered, without asking anything."""
         judgments, paid = list[ModelJudgment](), set[ChatRequest]()
         for texts in queries:
@@ -175,7 +141,7 @@ class Judging:
             judgments += [self._judgment(text, reply, paid) for text, reply in zip(texts, replies or (), strict=False)]
         return judgments
 
-    def _judgment(self, text: TextToJudge, reply: ChatReply, paid: set[ChatRequest]) -> ModelJudgment:
+    def _judgment(self, text: TextToGrade, reply: ChatReply, paid: set[ChatRequest]) -> ModelJudgment:
         """The judgment of a reply. Equal requests are ``paid`` once."""
         options, request = self._chat.options, self.request(text)
         cost = options.cost([] if request in paid else [reply])
@@ -195,7 +161,7 @@ def _grade(reply: ChatReply) -> int | None:
     return None if reply.is_cut else grade_in(reply.text)
 
 
-def judge_offline(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgment]:
+def judge_offline(queries: Sequence[Sequence[TextToGrade]]) -> list[ModelJudgment]:
     """Grades by the share of the question's words that a text has: a poor judge that needs no model."""
     return [
         ModelJudgment(query=text.query, doc=text.doc, start=text.start, end=text.end, grade=_shared_words(text),
@@ -204,9 +170,9 @@ def judge_offline(queries: Sequence[Sequence[TextToJudge]]) -> list[ModelJudgmen
     ]  # fmt: skip
 
 
-def _shared_words(text: TextToJudge) -> int:
+def _shared_words(text: TextToGrade) -> int:
     wanted = {word[:5] for word in re.findall(r"\w{3,}", text.question.casefold())}
-    there = {word[:5] for word in re.findall(r"\w{3,}", text.text.casefold())}
+    there = {word[:5] for word in re.findall(r"\w{3,}", shown(text).casefold())}
     share = len(wanted & there) / max(len(wanted), 1)
     return max(grade for grade, least in enumerate(_AT_LEAST) if share >= least)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
-from ragtrial.errors import InputError, LabelsError, counted, listed
+from ragtrial.errors import InputError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.labelling.found_texts import questions_of, texts_of
+from ragtrial.labelling.found_texts import texts_to_grade
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
 from ragtrial.labelling.worklist import TextToGrade, Worklist
 from ragtrial.progress import Progress, Silent
@@ -136,7 +136,7 @@ def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress |
     target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
-    items = work_items(contest, pool.unit, [*new, *again], target, progress or Silent())
+    items = work_items(contest, [*new, *again], target, progress or Silent())
     refuse_others(target, items[: len(new)], report)
     rng.shuffle(items)
     worklist = worklist_of(contest, target, items, options.seed)
@@ -173,28 +173,11 @@ def _nothing(pool: Pool, contest: ComparisonInput) -> str:
 
 
 def work_items(
-    contest: ComparisonInput, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
+    contest: ComparisonInput, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
 ) -> list[TextToGrade]:
-    """The texts to read: all passages that were found of a document, or the longest passage if labels quote."""
-    wanted = [(contest.queries[hit.row].id, hit.found) for hit in hits]
-    texts = texts_of(contest, wanted, target.config, progress)
-    questions = questions_of(contest, [hit.row for hit in hits], target.config)
-    lacking = list(dict.fromkeys(contest.queries[row].id for row, text in questions.items() if not text.strip()))
-    if lacking:
-        raise LabelsError(
-            f"the report does not have the texts of its queries, nor does the config: {listed(lacking, 5)}. Name a "
-            "config with them: --config CONFIG."
-        )
-    items = []
-    for hit, (query, found) in zip(hits, wanted, strict=True):
-        shown = texts[query, found]
-        text, start, end = shown.text, None, None
-        if target.form != "document" or unit == "span":
-            longest = shown.longest
-            text, start, end = longest.text, longest.start, longest.end
-        items.append(TextToGrade(query=query, question=questions[hit.row], doc=shown.doc, title=shown.title,
-                              start=start, end=end, text=text))  # fmt: skip
-    return items
+    """The texts to grade: all passages that were found of a document, or the longest passage if labels quote."""
+    pairs = [(hit.row, hit.found) for hit in hits]
+    return texts_to_grade(contest, pairs, target.config, progress, quotes=target.form != "document")
 
 
 @dataclass(frozen=True)
@@ -230,7 +213,7 @@ def random_pool_of(
     report = contest.report
     target = label_target(report, options.labels, options.config)
     hits = [*made.new, *made.again]
-    items = work_items(contest, report.unit, hits, target, progress or Silent())
+    items = work_items(contest, hits, target, progress or Silent())
     refuse_others(target, items[: len(made.new)], report)
     order = {row: place for place, row in enumerate(rows)}
     shuffled = sorted(range(len(items)), key=lambda place: (order[hits[place].row], rng.random()))

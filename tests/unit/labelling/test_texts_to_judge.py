@@ -11,9 +11,10 @@ from contests import run_into
 from experiments import QUERIES
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.labelling.judging import MOST_CHARACTERS, OFFLINE, TextToJudge, judge_offline, texts_to_judge
+from ragtrial.labelling.judging import MOST_CHARACTERS, OFFLINE, judge_offline, shown, texts_to_judge
 from ragtrial.progress import Silent
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM
+from worklists import item
 
 ASKED = [
     {"id": f"q{number}", "text": f"Which soup is number {number}?", "relevant_docs": labels, "tags": tags}
@@ -56,7 +57,7 @@ def test_each_text_that_a_setting_has_in_its_first_hits_is_judged_once_with_its_
             assert [one.doc for one in some] == list(rankings.best_ranks(row, depth))
             assert all((one.start, one.end, one.question) == (None, None, QUERIES[row]["text"]) for one in some)
     texts = [one for some in texts_to_judge(given, 3, None, 0, None, Silent()) for one in some]
-    rye = [one.text for one in texts if one.doc == "bread/rye.md"]
+    rye = [shown(one) for one in texts if one.doc == "bread/rye.md"]
     assert rye
     assert all(text.startswith("Rye bread\n") for text in rye)
 
@@ -70,13 +71,13 @@ def test_under_unit_span_a_text_is_a_passage_with_its_place(tmp_path: Path) -> N
     for one in texts:
         assert one.start is not None
         assert one.end is not None
-        assert len(one.text.removeprefix("Rye bread\n")) >= one.end - one.start > 0
+        assert len(one.text) == one.end - one.start > 0
     (judged,) = {(row.doc, row.start, row.end) for row in judge_offline([texts[:1]])}
     assert judged == (texts[0].doc, texts[0].start, texts[0].end)
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(TextToJudge.of("q", "?", "d", "x" * (MOST_CHARACTERS + 5)).text) == MOST_CHARACTERS
+    assert len(shown(item("x" * (MOST_CHARACTERS + 5), title="T"))) == MOST_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -90,5 +91,5 @@ def test_a_long_text_is_cut() -> None:
 )
 def test_the_judge_without_a_model_grades_by_shared_beginnings_of_words(text: str, grade: int) -> None:
     question = "golden crust rye bread baked"
-    (row,) = judge_offline([[TextToJudge.of("q", question, "d", text)]])
+    (row,) = judge_offline([[item(text).model_copy(update={"question": question})]])
     assert (row.grade, row.model, row.reply) == (grade, OFFLINE, None)

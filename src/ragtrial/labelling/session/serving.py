@@ -143,7 +143,11 @@ class LabelPage:
                 return _error(400, f"what is sent for {name} is not whole: {error}.")
             except RagtrialError as error:
                 return _json(422, {"error": str(error), "state": self._shown()})
-            return _json(200, {"state": self._shown(), "lines": lines}, is_last=name == "finish")
+            return _json(
+                200,
+                {"state": self._shown(), "lines": lines if isinstance(lines, list) else []},
+                is_last=name == "finish",
+            )
 
     def _state(self) -> _Reply:
         with self._lock:
@@ -170,43 +174,10 @@ class LabelPage:
         }
 
 
-def _grade(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
-    session.grade(_number(body, "grade"))
-    return []
-
-
-def _keep(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    session.keep()
-    return []
-
-
-def _drop(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    session.drop()
-    return []
-
-
-def _rephrase(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
-    if not isinstance(body["question"], str):
-        raise TypeError("question must be a text")
-    session.rephrase(body["question"])
-    return []
-
-
-def _skip(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    session.skip()
-    return []
-
-
-def _quote(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
+def _quote(session: Session, body: Mapping[str, Any]) -> None:
     start, end = _number(body, "start"), _number(body, "end")
     text = session.item.text if session.item else ""
     session.quote(text[max(0, start) : max(0, end)], start)
-    return []
-
-
-def _undo(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    session.undo()
-    return []
 
 
 def _save(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
@@ -221,10 +192,24 @@ def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
     return ending_lines(session)
 
 
-_ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str]]] = {
-    "grade": _grade, "keep": _keep, "drop": _drop, "rephrase": _rephrase, "skip": _skip, "quote": _quote,
-    "undo": _undo, "save": _save, "finish": _finish,
-}  # fmt: skip
+_ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str] | bool | None]] = {
+    "grade": lambda session, body: session.grade(_number(body, "grade")),
+    "keep": lambda session, _: session.keep(),
+    "drop": lambda session, _: session.drop(),
+    "rephrase": lambda session, body: session.rephrase(_text(body, "question")),
+    "skip": lambda session, _: session.skip(),
+    "undo": lambda session, _: session.undo(),
+    "quote": _quote,
+    "save": _save,
+    "finish": _finish,
+}
+"""The actions of the page; those that save return lines to show."""
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    if not isinstance(body[key], str):
+        raise TypeError(f"{key} must be a text")
+    return str(body[key])
 
 
 def _number(body: Mapping[str, Any], key: str) -> int:
