@@ -4,7 +4,7 @@
                                   [--beir PATH] [--json PATH] [--case dense|chroma|bm25|passages|custom] [--profile]
 
 Each case is a setting of a real config, with chunks, vectors and index made before. In every round its rankings go,
-and ``Plan.rankings`` and ``RetrievalEvaluator.score`` make them again, in a new evaluator: from questions to rankings,
+and ``Run.score`` makes them again, in a new run: from questions to rankings,
 kept on the disk, and scores for each query. First it makes those of another setting, BM25 with other options, which
 are not measured: what settings of a run have in common (chunks opened, labels read and graded) is not around each one
 of them. What is measured is
@@ -57,7 +57,7 @@ from typing import Any
 
 from quiet import refuse_if_busy
 
-from ragtrial import RetrievalEvaluator, load_config
+from ragtrial import load_config
 from ragtrial.components.interfaces import RetrieverContext
 from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
@@ -68,6 +68,7 @@ from ragtrial.engines import Index
 from ragtrial.engines.chroma import ChromaIndex
 from ragtrial.pipeline import results
 from ragtrial.pipeline.index_stage import IndexStage
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment
@@ -326,25 +327,25 @@ def clocked(setting: Setting) -> Setting:
 
 
 def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
-    """The rankings and scores of the case in ``folder``, made anew by a new evaluator."""
+    """The rankings and scores of the case in ``folder``, computed in a new run."""
     for kind in REMADE:
         shutil.rmtree(folder / "workspace" / kind, ignore_errors=True)
-    evaluator = RetrievalEvaluator(load_config(folder / "config.yaml"))
-    evaluator.settings = [clocked(one) for one in evaluator.settings]
-    evaluator.prepare()
-    before, setting = evaluator.settings
+    run = Run.of(load_config(folder / "config.yaml"))
+    run = replace(run, settings=[clocked(one) for one in run.settings])
+    run.check()
+    before, setting = run.settings
     if setting.has_index:
-        index = evaluator.corpus.stages(setting).index
+        index = run.corpus.stages(setting).index
         assert index is not None
-        evaluator.corpus.runner.artefact(index)
-    evaluator.scorer.score(evaluator.results.of(before))
+        run.corpus.runner.artefact(index)
+    run.score(before)
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
     with profiler or nullcontext():
         start = Seconds.now()
-        ranked = evaluator.results.of(setting)
+        ranked = run.results.of(setting)
         whole = Seconds.now() - start
-        evaluator.scorer.score(ranked)
+        run.scorer.score(ranked)
         scoring = Seconds.now() - start - whole
     Clock.profiler = None
     return Round(whole, scoring, own.spent, opening.spent)

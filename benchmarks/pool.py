@@ -36,7 +36,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.unjudged import unjudged_parts
 from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
-from ragtrial.scoring.rescoring.rescore import rescore
+from ragtrial.scoring.rescore import rescore
 
 Grades = dict[str, dict[str, int]]
 """By query and document."""

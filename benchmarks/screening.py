@@ -20,20 +20,20 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from ragtrial import load_config
-from ragtrial.comparison.extrapolation import SHARES, extrapolation
 from ragtrial.dataset.library import document_samples
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run
+from ragtrial.search.extrapolation import SHARES, extrapolation
 
 _BEST = 10
 
 
-def scores_of(evaluator: RetrievalEvaluator) -> Mapping[str, Scores]:
+def scores_of(run: Run) -> Mapping[str, Scores]:
     """By the name of each setting its scores, by the primary metric, of the questions that count."""
     found = {}
-    for setting in evaluator.one_by_one():
-        scored = evaluator.scorer.score(evaluator.results.of(setting))
-        values = scored.evaluations[str(evaluator.metrics.primary)].as_list()
+    for setting in run.one_by_one():
+        scored = run.score(setting)
+        values = scored.evaluations[str(run.metrics.primary)].as_list()
         found[setting.name] = np.array([value for value in values if value is not None])
     return found
 
@@ -50,9 +50,9 @@ def main() -> None:
     parser.add_argument("--extrapolate", action="store_true")
     options = parser.parse_args()
     config = load_config(options.config)
-    evaluator = RetrievalEvaluator(config)
-    library, queries = evaluator.corpus.library, evaluator.resolved.labels.queries
-    of_all = scores_of(evaluator)
+    run = Run.of(config)
+    library, queries = run.corpus.library, run.resolved.labels.queries
+    of_all = scores_of(run)
     whole = means(of_all)
     best = np.argsort(-whole)[:_BEST]
     print(f"{len(whole)} settings, {len(library):,} documents, {len(queries)} questions", flush=True)
@@ -61,7 +61,7 @@ def main() -> None:
         rows = []
         for seed in range(options.seeds):
             samples = document_samples(library, queries, seed)
-            one = means(scores_of(evaluator.among(samples.of(size - len(samples.judged)))))
+            one = means(scores_of(run.for_documents(samples.of(size - len(samples.judged)))))
             rows.append((
                 kendalltau(one, whole).statistic, kendalltau(one[best], whole[best]).statistic,
                 whole.max() - whole[one.argmax()], (one - whole).mean(),
@@ -79,10 +79,10 @@ def main() -> None:
             samples = document_samples(library, queries, seed)
             others = size - len(samples.judged)
             counts = [*(round(share * others) for share in SHARES), others]
-            parts = [scores_of(evaluator.among(samples.of(count))) for count in counts]
+            parts = [scores_of(run.for_documents(samples.of(count))) for count in counts]
             values = {name: np.stack([part[name] for part in parts]) for name in of_all}
             sizes = [count + len(samples.judged) for count in counts]
-            for found in extrapolation(str(evaluator.metrics.primary), sizes, values, len(library)).settings:
+            for found in extrapolation(str(run.metrics.primary), sizes, values, len(library)).settings:
                 true = float(of_all[found.setting].mean())
                 guesses.append(found.expected)
                 errors.append(found.expected - true)

@@ -47,10 +47,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from quiet import refuse_if_busy
 from run import lines_of, processor, table, timed
 
-from ragtrial import RetrievalEvaluator, load_config
+from ragtrial import load_config
 from ragtrial.components.embedders.model_files import find_model
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.report.environment import environment
 
@@ -132,7 +133,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
         seconds[name] += time.perf_counter() - start
         return made
 
-    evaluator = RetrievalEvaluator(load_config(written(beir, folder)))
+    evaluator = Run.of(load_config(written(beir, folder)))
     corpus = clocked("documents", lambda: evaluator.corpus)
     texts = [question.text for question in evaluator.questions]
     for stage in dict.fromkeys(one for setting in evaluator.settings for one in stages_of(evaluator, setting)):
@@ -146,7 +147,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
     return dict(seconds)
 
 
-def stages_of(evaluator: RetrievalEvaluator, setting: Setting) -> list[Stage[Any]]:
+def stages_of(evaluator: Run, setting: Setting) -> list[Stage[Any]]:
     """The stages up to the rankings of a setting, each behind what it needs."""
     return all_needs(evaluator.graph.run_of(setting).ranking)
 
@@ -157,7 +158,7 @@ def name_of(stage: Stage[Any]) -> str:
     return stage.shown_as or stage.kind
 
 
-def audited(evaluator: RetrievalEvaluator, setting: Setting) -> float:
+def audited(evaluator: Run, setting: Setting) -> float:
     return evaluator.results.of(setting).timings.get("audit", 0.0)
 
 

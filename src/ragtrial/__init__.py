@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragtrial.errors import RagtrialError
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.experiment import run_experiment
+    from ragtrial.pipeline.run import RunOptions
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
     from ragtrial.report.model import Report, load_report
     from ragtrial.scoring.score_runs import score
@@ -34,6 +35,7 @@ __all__ = [
     "RagtrialError",
     "Report",
     "RetrievalEvaluator",
+    "RunOptions",
     "compare",
     "load_config",
     "load_prompt_queries",
@@ -49,6 +51,7 @@ _MODULES = {
     "ragtrial.errors": ("RagtrialError",),
     "ragtrial.experiment": ("run_experiment",),
     "ragtrial.evaluator": ("RetrievalEvaluator",),
+    "ragtrial.pipeline.run": ("RunOptions",),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
     "ragtrial.report.model": ("Report", "load_report"),
     "ragtrial.scoring.score_runs": ("score",),

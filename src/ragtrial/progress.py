@@ -1,17 +1,20 @@
-"""Progress of stages: the command line shows it, the library is silent."""
+"""Progress, notices and failures of a run: the command line shows them, the library is silent."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+logger = logging.getLogger(__name__)
+
 
 class Progress(Protocol):
-    """Told of each stage once (``begin``), of every step (``advance``), and of its end (``finish``, ``abandon``).
+    """Receives one ``begin`` per stage, an ``advance`` per step, and at the end ``finish`` or ``abandon``.
 
-    Stages may stand within one another: what is reported is of the last that began and has not ended.
+    Stages nest: a report is about the innermost stage that has not ended.
     """
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
@@ -28,12 +31,27 @@ class Progress(Protocol):
 
 
 class Silent(Progress):
-    """Says nothing: the default of the library."""
+    """Shows nothing: the default of the library."""
+
+
+class Listener:
+    """Follows a run: progress of stages, notices, and failures of settings. This one writes to the log."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.progress = progress or Silent()
+
+    def notice(self, message: str) -> None:
+        """Receive a message to know before work begins, or the score of a setting that took work."""
+        logger.info(message)
+
+    def failed(self, setting: str, reason: str) -> None:
+        """Receive the name of a setting as soon as it fails."""
+        logger.debug("setting %s failed: %s", setting, reason)
 
 
 @contextmanager
 def stage(progress: Progress, name: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Announce a stage around a block; one that raises leaves it unfinished, and notes where it was interrupted."""
+    """Announce a stage around a block. An error abandons the stage; an interrupt notes its place."""
     progress.begin(name, total, unit)
     counted = _Counted(progress)
     try:
@@ -47,7 +65,7 @@ def stage(progress: Progress, name: str, total: int | None = None, unit: str = "
 
 
 class _Counted:
-    """Passes everything on, and knows how far it is."""
+    """Forwards everything, and counts the steps."""
 
     def __init__(self, progress: Progress) -> None:
         self.done = 0
@@ -61,7 +79,7 @@ class _Counted:
 
 @contextmanager
 def timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    """Add the seconds that the block takes to those of ``name``."""
+    """Add the seconds of the block to those of ``name``."""
     start = time.perf_counter()
     yield
     timings[name] = timings.get(name, 0.0) + time.perf_counter() - start

@@ -17,9 +17,9 @@ from ragtrial.components.interfaces import NOT_RANKING, REACHING
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.config.settings import Setting
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.open_setting import open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from small_experiment import ragtrial
@@ -209,22 +209,20 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> Ex
 
 
 @pytest.fixture(scope="module")
-def evaluator(kitchen: Experiment) -> RetrievalEvaluator:
-    made = RetrievalEvaluator(kitchen.config())
-    made.prepare()
-    return made
+def run(kitchen: Experiment) -> Run:
+    return Run.prepare(kitchen.config())
 
 
 def entry_of(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def setting_of_case(evaluator: RetrievalEvaluator, name: str) -> Setting:
-    return next(one for one in evaluator.settings if one.name == entry_of(name))
+def setting_of_case(run: Run, name: str) -> Setting:
+    return next(one for one in run.settings if one.name == entry_of(name))
 
 
 def ranked(
-    evaluator: RetrievalEvaluator,
+    run: Run,
     name: str,
     questions: Sequence[Question],
     depth: Depth = Depth(candidates=4, units=3),  # noqa: B008 - it is frozen
@@ -232,8 +230,8 @@ def ranked(
     is_fresh: bool = False,
 ) -> Ranked:
     """What a case finds, put to work by itself, with all of its parts."""
-    setting = setting_of_case(evaluator, name)
-    corpus = evaluator.corpus
+    setting = setting_of_case(run, name)
+    corpus = run.corpus
     stages = corpus.stages(setting)
     with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
@@ -258,8 +256,8 @@ def documents_of(found: Ranked) -> list[list[str]]:
     return [[units.document_id(code) for code in row if code != PADDING] for row in found.units.tolist()]
 
 
-def questions_of(evaluator: RetrievalEvaluator) -> list[Question]:
-    return [*evaluator.questions, *(Question(text) for text in ASKED)]
+def questions_of(run: Run) -> list[Question]:
+    return [*run.questions, *(Question(text) for text in ASKED)]
 
 
 def near(row: Row) -> list[Any]:
@@ -273,9 +271,9 @@ def test_every_kind_has_a_case() -> None:
 
 @pytest.mark.slow
 @every_case
-def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: str) -> None:
-    questions = questions_of(evaluator)
-    first, second = (ranked(evaluator, name, questions) for _ in range(2))
+def test_the_same_questions_find_the_same(run: Run, name: str) -> None:
+    questions = questions_of(run)
+    first, second = (ranked(run, name, questions) for _ in range(2))
     assert hits_of(first) == hits_of(second)
     assert documents_of(first) == documents_of(second)
     assert dict(first.candidates.facts) == dict(second.candidates.facts)
@@ -285,22 +283,20 @@ def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: s
 @pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("is_fresh", [False, True])
-def test_a_question_alone_finds_what_it_finds_among_others(
-    evaluator: RetrievalEvaluator, name: str, is_fresh: bool
-) -> None:
-    questions = questions_of(evaluator)
-    together = hits_of(ranked(evaluator, name, questions))
+def test_a_question_alone_finds_what_it_finds_among_others(run: Run, name: str, is_fresh: bool) -> None:
+    questions = questions_of(run)
+    together = hits_of(ranked(run, name, questions))
     for question, row in zip(questions, together, strict=True):
-        (alone,) = hits_of(ranked(evaluator, name, [question], is_fresh=is_fresh))
+        (alone,) = hits_of(ranked(run, name, [question], is_fresh=is_fresh))
         assert alone == near(row)
 
 
 @every_case
-def test_what_is_found_with_less_depth_is_where_the_deeper_begins(evaluator: RetrievalEvaluator, name: str) -> None:
-    questions = questions_of(evaluator)
-    deep = ranked(evaluator, name, questions, Depth(candidates=10, units=6))
+def test_what_is_found_with_less_depth_is_where_the_deeper_begins(run: Run, name: str) -> None:
+    questions = questions_of(run)
+    deep = ranked(run, name, questions, Depth(candidates=10, units=6))
     for depth in (1, 2, 5):
-        shallow = ranked(evaluator, name, questions, Depth(candidates=depth, units=depth))
+        shallow = ranked(run, name, questions, Depth(candidates=depth, units=depth))
         if name == "collection":  # Chroma orders equal distances otherwise at another depth
             scores = [[score for *_, score in row] for row in hits_of(shallow)]
             assert scores == [
@@ -312,11 +308,11 @@ def test_what_is_found_with_less_depth_is_where_the_deeper_begins(evaluator: Ret
 
 
 @every_case
-def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
+def test_rows_are_sound(run: Run, name: str) -> None:
     """Codes of units, each once; then padding; scores that are numbers and never rise."""
-    questions = questions_of(evaluator)
-    found = ranked(evaluator, name, questions, Depth(candidates=10, units=6))
-    rankings, library = found.candidates.rankings, evaluator.corpus.library
+    questions = questions_of(run)
+    found = ranked(run, name, questions, Depth(candidates=10, units=6))
+    rankings, library = found.candidates.rankings, run.corpus.library
     assert rankings.codes.dtype == "int32"
     assert rankings.scores.dtype == "float32"
     assert len(rankings) == len(found.candidates.skipped) == len(questions)
@@ -346,7 +342,7 @@ ALWAYS_FIND = {"dense", "sparse", "late"}
 
 
 @pytest.fixture(scope="module")
-def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactory) -> RetrievalEvaluator:
+def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Every refiner over a search by words, and every retriever that may find nothing."""
     folder = shutil.copytree(kitchen.folder, tmp_path_factory.mktemp("nothing") / "kitchen")
     with (folder / "finder.py").open("a") as file:
@@ -360,9 +356,7 @@ def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactor
                 "kind": case.kind, "top_k": 3, **case.options, **NOTHING.get(name, {}),
                 **(inputs if case.kind in REFINERS else {}),
             }  # fmt: skip
-    made = RetrievalEvaluator(write_experiment(folder, retrievers=entries).config())
-    made.prepare()
-    return made
+    return Run.prepare(write_experiment(folder, retrievers=entries).config())
 
 
 @pytest.mark.parametrize(
@@ -371,9 +365,7 @@ def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize(
     "texts", [["zebra"], ["zebra", "How do I bake rye bread?"], ["zebra", "zebra crossing", "zebra"]]
 )
-def test_a_search_that_finds_nothing_is_an_empty_row(
-    finding_nothing: RetrievalEvaluator, name: str, texts: list[str]
-) -> None:
+def test_a_search_that_finds_nothing_is_an_empty_row(finding_nothing: Run, name: str, texts: list[str]) -> None:
     found = ranked(finding_nothing, name, [Question(text) for text in texts])
     rows = hits_of(found)
     assert [row for text, row in zip(texts, rows, strict=True) if text.startswith("zebra")] == [[]] * (
@@ -392,17 +384,17 @@ def test_every_kind_may_find_nothing_or_always_finds_the_nearest() -> None:
 
 
 @every_case
-def test_no_questions_find_nothing(evaluator: RetrievalEvaluator, name: str) -> None:
-    found = ranked(evaluator, name, [])
+def test_no_questions_find_nothing(run: Run, name: str) -> None:
+    found = ranked(run, name, [])
     assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
 
 
 @every_case
-def test_facts_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
-    facts = dict(ranked(evaluator, name, questions_of(evaluator)).candidates.facts)
+def test_facts_are_json_values(run: Run, name: str) -> None:
+    facts = dict(ranked(run, name, questions_of(run)).candidates.facts)
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
-    setting = setting_of_case(evaluator, name)
+    setting = setting_of_case(run, name)
     for warning in setting.retriever.warnings(name, facts):
         assert warning.message.startswith(f"{name}: ")
 
@@ -429,10 +421,10 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
 
 
 @every_case
-def test_what_it_is_asked_and_its_inputs_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
-    retriever = setting_of_case(evaluator, name).retriever
-    asked = [retriever.asked(question) for question in questions_of(evaluator)]
-    inputs = retriever.inputs(evaluator.corpus.resources.digest)
+def test_what_it_is_asked_and_its_inputs_are_json_values(run: Run, name: str) -> None:
+    retriever = setting_of_case(run, name).retriever
+    asked = [retriever.asked(question) for question in questions_of(run)]
+    inputs = retriever.inputs(run.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 

@@ -44,7 +44,7 @@ RETRIEVERS: dict[str, Any] = {
 }
 BOOKKEEPING = {"uses", "locks"}
 KINDS = [
-    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "reach", "rescored",
+    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "reach", "shares",
     "surroundings", "terms", "truncated", "vectors",
 ]  # fmt: skip
 """The kinds that this experiment has several of; `documents` has one, and is tried by what is foreign."""
@@ -159,7 +159,7 @@ def below(array: Array) -> Array:
     return np.full_like(array, -7) if array.dtype.kind == "i" else array
 
 
-ARRAY_KINDS = ["bm25", "chunks", "documents", "embeddings", "lengths", "rankings", "rescored", "terms", "truncated"]
+ARRAY_KINDS = ["bm25", "chunks", "documents", "embeddings", "lengths", "rankings", "shares", "terms", "truncated"]
 """The kinds of stages that hold arrays."""
 
 

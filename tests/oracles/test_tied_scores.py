@@ -148,7 +148,7 @@ def test_equal_scores_go_by_place_and_all_that_belongs_to_a_hit_goes_with_it(
     units, places = np.where(is_out, PADDING, codes + 10), np.where(is_out, 0, np.arange(1, 7))
     library = NamedDocuments([f"d{number}" for number in range(6)])
     none = Candidates.of(Chunks.of(library, []), Rankings(codes[:, :0], rankings.scores[:, :0]))
-    ranked = Ranked(none, rankings, units, places, np.array(lengths))
+    ranked = Ranked(none, rankings, units, places, np.array(lengths), "document")
     place = np.array([3, 1, 4, 0, 5, 2])
     made = ranked.with_last_first(place)
     for row, length in enumerate(lengths):

@@ -10,7 +10,7 @@ from typing import Any
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.metric_descriptions import metric_part
+from ragtrial.pipeline.reporting import metric_part
 from ragtrial.report.model import Report
 from ragtrial.report.schema import (
     DatasetPart,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run
 from small_experiment import ragtrial
 
 OPEN = Path("/dev/fd")
@@ -25,9 +25,9 @@ def kept_open(experiment: Experiment) -> int:
     """How many files are open more than before, while the settings' results are held."""
     gc.collect()  # or it closes files of an earlier experiment in between
     before = sum(1 for _ in OPEN.iterdir())
-    evaluator = RetrievalEvaluator(experiment.config())
-    results = evaluator.retrieve()
-    assert len(results) == len(evaluator.settings) >= 2
+    run = Run.prepare(experiment.config())
+    scored = [run.score(setting) for setting in run.settings]
+    assert len(scored) == len(run.settings) >= 2
     gc.collect()
     return sum(1 for _ in OPEN.iterdir()) - before
 

@@ -25,6 +25,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.outcome import run as command_line
 from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.run import RunOptions
 from ragtrial.report.model import Report
 
 Capture = pytest.CaptureFixture[str]
@@ -66,7 +67,7 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     kinds = sorted(entry.kind for entry in entries)
     assert kinds == sorted(
         [
-            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach", "rescored"),
+            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach", "shares"),
             *("indexes", "indexes"),  # of Chroma, and the exact one that it is compared with
         ]
     )
@@ -156,7 +157,7 @@ def test_age_is_that_of_the_last_use(experiment: Experiment) -> None:
     run(experiment, "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
     old = {entry.kind for entry in upkeep.prune(older_than=30 * DAY, dry=True)}
-    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "rescored"}
+    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
     assert upkeep.prune(older_than=50 * DAY) == []
 
 
@@ -167,7 +168,7 @@ def test_all_conditions_must_hold(experiment: Experiment) -> None:
     assert upkeep.prune(unused=True, experiment="pantry") == []
     age(experiment, 2)
     kinds = {entry.kind for entry in upkeep.prune(unused=True, older_than=DAY, experiment="kitchen")}
-    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "rescored"}
+    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
 
 
 def test_latencies_alone_are_removed_and_measured_again(tmp_path: Path, capsys: Capture) -> None:
@@ -248,7 +249,7 @@ def test_experiments_of_one_name_in_two_folders_keep_what_each_needs(experiment:
 
 
 def test_a_run_of_a_part_of_the_queries_makes_nothing_unused(experiment: Experiment) -> None:
-    run_experiment(experiment.config(), limit=2)
+    run_experiment(experiment.config(), RunOptions(limit=2))
     assert Upkeep(experiment.workspace).prune(unused=True) == []
 
 

@@ -16,6 +16,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult, RetrievalEvaluator
 from ragtrial.errors import ConfigError, InputError, LabelsError, RunError
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.records import Mean
 
 METRICS = {"order_unaware": {"k": [1, 3]}, "order_aware": {"k": [3]}, "graded": {"k": [3]}, "primary_metric": "ndcg@3"}
@@ -226,7 +227,7 @@ def test_a_wrong_label_of_a_file_is_reported_with_the_file(experiment: Experimen
     experiment.write_queries([{"id": "1", "text": "soup", "relevant_docs": [{"doc": "soup/leak.md"}]}])
     for limit in (None, 1):
         with pytest.raises(LabelsError) as caught:
-            run_experiment(experiment.config(), limit=limit)
+            run_experiment(experiment.config(), RunOptions(limit=limit))
         assert str(caught.value) == (
             f"{experiment.folder / 'prompt_queries.json'}: query '1' judges 'soup/leak.md', which is not in the "
             "corpus (6 documents). Did you mean 'soup/leek.md'?"
@@ -234,11 +235,11 @@ def test_a_wrong_label_of_a_file_is_reported_with_the_file(experiment: Experimen
 
 
 def test_only_the_first_queries_are_run_under_a_limit_and_that_is_said(experiment: Experiment) -> None:
-    report = run_experiment(experiment.config(), limit=2)
+    report = run_experiment(experiment.config(), RunOptions(limit=2))
     assert [query.id for query in report.queries] == ["rye", "keep"]
     said = [one.message for one in report.warnings if one.code == "limit"]
     assert said == ["only the first 2 of 4 queries were run."]
-    whole = run_experiment(experiment.config(), limit=9)
+    whole = run_experiment(experiment.config(), RunOptions(limit=9))
     assert len(whole.queries) == 4
     assert not [one for one in whole.warnings if one.code == "limit"]
 
@@ -291,7 +292,7 @@ def test_an_experiment_of_which_every_setting_fails_writes_no_report(experiment:
 
 def test_warnings_about_the_input_are_errors_when_it_is_strict(experiment: Experiment) -> None:
     with pytest.raises(LabelsError) as caught:
-        run_experiment(experiment.config(), strict=True)
+        run_experiment(experiment.config(), RunOptions(strict=True))
     assert "of 4 questions has no answer yet" in str(caught.value)
     assert experiment.embedded() == []
 
@@ -347,8 +348,8 @@ def test_a_config_that_was_changed_in_python_is_reported_as_it_is(experiment: Ex
 
 
 def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Experiment) -> None:
-    evaluator = RetrievalEvaluator(experiment.config())
-    evaluator.retrieve()
+    run = Run.of(experiment.config())
+    assert [run.score(setting).name for setting in run.one_by_one()] == ["dense"]
     assert experiment.embedded()
-    embedders = [evaluator.corpus.resources.embedder(setting.embedder) for setting in evaluator.settings]
+    embedders = [run.corpus.resources.embedder(setting.embedder) for setting in run.settings]
     assert [one.is_loaded for one in embedders] == [False]

@@ -29,7 +29,7 @@ from ragtrial.comparison.gates import (
 )
 from ragtrial.config import ExperimentConfig
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import FailurePart, SettingPart
 from ragtrial.runs.formats.output import check_folder, opened
@@ -262,18 +262,18 @@ def prepared(
     if baseline is None and asked == GateOptions():
         return None
 
-    evaluator = RetrievalEvaluator(config, limit=limit)
-    names = tuple(setting.name for setting in evaluator.settings)
+    run = Run.of(config, RunOptions(limit=limit))
+    names = tuple(setting.name for setting in run.settings)
     faults: list[Fault] = []
     found = None if baseline is None else attempt(faults, lambda: _found(baseline, names, config))
     if len(names) == 1 and (found.report is None if found else asked.csv):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
     # A baseline that is wrong is reported once, not again for every gate that needs it.
     name = found.name if found else baseline
-    subject = Subject(names, tuple(map(str, evaluator.metrics.metrics)), name)
+    subject = Subject(names, tuple(map(str, run.metrics.metrics)), name)
     checks = attempt(faults, lambda: check(asked, subject, terminal))
     if checks and found and found.report:
-        needed = dict.fromkeys([str(evaluator.metrics.primary), *compared_metrics(checks.gates)])
+        needed = dict.fromkeys([str(run.metrics.primary), *compared_metrics(checks.gates)])
         missing = [metric for metric in needed if metric not in found.report.metrics]
         faults += [Fault("--baseline", message=f"run {found.report.run_id} has no {metric}.") for metric in missing]
     if faults or checks is None:

@@ -11,7 +11,8 @@ from ragtrial.components.embedders.model_files import disable_downloads
 from ragtrial.config import load_config
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.errors import counted
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run, RunOptions
+from ragtrial.progress import Listener
 from ragtrial.search.split import power_sentence, split_queries
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 
@@ -32,24 +33,24 @@ def command(
     disable_downloads()
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
-    evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
-    plan = evaluator.dry_run()
-    evaluator.corpus.resources.workspace.digests.save()
+    run = Run.of(experiment, RunOptions(limit=limit, audit=audit, listener=Listener(terminal.progress())))
+    plan = run.dry_run()
+    run.corpus.resources.workspace.digests.save()
     stages = counted(len(plan.stages), "stage")
     terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
     for line in [*plan_lines(plan, terminal.width, verbose=terminal.verbose), "", *total_lines(plan)]:
         terminal.say(line)
     if experiment.search:
-        terminal.tell(f"\n{_search_line(experiment.search, evaluator)}")
-    warnings = evaluator.setting_warnings
+        terminal.tell(f"\n{_search_line(experiment.search, run)}")
+    warnings = run.setting_warnings
     terminal.warn(warnings)
     terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
     return 0
 
 
-def _search_line(options: SearchOptions, evaluator: RetrievalEvaluator) -> str:
+def _search_line(options: SearchOptions, run: Run) -> str:
     """What a search adds to the settings of the config, and which difference it can show."""
-    labels, seed = evaluator.resolved.labels.queries, evaluator.config.seed
-    split = split_queries(labels, options, seed, evaluator.dataset.labels_file)
+    labels, seed = run.resolved.labels.queries, run.config.seed
+    split = split_queries(labels, options, seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
     return f"{more} {power_sentence(split, options)}"

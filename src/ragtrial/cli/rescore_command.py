@@ -40,7 +40,7 @@ def command(
     """
     from ragtrial.options import expand_user
     from ragtrial.report.model import load_report
-    from ragtrial.scoring.rescoring.rescore import rescore
+    from ragtrial.scoring.rescore import rescore
     from ragtrial.views import report_tables as tables
 
     made = rescore(

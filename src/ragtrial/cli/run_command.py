@@ -24,12 +24,14 @@ from ragtrial.comparison.comparing import (
 )
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.extrapolation import ExtrapolationPart, load_extrapolation
 from ragtrial.comparison.gates import Findings
 from ragtrial.config import load_config
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.run import RunOptions
+from ragtrial.progress import Listener
 from ragtrial.report.model import Report
+from ragtrial.search.extrapolation import ExtrapolationPart, load_extrapolation
 from ragtrial.search.search_result import SearchResult
 from ragtrial.search.searched import WINNER, load_result
 from ragtrial.views import report_tables as tables
@@ -39,6 +41,20 @@ from ragtrial.views.report_tables import extrapolation_table
 from ragtrial.views.sections.search_view import SEARCH
 
 _OPEN_FILES = 65_536
+
+
+class _RunListener(Listener):
+    """Shows progress, notices and failures on stderr."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(terminal.progress())
+        self._terminal = terminal
+
+    def notice(self, message: str) -> None:
+        self._terminal.note(message)
+
+    def failed(self, setting: str, reason: str) -> None:
+        self._terminal.note(f"error: setting {setting!r} failed: {reason}")
 
 
 @click.command("run")
@@ -88,9 +104,7 @@ def command(
         )
     checks = prepared(experiment, asked, baseline, limit, terminal, config)
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
-    report = run_experiment(
-        experiment,
-        progress=terminal.progress(),
+    options = RunOptions(
         settings=settings or None,
         limit=limit,
         strict=strict,
@@ -98,9 +112,9 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         extrapolate=extrapolate,
-        on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
-        notice=terminal.note,
+        listener=_RunListener(terminal),
     )
+    report = run_experiment(experiment, options)
     found = _found(report)
     findings = checks.findings(report) if checks else None
     comparison = None if found else _compared(report, config)

@@ -16,7 +16,8 @@ from ragtrial.config.settings import cutting, shallow, uncovered_warnings
 from ragtrial.dataset.chunks import CutPassages, cut_passages
 from ragtrial.dataset.resolution import Resolution
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run, RunOptions
+from ragtrial.progress import Listener
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.views.table import Table
 from ragtrial.views.texts import no_chunks_line
@@ -40,50 +41,50 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     """
     disable_downloads()  # what is not on this machine is said and left unchecked
 
-    evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
-    warnings = [*evaluator.corpus.library.notes, *evaluator.resolved.warnings, *evaluator.setting_warnings]
-    warnings += [note for note in evaluator.dataset.notes if note.code == "overlay-missing"]
-    warnings += shallow(evaluator.settings, evaluator.questions)
-    _check(evaluator, warnings)
-    cuts = _cuts(evaluator, warnings)
+    run = Run.of(load_config(config, overrides), RunOptions(listener=Listener(terminal.progress())))
+    warnings = [*run.corpus.library.notes, *run.resolved.warnings, *run.setting_warnings]
+    warnings += [note for note in run.dataset.notes if note.code == "overlay-missing"]
+    warnings += shallow(run.settings, run.questions)
+    _check(run, warnings)
+    cuts = _cuts(run, warnings)
     if strict and warnings:
         raise InputError(*(Fault(config, message=warning.message) for warning in warnings))
-    warnings += evaluator.files_left_out
-    _say(terminal, config, evaluator, cuts)
+    warnings += run.files_left_out
+    _say(terminal, config, run, cuts)
     terminal.warn(warnings)
-    terminal.say_json(_as_json(evaluator, cuts, warnings))
+    terminal.say_json(_as_json(run, cuts, warnings))
     return 0
 
 
-def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None:
+def _check(run: Run, warnings: list[ReportWarning]) -> None:
     """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
-    found = evaluator.setting_faults()
+    found = run.setting_faults()
     found.raise_any()
     warnings += [ReportWarning(WarningCode.MODEL_NOT_HERE, message) for message in found.to_fetch]
 
 
-def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
+def _cuts(run: Run, warnings: list[ReportWarning]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a warning, where they cannot be made."""
     found: Cuts = {}
-    for setting in cutting(evaluator.settings):
+    for setting in cutting(run.settings):
         found[setting.name] = None
         try:
-            evaluator.corpus.prepare(setting)
-            chunks = evaluator.corpus.chunks(setting, loads_models=False)
+            run.corpus.prepare(setting)
+            chunks = run.corpus.chunks(setting, loads_models=False)
             if chunks is None:
                 continue
-            found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
+            found[setting.name] = len(chunks), cut_passages(chunks, run.resolved.labels)
             warnings += uncovered_warnings(setting, chunks)
-            warnings += evaluator.too_long(setting)
-            warnings += evaluator.corpus.prefix_warnings(setting)
+            warnings += run.too_long(setting)
+            warnings += run.corpus.prefix_warnings(setting)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
-    return {**found, **{one.name: None for one in evaluator.settings if one.name not in found}}
+    return {**found, **{one.name: None for one in run.settings if one.name not in found}}
 
 
-def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
-    told, settings = _as_json(evaluator, cuts, ()), evaluator.settings
+def _say(terminal: Terminal, config: str, run: Run, cuts: Cuts) -> None:
+    told, settings = _as_json(run, cuts, ()), run.settings
     terminal.tell(f"config     {config} is valid; {counted(len(settings), 'setting')}")
     terminal.tell(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")
     grades = sorted(told["judgments"].items(), key=lambda one: -int(one[0]))
@@ -106,9 +107,9 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
             terminal.tell(no_chunks_line(setting))
 
 
-def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, warnings: Sequence[ReportWarning]) -> dict[str, Any]:
-    library, resolutions = evaluator.corpus.library, evaluator.resolved.resolutions
-    queries = evaluator.resolved.labels.queries
+def _as_json(run: Run, cuts: Cuts, warnings: Sequence[ReportWarning]) -> dict[str, Any]:
+    library, resolutions = run.corpus.library, run.resolved.resolutions
+    queries = run.resolved.labels.queries
     grades = Counter(judgment.relevance for query in queries for judgment in query.relevant_docs)
     settings = []
     for name, made in cuts.items():
@@ -120,7 +121,7 @@ def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, warnings: Sequence[Repor
         "empty_documents": library.empty,
         "queries": len(queries),
         "queries_without_relevant": sum(
-            all(one.relevance < evaluator.config.evaluators.relevance_threshold for one in query.relevant_docs)
+            all(one.relevance < run.config.evaluators.relevance_threshold for one in query.relevant_docs)
             for query in queries
         ),
         "judgments": {str(grade): count for grade, count in sorted(grades.items())},

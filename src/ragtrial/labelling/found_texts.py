@@ -15,7 +15,7 @@ from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, ReportE
 from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
-from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
+from ragtrial.scoring.rescore import is_of_given_runs
 
 GAP = "\n\n[...]\n\n"
 """The mark between passages of a document that do not meet."""

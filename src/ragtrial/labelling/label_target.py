@@ -21,8 +21,7 @@ from ragtrial.labelling.worklist import TextToGrade, Worklist, speaks_of
 from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
-from ragtrial.scoring.rescoring.report_documents import config_with_documents
-from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
+from ragtrial.scoring.rescore import config_with_documents, is_of_given_runs
 
 _CONFIG = "--config CONFIG"
 

@@ -1,11 +1,12 @@
-"""What an approximate index loses: its rankings against exact search over the same vectors."""
+"""The audit: the rankings of an approximate engine compared with exact search over the same vectors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.settings import Setting
-from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, Vectors
+from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, Vectors, opened
 from ragtrial.engines.exact import ExactIndex
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
+from ragtrial.pipeline.open_setting import OpenSetting, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
-from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.schema import AuditPart
@@ -34,37 +36,40 @@ AUDITED_BELOW = 100_000
 _MOVED = 0.005
 """A change of the primary metric's mean that matters, however large its standard error is."""
 
+_COLLECTION_RATE = "audit collection"
+
+Shares = npt.NDArray[np.float64]
+"""The share of each query's exact hits that was found, in [0, 1], shape (queries,); NaN if there are none."""
+
+Key = int | tuple[int, int, int]
+"""A document, or characters of one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Audited:
-    """What exact search says of an index: over the same vectors, with the same top_k.
+    """An engine compared with exact search over the same vectors, with the same top_k.
 
-    ``exact`` is what it finds; ``scores`` are the exact scores of what the index found, shape (queries, depth), NaN at
-    the padding; ``unreachable`` counts the vectors that the index cannot return at all, None if that is not known;
-    ``use`` says whether the engine answers from its index.
+    ``exact`` are the exact rankings. ``unreachable`` counts the vectors that the index cannot return at all; None if
+    unknown. ``use`` reports whether the engine answers from its index.
     """
 
     exact: Ranked
-    scores: Floats
+    shares: Shares
     unreachable: int | None
-    use: IndexUse = field(default=IndexUse(is_used=None, evidence=""), kw_only=True)
-
-    def shares(self, found: Ranked) -> npt.NDArray[np.float64]:
-        """The share of each query's exact hits that the index found, see ``overlap``."""
-        return overlap(found.rankings, self.scores, self.exact.rankings)
+    use: IndexUse
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What the engine itself shows of its index."""
+class IndexReachability:
+    """The engine's own account of its index: unreachable vectors, and whether searches use the index."""
 
     unreachable: int
     use: IndexUse
 
 
 @dataclass(eq=False)
-class ReachStage(Stage[Reach]):
-    """How many vectors no search can return from the index of a setting, and whether searches use it at all."""
+class ReachabilityStage(Stage[IndexReachability]):
+    """The vectors that no search can return from the index of a setting, and whether searches use it at all."""
 
     kind = "reach"
 
@@ -80,72 +85,150 @@ class ReachStage(Stage[Reach]):
         return {"format": 2}
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Index]]:
-        with open_indexes(artefacts, self.resources.workspace, [self.index]) as indexes:
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Index]]:
+        with open_indexes(runner, self.resources.workspace, [self.index]) as indexes:
             yield (indexes[self.index],)
 
-    def build(self, folder: Path, index: Index, built: dict[str, Any]) -> None:
-        name, count = f"reach ({self.index.setting_name})", built["vectors"]
+    def build(self, folder: Path, index: Index, description: dict[str, Any]) -> None:
+        name, count = f"reach ({self.index.setting_name})", description["vectors"]
         with self.resources.working(name, count, "vectors", self.rate):
-            found = Reach(index.unreachable(), index.use())
-        write_text(folder / "reach.json", json.dumps(asdict(found)))
+            reachability = IndexReachability(index.unreachable(), index.use())
+        write_text(folder / "reach.json", json.dumps(asdict(reachability)))
 
-    def load(self, folder: Path) -> Reach:
-        found = json.loads((folder / "reach.json").read_text(encoding="utf-8"))
-        return Reach(int(found["unreachable"]), IndexUse(**found["use"]))
+    def load(self, folder: Path) -> IndexReachability:
+        values = json.loads((folder / "reach.json").read_text(encoding="utf-8"))
+        return IndexReachability(int(values["unreachable"]), IndexUse(**values["use"]))
 
 
 @dataclass(eq=False)
 class AuditStage(Stage[Audited]):
-    """An approximate index compared with exact search.
+    """The share of each query's exact hits that the engine found. ``ranking`` may be deeper than the setting needs."""
 
-    Kept are the exact scores of the chunks that the setting found, shape (queries, top_k), NaN at the padding; what
-    exact search finds, and how many vectors cannot be reached, are kept by stages of their own.
-    """
-
-    kind = "rescored"
+    kind = "shares"
     shown_as = "audit"
 
     resources: Resources
     setting: Setting
-    index: IndexStage
     ranking: RankingStage
-    """Which may be deeper, and of another setting, too."""
     exact: RankingStage
 
     def __post_init__(self) -> None:
         self._depth = Depth(units=self.setting.retriever.top_k)
-        self._reach = ReachStage(self.resources, self.index)
-        own_index = self.exact.stages.index  # whose damage is to be noticed, too
-        self.reads = (self._reach, self.exact, *((own_index,) if own_index else ()))
-        self.needs = (self.ranking, *self.reads)
-        self.title, self.label = f"exact scores of {self.setting.name}", self.setting.name
+        self.needs, self.reads = (self.ranking, self.exact), (self.exact,)
+        self.title, self.label = f"audit of {self.setting.name}", self.setting.name
+
+    @cached_property
+    def collection_size(self) -> int | None:
+        """How many vectors the searched collection has; None for an index that was built here."""
+        collection = self.setting.retriever.searched_collection
+        return None if collection is None else opened(collection).count
 
     def inputs(self) -> Inputs:
-        return {"top_k": self._depth.units}
+        return {"top_k": self._depth.units, "format": 3}
+
+    def _shares(self, folder: Path, exact: Ranked) -> Shares:
+        shares: Shares = read_array(folder / "shares.npy")
+        if shares.shape != exact.seen.shape:
+            raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
+        return shares
+
+
+@dataclass(eq=False)
+class IndexAuditStage(AuditStage):
+    """The audit of an index that was built here: the exact scores of its hits decide."""
+
+    index: IndexStage
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reachability = ReachabilityStage(self.resources, self.index)
+        own_index = self.exact.stages.index  # whose damage is to be noticed, too
+        self.reads = (self.exact, self._reachability, *((own_index,) if own_index else ()))
+        self.needs = (self.ranking, *self.reads)
 
     def key(self) -> str:
-        return fingerprint([self.own, self.ranking.identity()])  # what is kept depends on nothing else
+        return fingerprint([self.input_fingerprint, self.ranking.identity()])  # the shares depend on nothing else
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Vectors]]:
-        yield (self.index.vectors(artefacts),)
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Vectors]]:
+        yield (self.index.vectors(runner),)
 
-    def build(self, folder: Path, vectors: Vectors, ranked: Ranked, *_read: object) -> None:
-        embedder = self.resources.embedder(self.setting.embedder)
+    def build(self, folder: Path, vectors: Vectors, ranked: Ranked, exact: Ranked, *_read: object) -> None:
+        embedder, found = self.resources.embedder(self.setting.embedder), ranked.cut(self._depth)
         queries = embedder.embed_queries([question.text for question in self.ranking.questions])
-        exact = ExactIndex(vectors, self.setting.store.space)
-        write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
+        scores = ExactIndex(vectors, self.setting.store.space).scores_of(queries, found.units)
+        write_array(folder / "shares.npy", overlap(found.rankings, scores, exact.cut(self._depth).rankings))
 
-    def load(self, folder: Path, reach: Reach, exact: Ranked, *_index: object) -> Audited:
-        scores = read_array(folder / "scores.npy")
-        if scores.shape != (len(exact.seen), self._depth.units):
-            raise ValueError(f"it has scores of the shape {scores.shape} for {len(exact.seen):,} questions")
-        return Audited(exact.cut(self._depth), scores, reach.unreachable, use=reach.use)
+    def load(self, folder: Path, exact: Ranked, reachability: IndexReachability, *_index: object) -> Audited:
+        return Audited(exact.cut(self._depth), self._shares(folder, exact), reachability.unreachable, reachability.use)
 
-    def amount(self, known: Known) -> Amount:
-        vectors = self.index.amount(known)
-        return replace(vectors, seconds=self.resources.rates.seconds(self._reach.rate, vectors.count))
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        vectors = self.index.amount(kept)
+        return replace(vectors, seconds=self.resources.rates.seconds(self._reachability.rate, vectors.count))
+
+
+@dataclass(eq=False)
+class CollectionAuditStage(AuditStage):
+    """The audit of an existing collection: deeper exact rankings show the hits that are as near as the last one.
+
+    Hits are compared as documents or passages: an item of a collection has no other position in a ranking.
+    """
+
+    @contextmanager
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[OpenSetting]]:
+        with open_setting(self.resources, self.exact.stages, runner, self.ranking.unit) as exact:
+            yield (exact,)
+
+    def build(self, folder: Path, search: OpenSetting, ranked: Ranked, exact: Ranked) -> None:
+        found, exact = [set(row) for row in _keys(ranked.cut(self._depth))], exact.cut(self._depth)
+        name, count = f"audit ({self.setting.name})", self.collection_size or 0
+        with self.resources.working(name, count, "vectors", _COLLECTION_RATE) as progress:
+            wanted = self._as_near(search, found, exact)
+            progress.advance(count)
+        shares = [
+            min(len(keys & near), length) / length if length else np.nan
+            for keys, near, length in zip(found, wanted, exact.rankings.lengths.tolist(), strict=True)
+        ]
+        write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
+        collection = self.setting.retriever.searched_collection
+        use = opened(collection).use() if collection is not None else IndexUse(is_used=None, evidence="")
+        write_text(folder / "use.json", json.dumps(asdict(use)))
+
+    def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: Ranked) -> list[set[Key]]:
+        """For each query the exact hits, and all hits in ``found`` that are as near as the last of them."""
+        wanted, lengths = [set(row) for row in _keys(exact)], exact.rankings.lengths
+        last = [float(exact.rankings.scores[row, length - 1]) if length else 0 for row, length in enumerate(lengths)]
+        pending, depth = [row for row in range(len(wanted)) if found[row] - wanted[row]], self._depth.units
+        while pending:
+            depth *= 2
+            deeper = search.ranked([self.ranking.questions[row] for row in pending], Depth(units=depth))
+            left = []
+            for row, keys, scores in zip(pending, _keys(deeper), deeper.rankings.scores, strict=True):
+                wanted[row] |= {key for key, score in zip(keys, scores, strict=False) if score >= last[row]}
+                if len(keys) == depth and scores[depth - 1] >= last[row]:
+                    left.append(row)
+            pending = left
+        return wanted
+
+    def load(self, folder: Path, exact: Ranked) -> Audited:
+        use = IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
+        return Audited(exact.cut(self._depth), self._shares(folder, exact), None, use)
+
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        count = self.collection_size or 0
+        return Amount(count, "vectors", count, seconds=self.resources.rates.seconds(_COLLECTION_RATE, count))
+
+
+def _keys(ranked: Ranked) -> list[list[Key]]:
+    """The hits of each query, as documents or passages."""
+    units, rows = ranked.candidates.units, list[list[Key]]()
+    for row in ranked.rankings.codes:
+        codes = row[row != PADDING].tolist()
+        if ranked.unit == "document":
+            rows.append(codes)
+        else:
+            rows.append([(int(units.document[code]), int(units.start[code]), int(units.end[code])) for code in codes])
+    return rows
 
 
 def audit(
@@ -155,10 +238,9 @@ def audit(
     evaluations: Mapping[str, Evaluation],
     exact: Mapping[str, Evaluation],
 ) -> AuditPart:
-    """Compare a setting's rankings with exact search, whose evaluations are ``exact``."""
-    shares, lengths = audited.shares(found), audited.exact.rankings.lengths
-    known = shares[~np.isnan(shares)]
-    means = {name: (one.mean.mean, exact[name].mean.mean) for name, one in evaluations.items()}
+    """The comparison of a setting's rankings with exact search, whose evaluations are ``exact``."""
+    lengths, known = audited.exact.rankings.lengths, audited.shares[~np.isnan(audited.shares)]
+    means = {name: (values.mean.mean, exact[name].mean.mean) for name, values in evaluations.items()}
     return AuditPart(
         overlap=float(known.mean()) if len(known) else None,
         lowest_overlap=float(known.min()) if len(known) else None,
@@ -173,11 +255,11 @@ def audit(
     )
 
 
-def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.float64]:
-    """The share of each query's exact hits that was found, in [0, 1], shape (queries,); NaN where there are none.
+def overlap(found: Rankings, scores: Floats, exact: Rankings) -> Shares:
+    """The share of each query's exact hits that was found.
 
-    ``found`` is compared as a set with ``exact``, which was asked for as many hits. A hit that is not among the exact
-    ones counts if its exact score, in ``scores``, is as high as the last of them: of equal ones any may be returned.
+    ``found`` is compared as a set with ``exact``, which was asked for as many hits. Another hit counts if its exact
+    score, in ``scores``, is as high as that of the last exact hit: of equal hits the engine may return any.
     """
     shares = np.full(len(exact), np.nan)
     for row, length in enumerate(exact.lengths.tolist()):
@@ -191,7 +273,7 @@ def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.
 def audit_warnings(
     name: str, searched: Store | CollectionOptions, part: AuditPart, primary: str, evaluation: Evaluation
 ) -> Iterator[ReportWarning]:
-    """Warnings of the index that is ``searched`` for the setting ``name``; ``evaluation`` is of the primary metric."""
+    """Warnings about the index that is ``searched`` for the setting ``name``; ``evaluation`` has the primary metric."""
     lost = part.lost[primary]
     values = evaluation.values[evaluation.counted]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
@@ -204,9 +286,9 @@ def audit_warnings(
         message = f"searches do not use the index, so they are exact: {part.use}"
         yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
-        asked = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
+        short = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
         yield ReportWarning(
-            WarningCode.FEWER_HITS, f"{name}: {asked}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
+            WarningCode.FEWER_HITS, f"{name}: {short}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
         )
     if part.unreachable and isinstance(searched, Store):
         message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"

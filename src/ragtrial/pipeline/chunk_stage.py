@@ -17,7 +17,7 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Stage, options_and_code
 from ragtrial.rankings import Counts, Floats
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
@@ -57,7 +57,7 @@ class ChunkStage(Stage[Chunks]):
             found |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
         return found
 
-    def names(self) -> Inputs:
+    def unhashed_inputs(self) -> Inputs:
         has_embedder = self.chunker.counted_by == "embedder" or self.chunker.needs_embedder
         return embedder_names(self.setting) if has_embedder else {}
 
@@ -78,8 +78,8 @@ class ChunkStage(Stage[Chunks]):
             self.resources.mark_vectors(self.setting.embedder)
         return Chunks(library, folder)
 
-    def amount(self, known: Known) -> Amount:
-        sizes, chunks = known.library.sizes, known(self)
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        sizes, chunks = kept.library.sizes, kept.get(self)
         count = estimated_chunks(self.setting, sizes) if chunks is None else len(chunks)
         seconds = self.resources.rates.seconds(self._rate, int(sizes.sum()))
         return Amount(count, "chunks", count, chunks is None, seconds)

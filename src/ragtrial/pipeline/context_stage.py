@@ -16,7 +16,7 @@ from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.errors import RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options, versions_of
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, NotBuiltError, Stage, dotted_options, versions_of
 from ragtrial.records import ReportWarning, WarningCode
 
 
@@ -78,8 +78,8 @@ class ContextStage(Stage[IndexedTexts]):
         surroundings = Surroundings.read(folder) if self.is_kept else None
         return IndexedTexts(chunks, title=self._context.title, surroundings=surroundings)
 
-    def amount(self, known: Known) -> Amount:
-        chunks = self.needs[0].amount(known)
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        chunks = self.needs[0].amount(kept)
         return replace(chunks, seconds=self.resources.rates.seconds("context", chunks.count))
 
 

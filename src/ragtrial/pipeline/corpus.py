@@ -20,8 +20,7 @@ from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage, Trunc
 from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.pipeline.open_setting import SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.runner import Runner
-from ragtrial.pipeline.stage import Stage
+from ragtrial.pipeline.stage import Runner, Stage
 from ragtrial.progress import Progress
 from ragtrial.records import ReportWarning
 
@@ -86,7 +85,7 @@ class Corpus:
 
     def once(self, stage: S) -> S:
         """``stage``, or the one that is equal to it and was there before."""
-        found: S = self._stages.setdefault(stage.spec, stage)  # type: ignore[assignment]  # equal ones are of one class
+        found: S = self._stages.setdefault(stage.definition_fingerprint, stage)  # type: ignore[assignment]  # equal ones are of one class
         return found
 
     def chunks(self, setting: Setting, *, loads_models: bool = True) -> Chunks | None:

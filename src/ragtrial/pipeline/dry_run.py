@@ -1,6 +1,6 @@
-"""What a run would do, and why: the same graph, walked without building anything.
+"""A dry run: the work that a run would do, and why. The same graph is walked without building anything.
 
-Only the documents are read. What takes moments is left out: scoring, and counting the tokens of what was found.
+Only the documents are read. Work of moments is left out: scoring, and counting the tokens of hits.
 """
 
 from __future__ import annotations
@@ -8,18 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from ragtrial.cache.seals import Seal
-from ragtrial.cache.workspace import DAMAGE
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
 from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in
-from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
-
-T = TypeVar("T")
+from ragtrial.pipeline.stage import Amount, KeptArtefacts, NotBuiltError, Stage, all_needs
 
 KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "rankings", "latency", "audit")
 """The order of work."""
@@ -27,10 +24,10 @@ KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "r
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage as a dry run shows it, made once for all ``settings`` that need it.
+    """A stage as a dry run shows it, once for all ``settings`` that need it.
 
-    ``why`` says why it is to do, and is empty where it is cached. ``missing`` are the stages that a run would make for
-    it, by the workspace's folder and name; None for a name that depends on a stage to do.
+    ``why`` is the reason why it is to do, empty if it is cached. ``missing`` are the stages that a run would build for
+    it, by folder of the workspace and name; None for a name that depends on a stage to do.
     """
 
     kind: str
@@ -60,57 +57,56 @@ class DryRun:
 
     @property
     def seconds(self) -> float:
-        """About how long all takes of which that is known."""
+        """Estimated seconds, counting only stages with a known rate."""
         return sum(stage.amount.seconds or 0.0 for stage in self.stages)
 
     @property
     def cost(self) -> float | None:
-        """About what endpoints are paid for all, as far as prices are known; None without any."""
+        """The estimated price of all stages with a known price; None without any."""
         known = [stage.amount.cost for stage in self.stages if stage.amount.cost is not None]
         return sum(known) if known else None
 
     @property
     def unknown(self) -> int:
-        """Of how many stages nobody knows how long they take."""
+        """The number of stages without an estimate of time."""
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
 def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
-    """What a run of ``graph`` would do, and ``before`` it; ``audit`` compares all indexes with exact search.
+    """The work of a run of ``graph``, and ``before`` it. ``audit`` compares all indexes with exact search.
 
-    Without it those of fewer than 100,000 vectors.
+    Without ``audit``, only indexes of fewer than 100,000 vectors are compared.
     """
     settings = tuple(setting.name for setting in graph.settings)
     walk = _Walk(graph, audit=audit)
-    found = [*walk.stages(), *before]
-    stages = tuple(stage for kind in KINDS for stage in found if stage.kind == kind)
+    planned = [*walk.stages(), *before]
+    stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
     return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root))
 
 
 class _Walk:
-    """Walks the graph, setting by setting; called with a stage, gives its artefact if it is kept, else None."""
+    """Walks the graph, setting by setting."""
 
     def __init__(self, graph: Graph, *, audit: bool) -> None:
-        self.library = graph.corpus.library
+        self._kept = KeptArtefacts(graph.corpus.resources.workspace, graph.corpus.library)
         self._graph = graph
         self._workspace = graph.corpus.resources.workspace
         self._audit = audit
-        self._known: dict[Stage[Any], Any] = {}
         self._settings: dict[Stage[Any], list[str]] = {}
-        """The stages that are shown, and the settings that need each."""
+        """The shown stages, and the settings that need each."""
 
     def stages(self) -> Iterator[PlannedStage]:
         """All stages, in the order of work."""
         for setting in self._graph.settings:
             for stage in dict.fromkeys(self._shown(self._graph.run_of(setting))):
                 self._settings.setdefault(stage, []).append(setting.name)
-        found = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
+        planned = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
         everyone = tuple(setting.name for setting in self._graph.settings)
-        yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
-        yield from found
+        yield PlannedStage("documents", "", everyone, "", Amount(len(self._kept.library), "documents", 0, seconds=0.0))
+        yield from planned
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
-        """The stages of a setting that are shown; of a part rankings and latency only if something is made of them."""
+        """The shown stages of a setting; with rankings and latency of parts that the setting needs."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
             is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
@@ -119,7 +115,7 @@ class _Walk:
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield from self._with_parts(run.latency)
-        if run.audit is not None and (self._audit or run.audit.amount(self).count < AUDITED_BELOW):
+        if run.audit is not None and (self._audit or run.audit.amount(self._kept).count < AUDITED_BELOW):
             yield run.audit
 
     def _with_parts(self, stage: RankingStage | LatencyStage) -> Iterator[Stage[Any]]:
@@ -129,12 +125,12 @@ class _Walk:
         yield stage
 
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
-        kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
+        kind, amount, lacking = stage.shown_as, stage.amount(self._kept), self._lacking(stage)
         if not lacking:
             return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0, cost=None))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
-        why = next((f"damaged: {one}" for one in damage if one), "")
+        why = next((f"damaged: {fault}" for fault in damage if fault), "")
         if not why and isinstance(stage, RankingStage) and amount.to_do < amount.count:
             why = f"questions that were skipped will be asked again: {amount.to_do:,}"
         if not why:
@@ -144,7 +140,7 @@ class _Walk:
         return PlannedStage(kind, stage.label, settings, why, amount, missing)
 
     def _own_missing(self, stage: Stage[Any]) -> list[tuple[str, str | None]]:
-        """``stage`` by the workspace's folder and name, if a run would make it."""
+        """``stage`` by folder of the workspace and name, if a run would build it."""
         if not stage.is_kept:
             return []
         try:
@@ -157,7 +153,7 @@ class _Walk:
         return [(stage.kind, kept)] if is_incomplete else []
 
     def _lacking(self, stage: Stage[Any]) -> list[Stage[Any]]:
-        """What a run would make for ``stage``: itself, and those that it needs that are not shown by themselves."""
+        """The stages that a run would build for ``stage``: itself, and its needs that have no line in the dry run."""
         own = [stage] if self._own_missing(stage) else []
         if isinstance(stage, RankingStage | LatencyStage) and not own:
             return []
@@ -165,22 +161,22 @@ class _Walk:
         return list(dict.fromkeys([*own, *(one for need in hidden for one in self._lacking(need))]))
 
     def _difference(self, stage: Stage[Any]) -> str:
-        """What differs from the finished stage of the same kind that differs least.
+        """The difference from the most similar finished stage of the same kind.
 
-        Of several rather from one that these settings do not use any more, then from the newest.
+        Ties: prefer a stage no longer in use, then the newest.
         """
         if self._workspace.was_marked(stage.kind, stage.key()):
             return "an earlier run asked for it; it is gone, or was not finished"
-        now = stage.described()
+        now = stage.shown_inputs()
         known = [(name, seal) for name, seal in self._workspace.seals(stage.kind) if seal.made_of]
-        known.sort(key=lambda one: one[1].made, reverse=True)
+        known.sort(key=lambda named: named[1].made, reverse=True)
         if not known:
             return "not made before"
-        alike = [one for one in self._settings if one.kind == stage.kind and not self._own_missing(one)]
-        used = {one.kept_key(self._workspace) for one in alike}
+        alike = [other for other in self._settings if other.kind == stage.kind and not self._own_missing(other)]
+        used = {other.kept_key(self._workspace) for other in alike}
 
-        def distance(one: tuple[str, Seal]) -> tuple[int, bool]:
-            name, seal = one
+        def distance(named: tuple[str, Seal]) -> tuple[int, bool]:
+            name, seal = named
             differing = sum(seal.made_of.get(option) != now.get(option) for option in {**seal.made_of, **now})
             return differing, name in used
 
@@ -195,33 +191,17 @@ class _Walk:
         entry = stage.setting.entry if isinstance(stage, RankingStage) else ""
         return describe_change(differing[0], before, now, entry) + more
 
-    def __call__(self, stage: Stage[T]) -> T | None:
-        if stage not in self._known:
-            self._known[stage] = self._loaded(stage)
-        found: T | None = self._known[stage]
-        return found
-
-    def _loaded(self, stage: Stage[T]) -> T | None:
-        reads = [self(need) for need in stage.reads]
-        try:
-            name = stage.kept_key(self._workspace) if stage.is_kept else ""
-            if name is None or any(one is None for one in reads):
-                return None
-            return stage.load(self._workspace.path(stage.kind, name), *reads)
-        except (NotBuiltError, *DAMAGE):
-            return None
-
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of what differs: options before contents, such as the files of a model that is another one, too."""
+    """The names of inputs that differ: options before contents, such as the files of a model."""
     differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     return sorted(differing, key=lambda name: "." not in name)
 
 
 def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any], entry: str = "") -> str:
-    """``chunker.size changed from 256 to 512``; of a content only that it changed.
+    """``chunker.size changed from 256 to 512``; for a content only that it changed.
 
-    ``entry`` is the name in the config of the retriever whose options these are.
+    ``entry`` is the name of the retriever in the config that has these options.
     """
     if "." not in name:
         return f"{name} changed"

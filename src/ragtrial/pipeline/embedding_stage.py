@@ -24,7 +24,7 @@ from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
 
@@ -70,7 +70,7 @@ class LengthStage(Stage[Counts]):
         counted_by = tokenizer.fingerprint if tokenizer else None
         return {"embedder.document_prefix": self._embedder.document_prefix, "embedder tokenizer": counted_by}
 
-    def names(self) -> Inputs:
+    def unhashed_inputs(self) -> Inputs:
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts) -> None:
@@ -126,7 +126,7 @@ class EmbeddingStage(VectorStage):
     def inputs(self) -> Inputs:
         return embedder_inputs(self._embedder)
 
-    def names(self) -> Inputs:
+    def unhashed_inputs(self) -> Inputs:
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
@@ -195,13 +195,13 @@ class EmbeddingStage(VectorStage):
         self.resources.release(reference)
         return nearness(self._embedder.embed_documents(sample), exact) if sample else None
 
-    def amount(self, known: Known) -> Amount:
-        texts, chunks = known(self.needs[0]), self.needs[0].amount(known)
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        texts, chunks = kept.get(self.needs[0]), self.needs[0].amount(kept)
         if texts is not None and self._late is not None:
             return self._amount_of_windows(texts, self._late)
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
-        units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
+        units = int(kept.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
         length = units * to_do / max(1, chunks.count)
         seconds, cost = self.resources.rates.seconds(self.rate, length), self.cost(length)
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
@@ -249,8 +249,8 @@ class TruncationStage(VectorStage):
         _write(folder, blocks, (len(matrix), dimension), health.distinct_texts, health.nearness)
         _write_spent(folder, embeddings.spent)
 
-    def amount(self, known: Known) -> Amount:
-        return replace(self.whole.amount(known), unit="vectors", seconds=0.0, cost=None)
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        return replace(self.whole.amount(kept), unit="vectors", seconds=0.0, cost=None)
 
 
 def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:

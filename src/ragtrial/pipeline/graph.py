@@ -11,8 +11,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.engines.exact import ExactStore
-from ragtrial.pipeline.audit_stage import AuditStage
-from ragtrial.pipeline.collection_audit_stage import CollectionAuditStage
+from ragtrial.pipeline.audit_stage import AuditStage, CollectionAuditStage, IndexAuditStage
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.open_setting import SettingStages
@@ -33,12 +32,12 @@ class SettingRun:
     stages: SettingStages
     ranking: RankingStage
     latency: LatencyStage | None
-    audit: AuditStage | CollectionAuditStage | None
+    audit: AuditStage | None
 
     @property
     def fingerprint(self) -> str:
         """That of the setting, whatever is asked."""
-        return fingerprint(["setting", self.ranking.whatever_is_asked, self.stages.setting.retriever.top_k])
+        return fingerprint(["setting", self.ranking.query_free_fingerprint, self.stages.setting.retriever.top_k])
 
 
 class Graph:
@@ -101,7 +100,7 @@ class Graph:
             corpus, stages, depth = self.corpus, self.corpus.stages(setting), Depth(units=setting.retriever.top_k)
             ranking = self.ranking(setting, self.questions, depth)
             latency: LatencyStage | None = None
-            audit: AuditStage | CollectionAuditStage | None = None
+            audit: AuditStage | None = None
             if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
                 latency = self._latency_of(ranking, depth)
             twin = exact_twin(setting)
@@ -109,7 +108,7 @@ class Graph:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
                 if stages.index is not None:
-                    audit = corpus.once(AuditStage(corpus.resources, setting, stages.index, ranking, exact))
+                    audit = corpus.once(IndexAuditStage(corpus.resources, setting, ranking, exact, stages.index))
                 else:
                     audit = corpus.once(CollectionAuditStage(corpus.resources, setting, ranking, exact))
             self._runs[setting] = SettingRun(stages, ranking, latency, audit)

@@ -21,7 +21,16 @@ from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, VectorStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options, versions_of
+from ragtrial.pipeline.stage import (
+    Amount,
+    Inputs,
+    KeptArtefacts,
+    NotBuiltError,
+    Runner,
+    Stage,
+    dotted_options,
+    versions_of,
+)
 
 
 @dataclass(eq=False)
@@ -49,7 +58,7 @@ class IndexStage(Stage[dict[str, Any]]):
     def inputs(self) -> Inputs:
         return {name: value for name, value in self._options.items() if name not in self._searched_with}
 
-    def names(self) -> Inputs:
+    def unhashed_inputs(self) -> Inputs:
         return self._searched_with
 
     @cached_property
@@ -63,8 +72,12 @@ class IndexStage(Stage[dict[str, Any]]):
         return {name: value for name, value in self._options.items() if name in names}
 
     @cached_property
-    def spec(self) -> str:
-        return fingerprint([super().spec, self._searched_with]) if self._searched_with else super().spec
+    def definition_fingerprint(self) -> str:
+        return (
+            fingerprint([super().definition_fingerprint, self._searched_with])
+            if self._searched_with
+            else super().definition_fingerprint
+        )
 
     def build_identity(self) -> str:
         """What tells this build of the index from others, however it is searched. Raises NotBuiltError."""
@@ -95,15 +108,15 @@ class IndexStage(Stage[dict[str, Any]]):
         size = facts.get("bytes") if on_a_server else sealed.size
         return {**description, "id": sealed.id, **facts, "bytes": size}
 
-    def vectors(self, artefacts: Artefacts) -> Vectors:
+    def vectors(self, runner: Runner) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""
-        return vectors_of(artefacts.artefact(self.texts), artefacts.artefact(self.embeddings, every_byte=True))
+        return vectors_of(runner.artefact(self.texts), runner.artefact(self.embeddings, every_byte=True))
 
-    def open(self, artefacts: Artefacts) -> Index:
+    def open(self, runner: Runner) -> Index:
         """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
-        vectors = self.vectors(artefacts)
+        vectors = self.vectors(runner)
         # Chroma finds nothing in a graph with other bytes, or ends the process.
-        artefacts.artefact(self, every_byte=True)
+        runner.artefact(self, every_byte=True)
         workspace, key = self.resources.workspace, self.key()
         try:
             return self.store.open(vectors, workspace.path(self.kind, key))
@@ -111,11 +124,11 @@ class IndexStage(Stage[dict[str, Any]]):
             raise
         except StoreError as error:
             workspace.drop_damaged(self.kind, key, workspace.build_id(self.kind, key), error)
-            artefacts.artefact(self, every_byte=True)
+            runner.artefact(self, every_byte=True)
             return self.store.open(vectors, workspace.path(self.kind, key))
 
-    def amount(self, known: Known) -> Amount:
-        chunks = self.texts.amount(known)
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        chunks = self.texts.amount(kept)
         seconds = self.resources.rates.seconds(f"index {self.store.kind}", chunks.count)
         return replace(chunks, unit="vectors", seconds=0.0 if self.store.is_exact else seconds)
 
@@ -124,7 +137,7 @@ OpenIndexes = Mapping[IndexStage, Index]
 
 
 @contextmanager
-def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[IndexStage]) -> Iterator[OpenIndexes]:
+def open_indexes(runner: Runner, workspace: Workspace, stages: Iterable[IndexStage]) -> Iterator[OpenIndexes]:
     """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile."""
     stages_by_key: dict[str, list[IndexStage]] = {}
     for stage in stages:
@@ -137,10 +150,10 @@ def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[In
                 held.enter_context(workspace.lock(f"open-{key}", what))
         opened: dict[str, Index] = {}  # indexes of one build that are searched in different ways are opened apart
         for stage in chain.from_iterable(stages_by_key.values()):
-            if stage.spec not in opened:
-                opened[stage.spec] = stage.open(artefacts)
-                held.callback(opened[stage.spec].close)
-            found[stage] = opened[stage.spec]
+            if stage.definition_fingerprint not in opened:
+                opened[stage.definition_fingerprint] = stage.open(runner)
+                held.callback(opened[stage.definition_fingerprint].close)
+            found[stage] = opened[stage.definition_fingerprint]
         yield found
 
 

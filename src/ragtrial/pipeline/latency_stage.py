@@ -27,7 +27,7 @@ from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_sett
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
-from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import Rankings
 from ragtrial.records import Question, ReportWarning, Unit, WarningCode
 from ragtrial.report.schema import LatencyPart
@@ -103,7 +103,7 @@ class LatencyStage(Stage[Latency | None]):
 
     @cached_property
     def _base(self) -> str:
-        return fingerprint([self.own, self.ranking.whatever_is_asked])
+        return fingerprint([self.input_fingerprint, self.ranking.query_free_fingerprint])
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """That of the most queries."""
@@ -114,15 +114,15 @@ class LatencyStage(Stage[Latency | None]):
         return self.key() if workspace.has(self.kind, self.key()) else None
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
-        parts = [part for part in map(artefacts.artefact, self.parts) if part is not None]
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Any]]:
+        parts = [part for part in map(runner.artefact, self.parts) if part is not None]
         measured = [part.seconds for part in parts if part.summary["machine"] == _machine()]
         asked = [one for one in self._questions if all(one.text in seconds for seconds in measured)]
         if is_added := len(measured) == len(self.parts) > 0 and 2 * len(asked) > self._count:
             looked_at = Depth(candidates=self.stages.setting.depth_of_parts)
-            found = [artefacts.artefact(one).cut(looked_at).candidates for one in self.ranking.parts]
+            found = [runner.artefact(one).cut(looked_at).candidates for one in self.ranking.parts]
         with open_setting(
-            self.resources, self.stages, artefacts, self.unit, with_parts=not is_added, is_fresh=True
+            self.resources, self.stages, runner, self.unit, with_parts=not is_added, is_fresh=True
         ) as setting:
             yield setting, asked if is_added else self._questions, found if is_added else None
 
@@ -151,11 +151,11 @@ class LatencyStage(Stage[Latency | None]):
         read: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
         return None if read is None else Latency(**read)
 
-    def amount(self, known: Known) -> Amount:
+    def amount(self, kept: KeptArtefacts) -> Amount:
         count = self._count
         seconds = self.resources.rates.seconds(self._rate, count)
         asked = count + min(count, _WARM_UP) if count else 0  # caches are passed over, so all of it is paid for again
-        costs = [one.expected_cost(known, asked) for one in (self.ranking, *self._asked_with_it())]
+        costs = [one.expected_cost(kept, asked) for one in (self.ranking, *self._asked_with_it())]
         paid = [cost for cost in costs if cost is not None]
         return Amount(count, "questions", count, seconds=seconds, cost=sum(paid) if paid else None)
 

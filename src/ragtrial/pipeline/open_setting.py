@@ -24,7 +24,7 @@ from ragtrial.pipeline.embedding_stage import LengthStage, VectorStage
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
-from ragtrial.pipeline.stage import Artefacts, Stage
+from ragtrial.pipeline.stage import Runner, Stage
 from ragtrial.rankings import Floats
 from ragtrial.records import Question, Unit
 
@@ -61,7 +61,7 @@ class SettingContext:
 
     resources: Resources
     stages: SettingStages
-    artefacts: Artefacts
+    runner: Runner
     open_index: Index | None = None
     is_fresh: bool = False
     loads_models: bool = True
@@ -70,14 +70,14 @@ class SettingContext:
 
     def __post_init__(self) -> None:
         self.setting, self.entry = self.stages.setting.name, self.stages.setting.entry
-        self.library = self.artefacts.artefact(self.stages.documents)
+        self.library = self.runner.artefact(self.stages.documents)
         self.progress, self.digest = self.resources.progress, self.resources.digest
         self._vectors: dict[tuple[str, ...], Floats] = {}
 
     def chunks(self) -> Chunks:
         if self.stages.chunks is None:
             raise RunError(f"setting {self.setting!r} has no chunks of its own.")
-        return self.artefacts.artefact(self.stages.chunks)
+        return self.runner.artefact(self.stages.chunks)
 
     def texts(self, units: Chunks | None = None) -> IndexedTexts:
         units = self.chunks() if units is None else units
@@ -88,7 +88,7 @@ class SettingContext:
     @cached_property
     def _texts_by_chunks(self) -> dict[str, IndexedTexts]:
         """What is indexed for the chunks of all that the setting is made of, by the name of the chunks."""
-        texts = [self.artefacts.artefact(one.texts) for one in self.stages.tree() if one.texts is not None]
+        texts = [self.runner.artefact(one.texts) for one in self.stages.tree() if one.texts is not None]
         return {one.chunks.name: one for one in texts}
 
     def index(self) -> Index:
@@ -168,7 +168,7 @@ class OpenSetting:
 def open_setting(
     resources: Resources,
     stages: SettingStages,
-    artefacts: Artefacts,
+    runner: Runner,
     unit: Unit,
     *,
     with_parts: bool = True,
@@ -178,10 +178,10 @@ def open_setting(
     tree = list(stages.tree()) if with_parts else [stages]
     opened: dict[SettingStages, OpenSetting] = {}
     stages_of_indexes = dict.fromkeys(one.index for one in tree if one.index is not None)
-    with open_indexes(artefacts, resources.workspace, stages_of_indexes) as indexes:
+    with open_indexes(runner, resources.workspace, stages_of_indexes) as indexes:
         for one in tree:  # parts come before what is made of them
             index = indexes[one.index] if one.index is not None else None
-            context = SettingContext(resources, one, artefacts, index, is_fresh=is_fresh)
+            context = SettingContext(resources, one, runner, index, is_fresh=is_fresh)
             parts = [opened[part] for part in one.parts] if with_parts else []
             opened[one] = OpenSetting(one.setting, context, parts, unit)
         yield opened[stages]

@@ -21,7 +21,7 @@ from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embe
 from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, skipped_in, stages_kept
-from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage, dotted_options, options_and_code
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, dotted_options, options_and_code
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question, Unit
 
@@ -76,13 +76,13 @@ class RankingStage(Stage[Ranked]):
         return found if self.width is None else found | {"search width": self.width}
 
     @cached_property
-    def whatever_is_asked(self) -> str:
+    def query_free_fingerprint(self) -> str:
         """Equal for rankings of equal settings, whatever these are asked."""
         own = {name: value for name, value in self.all_inputs.items() if name != "questions"}
-        corpus = [need.spec for need in self.needs if not isinstance(need, RankingStage)]
-        return fingerprint([own, corpus, [part.whatever_is_asked for part in self.parts]])
+        corpus = [need.definition_fingerprint for need in self.needs if not isinstance(need, RankingStage)]
+        return fingerprint([own, corpus, [part.query_free_fingerprint for part in self.parts]])
 
-    def names(self) -> Inputs:
+    def unhashed_inputs(self) -> Inputs:
         named = embedder_names(self.setting) if self._has_embedder else {}
         return {"retriever.top_k": self.depth.units, "hits looked at": self.depth.candidates, **named}
 
@@ -106,9 +106,9 @@ class RankingStage(Stage[Ranked]):
         return min(deeper)[1] if deeper else None
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
-        chunks = [artefacts.artefact(one) for one in self._chunks]
-        with open_setting(self.resources, self.stages, artefacts, self.unit, with_parts=False) as setting:
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Any]]:
+        chunks = [runner.artefact(one) for one in self._chunks]
+        with open_setting(self.resources, self.stages, runner, self.unit, with_parts=False) as setting:
             yield setting, {one.name: one for one in chunks}
 
     def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> Ranked:
@@ -122,16 +122,16 @@ class RankingStage(Stage[Ranked]):
         return ranked
 
     def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
-        ranked = Ranked.load(folder, library, {one.name: one for one in chunks})
+        ranked = Ranked.load(folder, library, {known.name: known for known in chunks})
         ranks = len(library) if self.unit == "document" else len(ranked.candidates.units)
         if len(ranked.seen) != len(self.questions) or not is_within(ranked.rankings.codes, ranks, PADDING):
-            raise ValueError("it does not rank what these questions are asked of")
+            raise ValueError("it has rankings of other questions, documents or chunks")
         return ranked
 
     def is_incomplete(self, artefact: Ranked) -> bool:
         return bool(artefact.candidates.skipped.any())
 
-    def naming(self, need: Stage[Any]) -> AbstractContextManager[None]:
+    def error_context(self, need: Stage[Any]) -> AbstractContextManager[None]:
         return failing_as(self.setting.parts[self.parts.index(need)]) if need in self.parts else nullcontext()
 
     def mark_used(self) -> set[tuple[str, str]]:
@@ -148,17 +148,17 @@ class RankingStage(Stage[Ranked]):
             workspace.mark(kind, kept)
         return used.union(*(part.mark_used() for part in self.parts))
 
-    def amount(self, known: Known) -> Amount:
-        name = self.kept_key(self.resources.workspace) if known(self) is not None else None
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        name = self.kept_key(self.resources.workspace) if kept.get(self) is not None else None
         count = len(self.questions)
         to_do = (skipped_in(self.resources.workspace.path(self.kind, name)) if name else 0) or count
         seconds = self.resources.rates.seconds(self._rate, to_do)
-        return Amount(count, "questions", to_do, seconds=seconds, cost=self.expected_cost(known, to_do))
+        return Amount(count, "questions", to_do, seconds=seconds, cost=self.expected_cost(kept, to_do))
 
-    def expected_cost(self, known: Known, count: int) -> float | None:
+    def expected_cost(self, kept: KeptArtefacts, count: int) -> float | None:
         """About what endpoints are paid for ``count`` of its questions; None where no price is known."""
-        chunks = next((one.chunks.amount(known).count for one in self.stages.tree() if one.chunks), 0)
-        size = float(known.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
+        chunks = next((one.chunks.amount(kept).count for one in self.stages.tree() if one.chunks), 0)
+        size = float(kept.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
         own = self.setting.retriever.expected_cost(self.questions, Texts(chunks, size))
         parts = [one for one in (self.query_cost(), own) if one is not None]
         return sum(parts) * count / max(1, len(self.questions)) if parts else None

@@ -1,10 +1,10 @@
-"""From scored settings to a report, and the warnings that are in it."""
+"""The report of scored settings: its parts, its warnings, and the rows of the files beside it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -15,20 +15,20 @@ from ragtrial.components.interfaces import QueryMatches
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.models import EvaluatorOptions
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
-from ragtrial.evaluation.context_sizes import ContextSizes
-from ragtrial.evaluation.evaluators import Evaluation
+from ragtrial.evaluation.evaluators import NoRelevant
 from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.span_labels import judged_whole
 from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.latency_stage import latency_warnings
-from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.results import ComponentRanking, Diagnostics
-from ragtrial.pipeline.scores import Scored, means
-from ragtrial.pipeline.setting_parameters import packages_of, setting_parameters
-from ragtrial.rankings import PADDING, Bools, collapse, distinct
+from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
+from ragtrial.pipeline.scored_setting import ScoredSetting
+from ragtrial.rankings import PADDING, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
 from ragtrial.report.environment import environment
@@ -37,12 +37,12 @@ from ragtrial.report.model import SCHEMA_VERSION, Report, part_file
 _FEW_JUDGED = 0.5
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
-"""How far equal scores may move a mean before that is reported: less hardly shows among four digits."""
+"""The smallest range of a mean over orders of equal scores that is reported: less hardly shows among four digits."""
 
 
 def build_report(
     config: ExperimentConfig,
-    scored: Sequence[Scored],
+    scored: Sequence[ScoredSetting],
     *,
     run_id: str,
     labels: PromptQueries,
@@ -51,13 +51,15 @@ def build_report(
     failures: Sequence[schema.FailurePart],
     warnings: Sequence[ReportWarning],
 ) -> Report:
-    """The report of a run with at least one setting that was scored."""
-    library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
-    reported = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
-    settings = [setting_part(one) for one in scored]
-    reported += latency_warnings({one.name: one.latency for one in settings})
-    reported += tie_warnings({one.result.setting.name: one.tied for one in scored}, str(metrics.primary), options.ties)
-    reported += judged_warnings({one.result.setting.name: one.graded for one in scored}, metrics.primary.k)
+    """The report of a run with at least one scored setting."""
+    library, queries, options = scored[0].found.chunks.library, query_parts(labels), config.evaluators
+    settings = [one.to_part() for one in scored]
+    reported = [*warnings, *(warning for one in scored for warning in setting_warnings(one, str(metrics.primary)))]
+    reported += latency_warnings({part.name: part.latency for part in settings})
+    reported += tie_warnings(
+        {one.name: one.judged.tied for one in scored if one.judged}, str(metrics.primary), options.ties
+    )
+    reported += judged_warnings({one.name: one.graded for one in scored}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -68,7 +70,7 @@ def build_report(
             empty_documents=library.empty,
             queries=len(queries),
             documents_fingerprint=documents_fingerprint,
-            labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
+            labels_fingerprint=labels_fingerprint(queries),
             judged_whole=judged_whole_parts(labels, library) if options.unit == "span" else {},
         ),
         unit=options.unit,
@@ -80,9 +82,25 @@ def build_report(
         queries=queries,
         settings=settings,
         failures=list(failures),
-        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(reported)],
-        environment=environment(packages_of([one.result.setting for one in scored], library)),
+        warnings=warning_parts(reported),
+        environment=environment(packages_of([one.found.setting for one in scored], library)),
     )
+
+
+# --- parts
+
+
+def query_parts(labels: PromptQueries) -> list[schema.QueryPart]:
+    return [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]
+
+
+def labels_fingerprint(queries: Sequence[schema.QueryPart]) -> str:
+    return fingerprint([query.model_dump(mode="json") for query in queries])
+
+
+def warning_parts(warnings: Sequence[ReportWarning]) -> list[schema.WarningPart]:
+    """The warnings of a report, each once."""
+    return [schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(warnings)]
 
 
 def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, schema.SpanPart]:
@@ -91,8 +109,33 @@ def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, sch
     return {name: schema.SpanPart(start=span.start, end=span.end) for name, span in spans.items()}
 
 
+def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, schema.MetricPart]:
+    """The meaning of each metric, by name."""
+    rules = options.relevance_threshold, options.no_relevant, options.unit
+    return {str(metric): metric_part(metric, *rules) for metric in metrics.metrics}
+
+
+def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> schema.MetricPart:
+    """The meaning of a metric, and the queries in its mean, if grades from ``threshold`` on are relevant."""
+    definition = metric.definition
+    needs = DEFINED_FOR[definition.needs].replace("document", "document" if unit == "document" else "passage")
+    if no_relevant == "zero" and definition.needs != "order":
+        needs = "all queries"
+    known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
+    return schema.MetricPart(
+        formula=definition.formula_of(unit),
+        family=definition.family,
+        counted=needs + known,
+        source=definition.source,
+        better=definition.better,
+    )
+
+
+# --- warnings
+
+
 def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iterator[ReportWarning]:
-    """That most of what some settings find under unit: span is not judged, and counts as wrong."""
+    """A warning if most hits of some settings under unit: span are not judged, and so count as wrong."""
     shares = {
         name: float(graded.judged_units(k).sum() / max(graded.retrieved(k).sum(), 1))
         for name, graded in scored.items()
@@ -112,10 +155,10 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
 def tie_warnings(
     tied: Mapping[str, tuple[float, float] | None], primary: str, ties: Literal["first", "trec"]
 ) -> Iterator[ReportWarning]:
-    """That the order of equal scores decides means of the primary metric: of which settings, and most of which."""
-    ranges = {name: one for name, one in tied.items() if one is not None and one[1] - one[0] >= _TIED}
+    """A warning if tied scores can change the primary metric, naming the most affected setting."""
+    ranges = {name: bounds for name, bounds in tied.items() if bounds is not None and bounds[1] - bounds[0] >= _TIED}
     if ranges:
-        name = max(ranges, key=lambda one: ranges[one][1] - ranges[one][0])
+        name = max(ranges, key=lambda setting: ranges[setting][1] - ranges[setting][0])
         low, high = ranges[name]
         order = "the last by id counts first, as in trec_eval" if ties == "trec" else "the first by id counts first"
         advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
@@ -126,9 +169,9 @@ def tie_warnings(
         )
 
 
-def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
-    """What should be known of one setting's vectors, index and rankings."""
-    result, graded = scored.result, scored.graded
+def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarning]:
+    """Warnings about the vectors, the index and the rankings of one setting."""
+    result, graded = scored.found, scored.graded
     setting, chunks, skipped = result.setting, result.chunks, result.ranked.candidates.skipped
     name, top_k, unit = setting.name, setting.retriever.top_k, graded.unit
     if scored.audit:
@@ -139,9 +182,8 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     yield from _diagnostic_warnings(setting, result.diagnostics, unit)
     for part in result.parts:
         if part.diagnostics is not None:
-            called = f"{part.setting.name}, by itself, as a part of {part.whole.name}"
-            yield from _diagnostic_warnings(replace(part.setting, name=called), part.diagnostics, unit)
-    yield from skipped_warnings(name, skipped)
+            name_of_part = f"{part.setting.name}, by itself, as a part of {part.whole.name}"
+            yield from _diagnostic_warnings(replace(part.setting, name=name_of_part), part.diagnostics, unit)
     short = int(((graded.lengths < top_k) & ~skipped).sum())
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
         message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
@@ -154,20 +196,20 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
             "not relevant."
         )
         yield ReportWarning(WarningCode.SHORT, f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
-    yield from budget_warnings(name, scored.budget)
+    yield from scoring_warnings(scored)
     if chunks.library.empty:
         message = f"documents without text: {chunks.library.empty:,}; they are kept, and cannot be found by it."
         yield ReportWarning(WarningCode.EMPTY_DOCUMENTS, message)
 
 
-def _diagnostic_warnings(setting: Setting, found: Diagnostics, unit: Unit) -> Iterator[ReportWarning]:
-    yield from too_long_warnings(setting, found.too_long)
-    if found.health:
-        yield from health_warnings(setting.name, found.health, setting.embedder, setting.store)
+def _diagnostic_warnings(setting: Setting, diagnostics: Diagnostics, unit: Unit) -> Iterator[ReportWarning]:
+    yield from too_long_warnings(setting, diagnostics.too_long)
+    if diagnostics.health:
+        yield from health_warnings(setting.name, diagnostics.health, setting.embedder, setting.store)
         for message in setting.embedder.unused_prompts():
             yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
-    yield from setting.retriever.warnings(setting.name, found.facts)
-    if unit == "span" and found.facts.get("fused_by") == "document":
+    yield from setting.retriever.warnings(setting.name, diagnostics.facts)
+    if unit == "span" and diagnostics.facts.get("fused_by") == "document":
         yield ReportWarning(
             WarningCode.FUSED_BY_DOCUMENT,
             f"{setting.name}: its parts do not rank the same chunks, so one hit of each document is left, and under "
@@ -175,18 +217,15 @@ def _diagnostic_warnings(setting: Setting, found: Diagnostics, unit: Unit) -> It
         )
 
 
-def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
-    """That some queries could not be answered by the setting ``name``."""
+def scoring_warnings(scored: ScoredSetting) -> Iterator[ReportWarning]:
+    """Warnings about queries without an answer, and about rankings that end before the budget does."""
+    name, skipped, budget = scored.name, scored.skipped, scored.judged.budget if scored.judged else None
     if skipped.any():
         yield ReportWarning(
             WarningCode.SKIPPED,
             f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are left out of its "
             "means; they may be the harder ones. The same command asks them again.",
         )
-
-
-def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[ReportWarning]:
-    """That rankings of the setting ``name`` end before the budget does, though there are more hits."""
     if budget and budget.queries_not_full:
         queries = counted(budget.queries_not_full, "query", "queries")
         enough = f"to about {budget.top_k_needed:,}" if budget.top_k_needed else ""
@@ -198,13 +237,16 @@ def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[Rep
         )
 
 
-def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
+# --- rows of the files beside the report
+
+
+def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
     """One row per query with all its hits, best first, as columns.
 
-    ``grades`` are those of the labels, None where a hit is not judged: of a chunk the highest of the passages that it
-    overlaps. ``tokens`` are those of the chunks' texts, and lack where there is no tokenizer.
+    ``grades`` come from the labels, None for a hit that is not judged; a chunk has the highest grade of the passages
+    that it overlaps. ``tokens`` count the chunks' texts, and are left out without a tokenizer.
     """
-    found, hits = scored.result, _hits(scored)
+    found, hits = scored.found, _hits(scored)
     for index, name in enumerate(scored.query_ids):
         columns, tokens = next(hits), found.sizes.of_hits(index)
         length = len(columns["docs"])
@@ -214,23 +256,23 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "grades": grades_row(scored.graded, index, length),
             **({} if tokens is None else {"tokens": tokens[:length]}),
             **_matches_row(found.matches, index),
-            **({"wordings": list(asked)} if (asked := found.wordings[index]) else {}),
+            **({"wordings": list(wordings)} if (wordings := found.wordings[index]) else {}),
         }
 
 
-def _hits(scored: Scored) -> Iterator[dict[str, list[Any]]]:
-    """The hits of each query as columns, which are looked up for many queries at once."""
-    chunks, ranked = scored.result.chunks, scored.result.ranked
+def _hits(scored: ScoredSetting) -> Iterator[dict[str, list[Any]]]:
+    """The hits of each query as columns, looked up for many queries at once."""
+    chunks, ranked = scored.found.chunks, scored.found.ranked
     for first in range(0, len(ranked.units), _ROWS_AT_ONCE):
         block = slice(first, first + _ROWS_AT_ONCE)
         units = ranked.units[block]
         is_hit = units != PADDING
-        held, scores = units[is_hit], ranked.rankings.scores[block, : units.shape[1]][is_hit].tolist()
+        hits, scores = units[is_hit], ranked.rankings.scores[block, : units.shape[1]][is_hit].tolist()
         columns: dict[str, list[Any]] = {
-            "docs": [chunks.library.ids[document] for document in chunks.document[held].tolist()],
-            "chunks": chunks.ids(held.tolist()),
-            "starts": chunks.start[held].tolist(),
-            "ends": chunks.end[held].tolist(),
+            "docs": [chunks.library.ids[document] for document in chunks.document[hits].tolist()],
+            "chunks": chunks.ids(hits.tolist()),
+            "starts": chunks.start[hits].tolist(),
+            "ends": chunks.end[hits].tolist(),
             "scores": [None if math.isnan(score) else score for score in scores],
         }
         ends = np.cumsum(is_hit.sum(axis=1)).tolist()
@@ -239,37 +281,37 @@ def _hits(scored: Scored) -> Iterator[dict[str, list[Any]]]:
 
 
 def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | None]:
-    """The grade of each of the first ``length`` hits of a query; None where a hit is not judged."""
+    """The grade of each of the first ``length`` hits of a query; None for a hit that is not judged."""
     grades = graded.grades_by_rank(query)
     return [grades.get(rank) for rank in range(1, length + 1)]
 
 
 def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
-    """Why the first hits of a query have their scores, in columns; nothing where the retriever does not say."""
+    """The explanation of the scores of the first hits of a query, in columns; empty if the retriever has none."""
     if matches is None:
         return {}
-    found = matches[index]
+    match = matches[index]
     return {
-        "query_terms": found.terms,
-        "matches": [hit.matches for hit in found.hits],
-        "terms": [hit.terms for hit in found.hits],
+        "query_terms": match.terms,
+        "matches": [hit.matches for hit in match.hits],
+        "terms": [hit.terms for hit in match.hits],
     }
 
 
-def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:
-    """By the name of the file its rows: what settings looked at of their parts, where no row of the table has it."""
+def part_rankings(scored: Sequence[ScoredSetting]) -> dict[str, Iterator[dict[str, Any]]]:
+    """The rows of component rankings that are not settings themselves, by the name of the file."""
     return {
         part_file(setting_parameters(part.whole), part.setting.entry): _part_rows(one.query_ids, part, one.graded.unit)
         for one in scored
-        for part in one.result.parts
+        for part in one.found.parts
         if part.found is not None
     }
 
 
 def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> Iterator[dict[str, Any]]:
-    """One row per query: its documents, or chunks, best first, each once, with the scores (None: not known).
+    """One row per query: its documents, or chunks, best first, each once, with the scores (None: unknown).
 
-    Scores have as many digits as tell one float32 from the next.
+    Scores have enough digits to distinguish any two float32 numbers.
     """
     if part.found is not None:
         chunks = part.found.units
@@ -278,21 +320,21 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
         for row, query in enumerate(queries):
             codes = [code for code in found.units[row].tolist() if code != PADDING]
             scores = found.rankings.scores[row, : len(codes)].tolist()
-            places = {"starts": chunks.start[codes].tolist(), "ends": chunks.end[codes].tolist()}
+            extents = {"starts": chunks.start[codes].tolist(), "ends": chunks.end[codes].tolist()}
             yield {
                 "query": query,
                 "docs": [chunks.library.ids[document] for document in chunks.document[codes].tolist()],
-                **(places if unit == "span" else {}),
+                **(extents if unit == "span" else {}),
                 "scores": [None if math.isnan(score) else float(f"{score:.9g}") for score in scores],
             }
 
 
-def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
-    """One row for each chunk that any setting returned, in the order of the documents; pages where there are some."""
+def text_rows(scored: Sequence[ScoredSetting]) -> Iterator[dict[str, Any]]:
+    """One row for each chunk that any setting returned, in the order of the documents; with its pages, if any."""
     seen: set[str] = set()
     for one in scored:
-        chunks, found = one.result.chunks, one.result.ranked.units
-        units = distinct(found).tolist()
+        chunks = one.found.chunks
+        units = distinct(one.found.ranked.units).tolist()
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)
@@ -306,81 +348,3 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                     "text": chunks.text(unit),
                     **({"pages": list(pages)} if pages else {}),
                 }
-
-
-def setting_part(scored: Scored) -> schema.SettingPart:
-    """What the report has of a setting."""
-    result, lengths = scored.result, scored.graded.lengths
-    ranked, setting, health = result.ranked, result.setting, result.diagnostics.health
-    skipped, top_k = ranked.candidates.skipped, setting.retriever.top_k
-    return schema.SettingPart(
-        name=setting.name,
-        fingerprint=result.fingerprint,
-        parameters=setting_parameters(setting),
-        scores=means(scored.evaluations),
-        counts={
-            **({"chunks": len(result.chunks)} if setting.has_chunks else {}),
-            **{f"{what}_too_long": count for what, count in result.diagnostics.too_long.items()},
-            "chunks_read": int(ranked.read.sum()),
-            "chunks_collapsed": int(ranked.dropped.sum()),
-            "documents_kept" if scored.graded.unit == "document" else "chunks_kept": int(lengths.sum()),
-            "queries_short": int((lengths < top_k).sum()),
-            "queries_without_hits": int(((lengths == 0) & ~skipped).sum()),
-            "queries_skipped": int(skipped.sum()),
-        },
-        facts=dict(result.diagnostics.facts),
-        index=dict(result.index),
-        health=schema.HealthPart(**asdict(health)) if health else None,
-        audit=scored.audit,
-        timings=dict(result.timings),
-        costs=result.costs,
-        latency=schema.LatencyPart(**result.latency.summary) if result.latency else None,
-        context=list(context_parts(scored.evaluations, result.sizes, top_k, skipped)),
-        budget=scored.budget,
-        per_query=_query_columns(scored),
-    )
-
-
-def context_parts(
-    evaluations: Mapping[str, Evaluation], sizes: ContextSizes, top_k: int, skipped: Bools
-) -> Iterator[schema.ContextPart]:
-    """How much text there is at each cutoff of a metric, and at ``top_k``: of the queries that are not ``skipped``."""
-    cutoffs = {one.metric.k for one in evaluations.values()} | {top_k}
-    for k in sorted(k for k in cutoffs if k is not None):
-        characters, tokens = sizes.at(k, ~skipped)
-        yield schema.ContextPart(k=k, characters=characters, tokens=tokens)
-
-
-def _query_columns(scored: Scored) -> schema.QueryColumns:
-    ranked = scored.result.ranked
-    return schema.QueryColumns(
-        evaluations={metric: one.as_list() for metric, one in scored.evaluations.items()},
-        short=(scored.graded.lengths < scored.result.setting.retriever.top_k).tolist(),
-        skipped=ranked.candidates.skipped.tolist(),
-        collapsed=ranked.dropped.tolist(),
-        passages=passage_parts(scored.graded),
-    )
-
-
-def passage_parts(graded: GradedRankings) -> list[list[schema.PassagePart]] | None:
-    """For each query what becomes of the passage of each of its labels, in the rankings of chunks."""
-    if graded.overlaps is None:
-        return None
-    overlaps, starts = graded.overlaps, graded.judgments.starts.tolist()
-    covered: list[list[schema.CoveredPart]] = [[] for _ in graded.judgments.grades]
-    met = overlaps.meetings
-    counted = (met.gained > 0) & overlaps.places(overlaps.codes.shape[1])[met.passages]
-    shares = met.covered / overlaps.passages.lengths[met.passages]
-    judgments = overlaps.passages.judgments[met.passages]
-    for judgment, rank, share in zip(judgments[counted].tolist(), met.ranks[counted].tolist(),
-                                     shares[counted].tolist(), strict=True):  # fmt: skip
-        covered[judgment].append(schema.CoveredPart(rank=rank, share=share))
-    parts = [
-        schema.PassagePart(found=rank or None, covered=steps)
-        for rank, steps in zip(overlaps.found_judgments.tolist(), covered, strict=True)
-    ]
-    return [parts[start:end] for start, end in pairwise(starts)]
-
-
-def query_parts(labels: PromptQueries) -> list[schema.QueryPart]:
-    return [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]

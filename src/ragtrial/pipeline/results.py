@@ -1,4 +1,4 @@
-"""What a setting comes to: its rankings, what was measured of it, and what is known of its parts."""
+"""The result of a setting: rankings, measurements, and diagnostics of its parts, read from stages."""
 
 from __future__ import annotations
 
@@ -18,36 +18,40 @@ from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.interfaces import QueryMatches
+from ragtrial.components.interfaces import REACHING, QueryMatches
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates, Facts
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
+from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
-from ragtrial.pipeline.collection_audit_stage import CollectionAuditStage
 from ragtrial.pipeline.graph import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import Latency
-from ragtrial.pipeline.open_setting import SettingStages
+from ragtrial.pipeline.open_setting import SettingContext, SettingStages
 from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
-from ragtrial.pipeline.stage import Stage
+from ragtrial.pipeline.stage import Inputs, Stage
 from ragtrial.progress import timed
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Codes, Counts
 from ragtrial.records import Question
-from ragtrial.report.schema import CostsPart
+from ragtrial.report import schema
 
 _HITS_EXPLAINED = 20
-"""The hits of a query for which the report says which terms or tokens matched."""
+"""The hits of a query for which the report shows the matching terms or tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """What is known of a setting or a part beside its rankings.
+    """Observations about a setting or a part, apart from its rankings.
 
-    ``facts`` are its retriever's, ``health`` is of its own vectors (None without any); ``too_long`` counts chunks and
-    queries beyond what its model reads (None: unknown).
+    ``facts`` are its retriever's, ``health`` is the health of its own vectors (None without any); ``too_long`` counts
+    chunks and queries that its model would cut (None: unknown).
     """
 
     facts: Facts
@@ -57,10 +61,10 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class ComponentRanking:
-    """A part of ``whole``, and what that looked at of it: its hits for the questions themselves.
+    """A component of ``whole``, with the hits that ``whole`` used.
 
-    ``found`` is None where the whole, or what is made of that, asks for other wordings; ``diagnostics`` where the part
-    is a setting, too, and is reported there.
+    ``found`` is None if the whole asks other wordings; ``diagnostics`` is None if the part is also a setting, which is
+    reported there.
     """
 
     setting: Setting
@@ -71,12 +75,13 @@ class ComponentRanking:
 
 @dataclass(frozen=True, eq=False)
 class SettingResult:
-    """What a setting found, and what there is to say of it.
+    """The rankings of a setting before they are scored, and all that was measured.
 
-    ``chunks`` are what it ranks: all that a chunker made, if ``are_all``, else such as were found. ``index`` describes
-    its own index, empty without one. ``timings`` are seconds per stage, of this run; ``latency`` is of the run that
-    retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts, and theirs, of which the
-    report has something to keep or to say. ``wordings`` are what is asked beside each question itself.
+    ``chunks`` are the ranked units: all chunks of a chunker if ``are_all``, otherwise only the retrieved ones.
+    ``index`` describes its own index, empty without one. ``timings`` are seconds per stage in this run; ``latency`` is
+    from the run that retrieved; ``audited`` is None if the index is exact. ``parts`` are the components, at any depth,
+    that the report shows. ``wordings`` are asked in addition to each question. ``matches`` explain the scores of the
+    first hits; None if the retriever cannot explain them.
     """
 
     setting: Setting
@@ -90,26 +95,179 @@ class SettingResult:
     timings: Mapping[str, float]
     latency: Latency | None
     audited: Audited | None
-    costs: CostsPart
+    costs: schema.CostsPart
     parts: tuple[ComponentRanking, ...]
     matches: Sequence[QueryMatches] | None = None
-    """Why the first hits of each query have their scores; None where the retriever does not say."""
     wordings: Sequence[Sequence[str]] = ()
 
     def of(self, setting: Setting) -> SettingResult:
-        """The same of an equal setting, which may have another name."""
+        """The result of an equal setting, which may have another name."""
         equal = dict(zip(self.setting.tree(), setting.tree(), strict=True))
-        parts = (replace(one, setting=equal[one.setting], whole=equal[one.whole]) for one in self.parts)
+        parts = (replace(part, setting=equal[part.setting], whole=equal[part.whole]) for part in self.parts)
         return replace(self, setting=setting, parts=tuple(parts))
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The fields of its part of the report that do not depend on labels."""
+        health = self.diagnostics.health
+        return {
+            "fingerprint": self.fingerprint,
+            "parameters": setting_parameters(self.setting),
+            "facts": dict(self.diagnostics.facts),
+            "index": dict(self.index),
+            "health": schema.HealthPart(**asdict(health)) if health else None,
+            "timings": dict(self.timings),
+            "costs": self.costs,
+            "latency": schema.LatencyPart(**self.latency.summary) if self.latency else None,
+        }
+
+    def counts(self, graded: GradedRankings) -> dict[str, int | None]:
+        """The counts of chunks, hits and queries for the report."""
+        ranked, skipped, lengths = self.ranked, self.ranked.candidates.skipped, graded.lengths
+        return {
+            **({"chunks": len(self.chunks)} if self.setting.has_chunks else {}),
+            **{f"{what}_too_long": count for what, count in self.diagnostics.too_long.items()},
+            "chunks_read": int(ranked.read.sum()),
+            "chunks_collapsed": int(ranked.dropped.sum()),
+            "documents_kept" if graded.unit == "document" else "chunks_kept": int(lengths.sum()),
+            "queries_short": int((lengths < self.setting.retriever.top_k).sum()),
+            "queries_without_hits": int(((lengths == 0) & ~skipped).sum()),
+            "queries_skipped": int(skipped.sum()),
+        }
+
+
+def setting_parameters(setting: Setting) -> dict[str, Any]:
+    """All options of a setting, with defaults; texts (names, paths, variables) are as they were written.
+
+    They are its own options, its chunker, embedder and so on, under ``parts`` the same for its parts, and the sweep's
+    ``values`` with the ``entry`` of the config that they belong to.
+    """
+    written = setting.config.as_written
+    own = (written.get("retrievers") or {}).get(setting.entry) or {}
+    options = setting.retriever.model_dump(mode="json", exclude={*REACHING, "score"})
+    parameters: dict[str, Any] = {"retriever": _as_written(options, own)}
+    for section in REACHING:
+        if section in setting.reached_by:
+            options = getattr(setting, section).model_dump(mode="json")
+            parameters[section] = _as_written(options, own.get(section) or written.get(section))
+    if setting.parts:
+        parameters["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
+    if setting.values:
+        parameters["values"] = dict(setting.values)
+    if setting.name != setting.entry:
+        parameters["entry"] = setting.entry
+    return parameters
+
+
+def packages_of(settings: Sequence[Setting], library: Library) -> set[str]:
+    """The packages that work on ``settings`` and their documents, as pip names them."""
+    parts = {part for setting in settings for part in setting.tree()}
+    options = [getattr(part, section) for part in parts for section in ("retriever", *part.reached_by)]
+    reader = {PDF_PACKAGE} if library.has_pages else set()
+    return reader.union(*(section.packages for section in options))
+
+
+def _as_written(value: Any, written: Any) -> Any:
+    if isinstance(value, dict) and isinstance(written, dict):
+        return {key: _as_written(option, written.get(key)) for key, option in value.items()}
+    return str(written) if isinstance(written, str) else value
+
+
+@dataclass(eq=False)
+class QueryLengthStage(Stage[Counts]):
+    """The length of each query for the model, shape (queries,); see ``CachedEmbedder.lengths``."""
+
+    kind = "lengths"
+    title = "lengths of queries"
+
+    embedder: CachedEmbedder
+    tokenizer: Tokenizer
+    texts: Sequence[str]
+
+    def inputs(self) -> Inputs:
+        prefix = self.embedder.query_prefix
+        return {"queries": fingerprint(list(self.texts)), "prefix": prefix, "tokenizer": self.tokenizer.fingerprint}
+
+    def build(self, folder: Path) -> None:
+        write_array(folder / "lengths.npy", self.embedder.lengths(TextList(self.texts), self.embedder.query_prefix))
+
+    def load(self, folder: Path) -> Counts:
+        return read_array(folder / "lengths.npy")
+
+
+@dataclass(eq=False)
+class SizeStage(Stage[Counts]):
+    """The tokens of each hit of a setting, in the shape of its rankings.
+
+    The key has the hits themselves, since rankings of one name can differ after skipped questions were retried.
+    """
+
+    kind = "sizes"
+    is_large = True
+
+    resources: Resources
+    setting: Setting
+    chunks: Chunks
+    units: Codes
+    tokenizer: Tokenizer
+
+    def __post_init__(self) -> None:
+        self.title = f"sizes of what {self.setting.name} finds"
+        key = self.chunks.name, self.tokenizer.fingerprint
+        self._known = self.resources.counted.setdefault(key, TokenCounts(self.chunks, self.tokenizer))
+
+    def inputs(self) -> Inputs:
+        hits = [list(self.units.shape), array_digest(self.units), self.chunks.name]
+        return {"hits": fingerprint(hits), "tokenizer": self.tokenizer.fingerprint}
+
+    def build(self, folder: Path) -> None:
+        count = len(self._known.missing(self.units))
+        with self.resources.working(f"tokens ({self.setting.name})", count, "chunks", "tokens") as progress:
+            write_array(folder / "tokens.npy", self._known.of(self.units, progress.advance))
+
+    def load(self, folder: Path) -> Counts:
+        counts = read_array(folder / "tokens.npy")
+        self._known.keep(self.units, counts)
+        return counts
+
+
+@dataclass(eq=False)
+class MatchStage(Stage[list[QueryMatches]]):
+    """The terms or tokens that explain the scores of the first hits of each question."""
+
+    kind = "matches"
+
+    context: SettingContext
+    ranking: RankingStage
+    chunks: Chunks
+    units: Codes
+
+    def __post_init__(self) -> None:
+        self.title = f"matches of what {self.ranking.setting.name} finds"
+
+    def inputs(self) -> Inputs:
+        return {
+            "hits": fingerprint([list(self.units.shape), array_digest(self.units), self.chunks.name]),
+            "questions": fingerprint([question.text for question in self.ranking.questions]),
+            "setting": self.ranking.query_free_fingerprint,
+        }
+
+    def build(self, folder: Path) -> None:
+        retriever, questions = self.ranking.setting.retriever, self.ranking.questions
+        matches = retriever.matches(self.context, questions, self.chunks, self.units)
+        write_text(folder / "matches.json", json.dumps([asdict(match) for match in matches]))
+
+    def load(self, folder: Path) -> list[QueryMatches]:
+        return [QueryMatches.of(match) for match in json.loads((folder / "matches.json").read_text(encoding="utf-8"))]
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Makes the results of settings from their stages.
+    """Reads the results of settings from their stages.
 
     Contexts are counted in tokens of ``counted_by``, so that they are the same for all settings; by default of each
-    setting's own embedder. ``audit`` compares with exact search also indexes of many vectors. ``ties`` are broken in
-    rankings that are cut: so what a setting finds does not depend on how deep others look.
+    setting's own embedder. ``audit`` also compares large indexes with exact search. ``ties`` are broken in cut
+    rankings, so that a setting's result does not depend on the depth that other settings need.
     """
 
     graph: Graph
@@ -118,192 +276,175 @@ class Results:
     ties: Literal["first", "trec"] = "first"
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
+    def _artefact(self, stage: Stage[Any]) -> Any:
+        return self.graph.corpus.runner.artefact(stage)
+
+    def ranked(self, setting: Setting) -> Ranked:
+        """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
+        ranking = self.graph.run_of(setting).ranking
+        return self._ordered(self.graph.corpus.runner.artefact(ranking).cut(Depth(units=setting.retriever.top_k)))
+
     def of(self, setting: Setting) -> SettingResult:
-        """The result of one setting. Raises RunError if a stage fails; the stages before it are kept."""
+        """The result of one setting. Raises RunError if a stage fails; finished stages are kept."""
         timings: dict[str, float] = {}
-        run, artefact = self.graph.run_of(setting), self.graph.corpus.runner.artefact
-        stages = run.stages
-        for one in stages.tree():
-            with nullcontext() if one is stages else failing_as(one.setting):
-                below: dict[str, Stage[Any] | None]
-                below = {"chunks": one.lengths, "embeddings": one.embeddings, "index": one.index}
-                for name, stage in below.items():
-                    if stage is not None:
-                        with timed(timings, name):
-                            artefact(stage)
+        run = self.graph.run_of(setting)
+        stages, questions = run.stages, run.ranking.questions
+        self._make_stages(stages, timings)
         with timed(timings, "retrieval"):
-            ranked = self._ordered(artefact(run.ranking).cut(Depth(units=setting.retriever.top_k)))
+            ranked = self.ranked(setting)
             tokens = self._tokens(setting, ranked)
-        latency = audited = None
-        if run.latency is not None:
-            with timed(timings, "latency"):
-                latency = artefact(run.latency)
-        if run.audit is not None and (self.audit or self._audited_vectors(run) < AUDITED_BELOW):
-            with timed(timings, "audit"):
-                audited = artefact(run.audit)
-                audited = replace(audited, exact=self._ordered(audited.exact))
+        latency, audited = self._latency(run, timings), self._audited(run, timings)
         chunks = ranked.candidates.units
-        described: dict[str, Any] | None = artefact(stages.index) if stages.index else None
         return SettingResult(
             setting=setting,
             fingerprint=run.fingerprint,
             chunks=chunks,
-            are_all=any(chunks.name == artefact(one.chunks).name for one in stages.tree() if one.chunks),
+            are_all=any(chunks.name == self._artefact(part.chunks).name for part in stages.tree() if part.chunks),
             ranked=ranked,
-            diagnostics=self._diagnostics(stages, run.ranking.questions, ranked.candidates.facts),
+            diagnostics=self._diagnostics(stages, questions, ranked.candidates.facts),
             sizes=context_sizes(chunks, ranked.units, tokens),
-            index=described or {},
+            index=self._artefact(stages.index) if stages.index else {},
             timings=timings,
             latency=latency,
             audited=audited,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
             matches=self._matches(run, ranked),
-            wordings=[_wordings(setting, question) for question in run.ranking.questions],
+            wordings=[_wordings(setting, question) for question in questions],
         )
+
+    def _make_stages(self, stages: SettingStages, timings: dict[str, float]) -> None:
+        for part in stages.tree():
+            with nullcontext() if part is stages else failing_as(part.setting):
+                below: dict[str, Stage[Any] | None]
+                below = {"chunks": part.lengths, "embeddings": part.embeddings, "index": part.index}
+                for name, stage in below.items():
+                    if stage is not None:
+                        with timed(timings, name):
+                            self._artefact(stage)
+
+    def _latency(self, run: SettingRun, timings: dict[str, float]) -> Latency | None:
+        if run.latency is None:
+            return None
+        with timed(timings, "latency"):
+            return self.graph.corpus.runner.artefact(run.latency)
+
+    def _audited(self, run: SettingRun, timings: dict[str, float]) -> Audited | None:
+        if run.audit is None or not (self.audit or self._audited_vectors(run) < AUDITED_BELOW):
+            return None
+        with timed(timings, "audit"):
+            audited = self.graph.corpus.runner.artefact(run.audit)
+            return replace(audited, exact=self._ordered(audited.exact))
 
     def _audited_vectors(self, run: SettingRun) -> int:
         chunks = run.stages.chunks
-        if isinstance(run.audit, CollectionAuditStage):
-            return run.audit.count
-        return 0 if chunks is None else len(self.graph.corpus.runner.artefact(chunks))
+        if run.audit is not None and run.audit.collection_size is not None:
+            return run.audit.collection_size
+        return 0 if chunks is None else len(self._artefact(chunks))
 
     def _ordered(self, ranked: Ranked) -> Ranked:
         library = self.graph.corpus.library
         return ranked.with_last_first(library.id_order) if self.ties == "trec" else ranked
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
-        """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
+        """How many chunks and queries are longer than the model reads (None: unknown); loads no model."""
         if stages.lengths is None:
             return {}
         embedder = self.graph.corpus.resources.embedder(stages.setting.embedder)
         key = stages.setting.embedder, tuple(question.text for question in questions)
         if key not in self._queries_too_long:
             self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
-        chunks = embedder.count_too_long(self.graph.corpus.runner.artefact(stages.lengths))
+        chunks = embedder.count_too_long(self._artefact(stages.lengths))
         if stages.setting.embedder.reads_documents:
             chunks = 0
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
-        """As ``CachedEmbedder.lengths`` counts them; kept, so that a cached run counts nothing."""
         if not embedder.counts_too_long or embedder.tokenizer is None:
             return np.empty(0, dtype=np.int64)
-        prefix = embedder.query_prefix
-        name = fingerprint(["lengths of queries", list(texts), prefix, embedder.tokenizer.fingerprint])
-
-        def build(folder: Path) -> None:
-            write_array(folder / "lengths.npy", embedder.lengths(TextList(texts), prefix))
-
-        workspace = self.graph.corpus.resources.workspace
-        return workspace.load(
-            "lengths", name, "lengths of queries", build, lambda folder: read_array(folder / "lengths.npy")
-        )
+        stage = QueryLengthStage(embedder, embedder.tokenizer, texts)
+        return self.graph.corpus.runner.artefact(stage)
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
-        embeddings = self.graph.corpus.runner.artefact(stages.embeddings) if stages.embeddings else None
+        embeddings = self._artefact(stages.embeddings) if stages.embeddings else None
         too_long = self.too_long(stages, questions)
         if embeddings and embeddings.in_windows is not None:
             too_long = {"documents": embeddings.in_windows, "queries": too_long["queries"]}
         return Diagnostics(facts, embeddings.health if embeddings else None, too_long)
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
-        """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
-        tokenizer = self.graph.corpus.resources.embedder(self.counted_by or setting.embedder).tokenizer
+        """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
+        corpus = self.graph.corpus
+        tokenizer = corpus.resources.embedder(self.counted_by or setting.embedder).tokenizer
         if tokenizer is None:
             return None
-        # By what was found: rankings of one name may be others when they are made again, as of skipped questions.
-        found, chunks, resources = ranked.units, ranked.candidates.units, self.graph.corpus.resources
-        name = fingerprint(["sizes", [list(found.shape), array_digest(found), chunks.name], tokenizer.fingerprint])
-        known = resources.counted.setdefault((chunks.name, tokenizer.fingerprint), TokenCounts(chunks, tokenizer))
-
-        def build(folder: Path) -> None:
-            count = len(known.missing(found))
-            with resources.working(f"tokens ({setting.name})", count, "chunks", "tokens") as progress:
-                write_array(folder / "tokens.npy", known.of(found, progress.advance))
-
-        what = f"sizes of what {setting.name} finds"
-        counts = resources.workspace.load("sizes", name, what, build, lambda folder: read_array(folder / "tokens.npy"))
-        known.keep(found, counts)
-        return counts
+        stage = SizeStage(corpus.resources, setting, ranked.candidates.units, ranked.units, tokenizer)
+        return corpus.runner.artefact(stage)
 
     def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
-        """Why the first hits of each question have their scores."""
-        setting, resources = run.stages.setting, self.graph.corpus.resources
+        corpus, setting = self.graph.corpus, run.stages.setting
         if not setting.retriever.has_matches:
             return None
-        questions, codes = run.ranking.questions, ranked.units[:, :_HITS_EXPLAINED]
-        units = ranked.candidates.units
-        found = [list(codes.shape), array_digest(codes), units.name]
-        asked = fingerprint([question.text for question in questions])
-        name = fingerprint(["matches", found, asked, run.ranking.whatever_is_asked])
+        units = ranked.units[:, :_HITS_EXPLAINED]
+        return corpus.runner.artefact(MatchStage(corpus.context(setting), run.ranking, ranked.candidates.units, units))
 
-        def build(folder: Path) -> None:
-            context = self.graph.corpus.context(setting)
-            made = setting.retriever.matches(context, questions, units, codes)
-            write_text(folder / "matches.json", json.dumps([asdict(one) for one in made]))
+    def _costs(
+        self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None
+    ) -> schema.CostsPart:
+        """The costs of a setting with its parts; each embedding and each index counts once.
 
-        def read(folder: Path) -> list[QueryMatches]:
-            return [QueryMatches.of(one) for one in json.loads((folder / "matches.json").read_text(encoding="utf-8"))]
-
-        return resources.workspace.load("matches", name, f"matches of what {setting.name} finds", build, read)
-
-    def _costs(self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None) -> CostsPart:
-        """What a setting and its parts take together, each embedding and each index counted once.
-
-        ``used`` are the stages, by kind and name, that its retrievers keep for themselves: they count as indexes. An
-        exact index is its vectors.
+        ``used`` are the stages, by kind and name, that its retrievers keep themselves: they count as indexes. An exact
+        index is its vectors.
         """
         from ragtrial.cache.upkeep import GROWING
 
         embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
         searched_bytes = dict[str, int]()
         paid = dict[str, float]()
-        for one in stages.tree():
-            if one.index is not None and one.embeddings is not None and one.lengths is not None:
-                tokens = int(self.graph.corpus.runner.artefact(one.lengths).sum())
-                whole = one.embeddings.whole
-                spent = self.graph.corpus.runner.artefact(one.embeddings).spent
-                embedding[whole.spec] = spent.seconds
-                cost = whole.cost(tokens, spent.tokens)
-                paid |= {} if cost is None else {whole.spec: cost}
-                if one.index.store.is_exact:
-                    sizes[one.embeddings.spec] = self._size_and_seconds(one.embeddings.kind, one.embeddings.key())[0]
+        for part in stages.tree():
+            if part.index is not None and part.embeddings is not None and part.lengths is not None:
+                tokens = int(self._artefact(part.lengths).sum())
+                whole, embeddings = part.embeddings.whole, self.graph.corpus.runner.artefact(part.embeddings)
+                index = part.index.definition_fingerprint
+                embedding[whole.definition_fingerprint] = embeddings.spent.seconds
+                cost = whole.cost(tokens, embeddings.spent.tokens)
+                paid |= {} if cost is None else {whole.definition_fingerprint: cost}
+                if part.index.store.is_exact:
+                    size = self._size_and_seconds(part.embeddings.kind, part.embeddings.key())[0]
+                    sizes[part.embeddings.definition_fingerprint] = size
                 else:
-                    sizes[one.index.spec] = self.graph.corpus.runner.artefact(one.index)["bytes"]
-                indexing[one.index.spec] = self._size_and_seconds(one.index.kind, one.index.key())[1]
-                dimension = self.graph.corpus.runner.artefact(one.embeddings).health.dimension
-                searched_bytes[one.index.spec] = one.index.store.vector_bytes(dimension)
+                    sizes[index] = self._artefact(part.index)["bytes"]
+                indexing[index] = self._size_and_seconds(part.index.kind, part.index.key())[1]
+                searched_bytes[index] = part.index.store.vector_bytes(embeddings.health.dimension)
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
-        size = _sum(sizes.values())
-        return CostsPart(
+        total = _sum(sizes.values())
+        return schema.CostsPart(
             embedding_seconds=_sum(embedding.values()),
             indexing_seconds=_sum(indexing.values()),
-            index_bytes=None if size is None else int(size),
+            index_bytes=None if total is None else int(total),
             vector_bytes=sum(searched_bytes.values()) or None,
             embedding_cost=_sum(paid.values()),
             query_cost=query_cost,
         )
 
     def _query_cost(self, ranking: RankingStage) -> float | None:
-        """What a thousand queries cost: at prices that are known, of what these questions took."""
+        """The cost of a thousand queries, at known prices, from what these questions took."""
         stages, pending = dict[str, RankingStage](), [ranking]
         while pending:
-            one = pending.pop()
-            stages[one.spec] = one
-            pending += one.parts
-        costs = [one.query_cost() for one in stages.values()]
-        for one in stages.values():
-            if one is ranking or one.kept_key(self.graph.corpus.resources.workspace) is not None:
-                facts = self.graph.corpus.runner.artefact(one).candidates.facts
-                costs.append(one.setting.retriever.cost(facts))
+            stage = pending.pop()
+            stages[stage.definition_fingerprint] = stage
+            pending += stage.parts
+        workspace = self.graph.corpus.resources.workspace
+        ranked = [stage for stage in stages.values() if stage is ranking or stage.kept_key(workspace) is not None]
+        costs = [stage.query_cost() for stage in stages.values()]
+        costs += [stage.setting.retriever.cost(self._artefact(stage).candidates.facts) for stage in ranked]
         paid = [cost for cost in costs if cost is not None]
         return 1000 * sum(paid) / max(1, len(ranking.questions)) if paid else None
 
     def _size_and_seconds(self, kind: str, name: str) -> tuple[int | None, float | None]:
-        """The bytes of a stage, and the seconds that it took to make."""
+        """The bytes of a stage, and the seconds that building it took."""
         try:
             sealed = self.graph.corpus.resources.workspace.seal(kind, name)
         except DamagedError:
@@ -313,33 +454,32 @@ class Results:
     def _components(
         self, whole: Setting, ranking: RankingStage, *, as_asked: bool = True
     ) -> Iterator[ComponentRanking]:
-        """What there is to say of the parts of a setting, and of theirs.
+        """The component rankings of a setting, at any depth.
 
-        Of those that are settings of their own only what was looked at of them, where that is deeper than these are.
-        ``as_asked`` says that the whole is asked the questions of the labels, and not other wordings of them.
+        For components that are settings themselves, only if the whole uses hits beyond their own top_k. ``as_asked``
+        is true if the whole is asked the questions of the labels, not other wordings.
         """
         for setting, part in zip(whole.parts, ranking.parts, strict=True):
             is_same = as_asked and part.questions == ranking.questions
             is_deeper = is_same and whole.depth_of_parts > setting.retriever.top_k
             is_kept = part.kept_key(self.graph.corpus.resources.workspace) is not None
-            if is_kept and (is_deeper or not setting.retriever.score):
+            is_setting = bool(setting.retriever.score)
+            if is_kept and (is_deeper or not is_setting):
                 found = self.graph.corpus.runner.artefact(part).candidates
-                diagnostics = (
-                    None if setting.retriever.score else self._diagnostics(part.stages, part.questions, found.facts)
-                )
+                diagnostics = None if is_setting else self._diagnostics(part.stages, part.questions, found.facts)
                 cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
 
 
 def _wordings(setting: Setting, question: Question) -> list[str]:
-    """What the parts of ``setting``, and theirs, are asked instead of ``question`` or beside it, each text once."""
-    refiners = [one.retriever for one in setting.tree() if isinstance(one.retriever, Refiner)]
+    """The texts that parts at any depth are asked in addition to ``question`` or instead of it, each once."""
+    refiners = [part.retriever for part in setting.tree() if isinstance(part.retriever, Refiner)]
     texts = (wording.text for refiner in refiners for wording in refiner.wordings(question))
     return [text for text in dict.fromkeys(texts) if text != question.text]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum; None of nothing, or if one is not known."""
+    """The sum; None without values, or if one is unknown."""
     known = list(values)
     return sum(value for value in known if value is not None) if known and None not in known else None

@@ -1,4 +1,4 @@
-"""From a retriever's answers to rankings of what is scored: asking on until there are enough, and what is kept."""
+"""Rankings of the scored units from the answers of a retriever, which is asked again until there are enough."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ragtrial.dataset.library import Library
 from ragtrial.rankings import PADDING, Codes, Counts, Rankings, collapse, deeper, unfilled
 from ragtrial.records import FoundText, Question, Unit
 
-RANKINGS_FORMAT = 3
-"""How rankings are written: part of what they go by, so that none is read that was written otherwise."""
+RANKINGS_FORMAT = 4
+"""The version of the format of kept rankings, which is part of their key."""
 
-_FILE = "rankings.npys"  # the first array is of the bytes of a JSON object: one file takes less time than two
+_FILE = "rankings.npys"  # the first array has the bytes of a JSON object: one file takes less time than two
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How deep a ranking must be: ``candidates`` hits as they come, ``units`` documents (or what else is scored)."""
+    """The depth of a ranking: ``candidates`` are raw hits, ``units`` are documents or other scored units."""
 
     candidates: int = 0
     units: int = 0
 
     @property
     def hits(self) -> int:
-        """How many hits are asked for at first."""
+        """How many hits are requested at first."""
         return max(self.candidates, self.units, 1)
 
     def __or__(self, other: Depth) -> Depth:
@@ -42,11 +42,11 @@ class Depth:
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What a setting found: its hits as they came, cut at some depth, and what is scored of them.
+    """The hits of a setting: raw, cut at some depth, and as rankings of the scored ``unit``.
 
-    ``rankings`` are of documents or chunks. ``units`` are the chunks that brought them, and ``places`` how many hits
-    were read down to each, both of the rankings' shape, places 0 at the padding; ``seen`` counts the hits that came in
-    all, shape (queries,). ``stages`` are kind and name of those that the retriever keeps for itself.
+    ``rankings`` rank documents or chunks. ``units`` are the first chunks of these, and ``places`` the number of hits
+    read down to each, both in the rankings' shape, places 0 at the padding; ``seen`` counts all hits of each query,
+    shape (queries,). ``stages`` are kind and name of the stages that the retriever keeps itself.
     """
 
     candidates: Candidates
@@ -54,11 +54,12 @@ class Ranked:
     units: Codes
     places: Counts
     seen: Counts
+    unit: Unit
     stages: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def read(self) -> Counts:
-        """Hits read for each query: down to the last that is kept, or all where there are too few."""
+        """Hits read for each query: down to the last kept unit, or all hits if there are too few."""
         if not self.rankings.depth:
             return self.seen
         return np.where(self.rankings.lengths == self.rankings.depth, self.places.max(axis=1), self.seen)
@@ -69,58 +70,63 @@ class Ranked:
         return self.read - self.rankings.lengths
 
     def cut(self, depth: Depth) -> Ranked:
-        """As deep as ``depth``, where it is deeper."""
+        """The rankings, cut at ``depth``."""
         candidates = replace(self.candidates, rankings=self.candidates.rankings.cut(depth.candidates))
         rankings, units, places = self.rankings.cut(depth.units), self.units[:, : depth.units], self.places
-        return Ranked(candidates, rankings, units, places[:, : depth.units], self.seen, self.stages)
+        return replace(self, candidates=candidates, rankings=rankings, units=units, places=places[:, : depth.units])
 
     def with_last_first(self, place: Counts) -> Ranked:
-        """Where scores are equal, what has the highest ``place``, shape (documents,), comes first."""
+        """The rankings with equal scores in descending order of ``place``, shape (documents,)."""
         rankings = self.rankings
-        groups = np.cumsum(np.diff(rankings.scores, axis=1, prepend=np.nan) != 0, axis=1)  # NaN is equal to nothing
+        groups = np.cumsum(np.diff(rankings.scores, axis=1, prepend=np.nan) != 0, axis=1)  # NaN equals no other score
         order = np.lexsort((-place[rankings.codes], groups))
-        codes, units = (np.take_along_axis(one, order, axis=1) for one in (rankings.codes, self.units))
+        codes, units = (np.take_along_axis(array, order, axis=1) for array in (rankings.codes, self.units))
         places = np.take_along_axis(self.places, order, axis=1)
         return replace(self, rankings=Rankings(codes, rankings.scores), units=units, places=places)
 
     def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
-        """Write all of it into ``folder``; units that are not ``known`` by their name, too."""
-        held = self.candidates
-        in_words = {"units": held.units.name, "facts": dict(held.facts), "stages": sorted(self.stages)}
-        first = np.frombuffer(json.dumps(in_words).encode(), np.uint8)
-        of_rankings = (held.rankings.codes, held.rankings.scores, self.rankings.codes, self.rankings.scores)
-        write_arrays(folder / _FILE, [first, held.skipped, *of_rankings, self.units, self.places, self.seen])
-        if held.units.name not in known:
+        """Write the rankings into ``folder``, with their chunks unless these are ``known`` by name."""
+        raw, units = self.candidates.rankings, self.candidates.units
+        values = {
+            "units": units.name,
+            "facts": dict(self.candidates.facts),
+            "stages": sorted(self.stages),
+            "unit": self.unit,
+        }
+        first = np.frombuffer(json.dumps(values).encode(), np.uint8)
+        arrays = (raw.codes, raw.scores, self.rankings.codes, self.rankings.scores)
+        write_arrays(folder / _FILE, [first, self.candidates.skipped, *arrays, self.units, self.places, self.seen])
+        if units.name not in known:
             (folder / "units").mkdir()
-            held.units.write(folder / "units")
+            units.write(folder / "units")
 
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
-        """What was saved in ``folder``. Raises ValueError for arrays that do not fit one another."""
+        """The rankings that were saved in ``folder``. Raises ValueError for arrays that do not fit one another."""
         first, skipped, codes, scores, ranked, ranked_scores, brought, places, seen = read_arrays(folder / _FILE)
-        in_words = json.loads(first.tobytes())
-        name = str(in_words["units"])
-        units = known[name] if name in known else Chunks(library, folder / "units", name)
+        values = json.loads(first.tobytes())
+        name = str(values["units"])
+        chunks = known[name] if name in known else Chunks(library, folder / "units", name)
         fits = codes.shape == scores.shape and ranked.shape == ranked_scores.shape == brought.shape == places.shape
         fits = fits and (len(codes),) == skipped.shape == seen.shape == (len(ranked),)
-        if not fits or not all(is_within(part, len(units), PADDING) for part in (codes, brought)):
+        if not fits or not all(is_within(part, len(chunks), PADDING) for part in (codes, brought)):
             raise ValueError("its arrays do not fit one another, or its units")
-        if not is_within(places, int(seen.max(initial=0)) + 1) or not is_within(
-            ranked, max(len(units), len(library)), PADDING
-        ):
-            raise ValueError("it ranks what is not there")
-        candidates = Candidates(units, Rankings(codes, scores), skipped, in_words["facts"])
-        return cls(candidates, Rankings(ranked, ranked_scores), brought, places, seen, stages_kept(folder))
+        most = max(len(chunks), len(library))
+        if not is_within(places, int(seen.max(initial=0)) + 1) or not is_within(ranked, most, PADDING):
+            raise ValueError("it ranks units that do not exist")
+        candidates = Candidates(chunks, Rankings(codes, scores), skipped, values["facts"])
+        rankings, unit = Rankings(ranked, ranked_scores), values["unit"]
+        return cls(candidates, rankings, brought, places, seen, unit, stages_kept(folder))
 
 
 def stages_kept(folder: Path) -> frozenset[tuple[str, str]]:
     """The ``stages`` of rankings that were saved."""
-    in_words = json.loads(next(read_arrays(folder / _FILE)).tobytes())
-    return frozenset((str(kind), str(name)) for kind, name in in_words["stages"])
+    values = json.loads(next(read_arrays(folder / _FILE)).tobytes())
+    return frozenset((str(kind), str(name)) for kind, name in values["stages"])
 
 
 def skipped_in(folder: Path) -> int:
-    """How many questions were skipped in the rankings of ``folder``; 0 where these cannot be read."""
+    """How many questions were skipped in the rankings of ``folder``; 0 if these cannot be read."""
     try:
         return sum(int(np.count_nonzero(skipped)) for skipped in islice(read_arrays(folder / _FILE), 1, 2))
     except (OSError, ValueError):
@@ -137,15 +143,14 @@ def retrieve(
     *,
     is_whole: bool = False,
 ) -> Ranked:
-    """The rankings of ``questions``, as deep as ``wanted``, from what ``search`` finds for them at some depth.
+    """The rankings of ``questions``, as deep as ``wanted``, from the hits that ``search`` finds at some depth.
 
-    Under ``unit: document`` hits collapse to their documents, the first one wins. Hits of the document that is the
-    question itself are dropped. A question whose hits hold fewer units than are wanted is asked again for twice as
-    many hits, until it has enough or no more come; with ``is_whole`` there never are more. ``advance`` is called for
-    every question that is done.
+    Under ``unit: document`` hits collapse to their documents; the first hit wins. Hits of a question's own document
+    are dropped. A question with fewer units than wanted is asked again for twice as many hits, until it has enough or
+    no more come; with ``is_whole`` there never are more. ``advance`` is called for every finished question.
 
-    ``width`` tells how widely is searched for so many hits (see ``Store.width``). What only a wider search finds
-    comes after what was found before: so the first units of a ranking do not depend on how many more are wanted.
+    ``width`` is the width of a search for a number of hits (see ``Store.width``). Hits that only a wider search finds
+    come last: so the first units of a ranking do not depend on how many more are wanted.
     """
     depth, read = wanted.hits, 0
     first = found = search(questions, depth)
@@ -174,16 +179,16 @@ def retrieve(
         if not len(pending):
             break
         read, depth = depth, deeper(depth, width)
-        # A search that is no wider begins with all that was found before.
+        # A search of the same width begins with all earlier hits.
         before = collapsed.of(~done) if before is not None or width(depth) != width(read) else None
         found = search([questions[index] for index in pending.tolist()], depth)
-    held, is_out = first.rankings.cut(wanted.candidates), skipped[:, None]
-    candidates = Rankings(np.where(is_out, PADDING, held.codes), np.where(is_out, np.nan, held.scores))
-    return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, places, seen)
+    raw, is_out = first.rankings.cut(wanted.candidates), skipped[:, None]
+    candidates = Rankings(np.where(is_out, PADDING, raw.codes), np.where(is_out, np.nan, raw.scores))
+    return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, places, seen, unit)
 
 
 def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:
-    """The rankings without the chunks of each question's own document; padding in their place."""
+    """The rankings without the chunks of each question's own document; padding replaces them."""
     if not len(document) or bool((own == PADDING).all()):
         return rankings
     is_own = (document[rankings.codes] == own[:, None]) & (rankings.codes != PADDING)

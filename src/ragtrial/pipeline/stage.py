@@ -1,26 +1,30 @@
-"""What every stage of the pipeline owes: what it is made from, how it is built, kept, read and estimated."""
+"""A stage of the pipeline: its inputs, how it is built, kept, read and estimated; and the runner of all stages."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.workspace import Workspace
+from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.dataset.library import Library
-from ragtrial.errors import without_secrets
+from ragtrial.errors import without_frames, without_secrets
 from ragtrial.options import VARIABLE, Options
 
 T = TypeVar("T")
 
+_UNKNOWN = object()
+
 Inputs = Mapping[str, Any]
-"""JSON values by what they are: options by their dotted name in the config, contents by words, with a hash."""
+"""JSON values by name: an option by its dotted name in the config, a content by a phrase, with its hash."""
 
 
 class NotBuiltError(Exception):
@@ -33,10 +37,10 @@ class NotBuiltError(Exception):
 
 @dataclass(frozen=True)
 class Amount:
-    """How many there are of a ``unit``, and how many of these are to do; estimated where they cannot be counted yet.
+    """The amount of work of a stage: ``count`` of a ``unit``, and how many are to do; an estimate if not countable yet.
 
-    ``seconds`` is about how long that takes at the rates measured on this machine; None if none was measured yet.
-    ``cost`` is about what endpoints are paid for it; None where no price is known.
+    ``seconds`` is about how long that takes at the rates of this machine; None if no rate was measured. ``cost`` is
+    about the price that endpoints charge; None if no price is known.
     """
 
     count: int
@@ -47,99 +51,78 @@ class Amount:
     cost: float | None = None
 
 
-class Artefacts(Protocol):
-    """Gives the artefact of any stage, building first what is not kept."""
-
-    def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``, whose files are compared with their hashes, once in a run.
-
-        The large files of what ``is_searched`` only with ``every_byte``: whoever opens it for a search asks for that.
-        """
-        ...
-
-
-class Known(Protocol):
-    """Gives the artefact of a stage that is kept, and None for any other; builds nothing but the ``library``."""
-
-    library: Library
-
-    def __call__(self, stage: Stage[T]) -> T | None: ...
-
-
 class Stage(ABC, Generic[T]):
-    """One step of the pipeline; ``T`` is what it makes, its artefact. Equal stages are made once.
+    """One step of the pipeline; ``T`` is the type of its artefact. Equal stages are built once.
 
-    ``needs`` are the stages that it is built from, ``reads`` those of them whose artefacts ``load`` needs, too.
+    ``needs`` are the stages that it is built from; ``reads`` are the needs whose artefacts ``load`` takes, too.
     """
 
     kind: ClassVar[str]
     """Its folder in the cache."""
 
     shown_as: ClassVar[str] = ""
-    """What a dry run calls it; empty for a stage that is a detail of those that need it."""
+    """Its name in a dry run; empty for a stage that is a detail of others."""
 
     is_large: ClassVar[bool] = False
-    """Whether its artefact is held only while somebody uses it."""
+    """Whether its artefact is released as soon as it is not in use."""
 
     is_searched: ClassVar[bool] = False
-    """Whether its large files are only read by searches."""
+    """Whether only searches read its large files."""
 
     title: str
-    """What it is, in words: for locks, warnings and the list of the cache."""
+    """Its description for locks, warnings and the list of the cache."""
 
     label: str = ""
-    """What tells it from others of its kind in a dry run, in a few words."""
+    """A few words that distinguish it from others of its kind in a dry run."""
 
     needs: Sequence[Stage[Any]] = ()
     reads: Sequence[Stage[Any]] = ()
 
     is_kept: bool = True
-    """Whether there is anything to keep: a stage that takes moments is loaded from what it needs."""
+    """Whether its artefact is kept: a stage that takes moments is loaded from its needs."""
 
-    # --- what it is made from
+    # --- identity
 
     @abstractmethod
     def inputs(self) -> Inputs:
-        """What changes the artefact, beside the stages that it needs. Hashed for the key, named in a dry run."""
+        """The inputs that change the artefact, apart from its needs. Hashed for the key, named in a dry run."""
 
-    def names(self) -> Inputs:
-        """What tells people why inputs differ and is not hashed: the name of a model, whose files are what counts."""
+    def unhashed_inputs(self) -> Inputs:
+        """Inputs shown in a dry run but not hashed, such as a model's name (its files are hashed instead)."""
         return {}
 
     @cached_property
     def all_inputs(self) -> Inputs:
-        """Its inputs, asked for once."""
+        """Its inputs, computed once."""
         return self.inputs()
 
     @cached_property
-    def own(self) -> str:
+    def input_fingerprint(self) -> str:
         """The fingerprint of its inputs."""
         return fingerprint([self.kind, dict(self.all_inputs)])
 
     @cached_property
-    def spec(self) -> str:
-        """Equal for equal stages, whichever builds of an index these are made from."""
-        return fingerprint([self.own, *(need.spec for need in self.needs)])
+    def definition_fingerprint(self) -> str:
+        """Equal for equal stages, whichever builds of an index they depend on."""
+        return fingerprint([self.input_fingerprint, *(need.definition_fingerprint for need in self.needs)])
 
     def key(self) -> str:
-        """Its name in the cache. Raises NotBuiltError where that depends on an index that is not built."""
-        return _key(self.own, *(need.identity() for need in self.needs))
+        """Its name in the cache. Raises NotBuiltError if that depends on an index that is not built."""
+        return _key(self.input_fingerprint, *(need.identity() for need in self.needs))
 
     def identity(self) -> str:
-        """What the keys of later stages have of this one. Raises NotBuiltError."""
+        """The part of this stage that dependent stages include in their keys. Raises NotBuiltError."""
         return self.key()
 
-    def described(self) -> Inputs:
-        """All inputs, of the stages that it needs, too, as they may be shown and kept: without secrets."""
-        found = dict[str, Any]()
-        for one in all_needs(self):
-            found |= {**one.names(), **one.all_inputs}
-        described: dict[str, Any] = json.loads(
-            VARIABLE.sub("***", without_secrets(json.dumps(found, ensure_ascii=False)))
-        )
-        return described
+    def shown_inputs(self) -> Inputs:
+        """All inputs, also of its needs, without secrets."""
+        inputs = dict[str, Any]()
+        for stage in all_needs(self):
+            inputs |= {**stage.unhashed_inputs(), **stage.all_inputs}
+        shown: dict[str, Any] = json.loads(VARIABLE.sub("***", without_secrets(json.dumps(inputs, ensure_ascii=False))))
+        return shown
 
-    # --- how it is made and kept
+    # --- building and reading
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """The name of a finished stage that serves; None if there is none. Raises NotBuiltError."""
@@ -147,17 +130,17 @@ class Stage(ABC, Generic[T]):
         return key if workspace.has(self.kind, key) else None
 
     @contextmanager
-    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
-        """Hold what building takes beside artefacts, such as open indexes; given to ``build`` before these.
+    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Any]]:
+        """Hold resources for the build, such as open indexes; ``build`` gets them before the artefacts.
 
-        Entered before the stage is locked, so that whoever waits for it holds nothing that its builder needs.
+        Entered before locking, so a waiting process cannot deadlock the builder.
         """
         yield ()
 
     def build(self, folder: Path, *artefacts: Any) -> T | None:
-        """Fill ``folder``; never asked of a stage that is not kept.
+        """Fill ``folder``; never called for a stage that is not kept.
 
-        Gives the artefact where it is at hand, which then is not loaded from ``folder``.
+        May return the artefact, which then is not loaded from ``folder``.
         """
 
     @abstractmethod
@@ -165,47 +148,198 @@ class Stage(ABC, Generic[T]):
         """The artefact that ``build`` has put into ``folder``; ``artefacts`` are those of ``reads``."""
 
     def is_incomplete(self, artefact: T) -> bool:
-        """Whether a part could not be made that another run may make."""
+        """Whether something failed that a later run may succeed at."""
         return False
 
-    def naming(self, need: Stage[Any]) -> AbstractContextManager[None]:
-        """Entered while ``need`` is made: an error may be said to be of a part."""
+    def error_context(self, need: Stage[Any]) -> AbstractContextManager[None]:
+        """A context manager around building ``need``; it may add the part's name to errors."""
         return nullcontext()
 
-    # --- what it takes
+    # --- estimates
 
-    def amount(self, known: Known) -> Amount:
-        """How much there is to do if it has to be made."""
+    def amount(self, kept: KeptArtefacts) -> Amount:
+        """The amount of work if it has to be built."""
         raise TypeError(f"{self.kind} is not shown by itself")
 
 
 @lru_cache(maxsize=1000)
-def _key(own: str, *identities: str) -> str:
-    return fingerprint([own, *identities])
+def _key(inputs: str, *identities: str) -> str:
+    return fingerprint([inputs, *identities])
 
 
 def all_needs(stage: Stage[Any]) -> list[Stage[Any]]:
-    """``stage`` and all that it needs, directly or not, each once and after what it needs itself."""
-    return list(dict.fromkeys([*(one for need in stage.needs for one in all_needs(need)), stage]))
+    """``stage`` and all its needs, direct and indirect, each once and after its own needs."""
+    return list(dict.fromkeys([*(below for need in stage.needs for below in all_needs(need)), stage]))
 
 
 def dotted_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` by their dotted names, options within options, too."""
-    found: dict[str, Any] = {}
+    """``options`` by their dotted names, also options within options."""
+    dotted: dict[str, Any] = {}
     for name, value in options.items():
-        dotted = f"{prefix}.{name}"
-        found |= dotted_options(dotted, value) if isinstance(value, Mapping) else {dotted: value}
-    return found
+        path = f"{prefix}.{name}"
+        dotted |= dotted_options(path, value) if isinstance(value, Mapping) else {path: value}
+    return dotted
 
 
 def options_and_code(prefix: str, options: Options, identity: Mapping[str, Any], code: str) -> dict[str, Any]:
-    """``identity`` by dotted names as far as it is ``options``; the rest as one hash under ``code``; and versions."""
-    fields = type(options).model_fields
-    found = dotted_options(prefix, {name: value for name, value in identity.items() if name in fields})
-    found[code] = fingerprint({name: value for name, value in identity.items() if name not in fields})
-    return found | versions_of(options)
+    """The ``options`` within ``identity`` by dotted names; the rest as one hash under ``code``; and versions."""
+    names = type(options).model_fields
+    inputs = dotted_options(prefix, {name: value for name, value in identity.items() if name in names})
+    inputs[code] = fingerprint({name: value for name, value in identity.items() if name not in names})
+    return inputs | versions_of(options)
 
 
 def versions_of(options: Options) -> dict[str, Any]:
     """The versions of packages that are part of a key; see ``Options.hashed_packages``."""
     return {f"version of {name}": version for name, version in options.versions().items()}
+
+
+class KeptArtefacts:
+    """Reads the artefacts of finished stages; builds nothing but ``library``, the documents."""
+
+    def __init__(self, workspace: Workspace, library: Library) -> None:
+        self._workspace = workspace
+        self.library = library
+        self._artefacts: dict[Stage[Any], Any] = {}
+
+    def get(self, stage: Stage[T]) -> T | None:
+        """The artefact of ``stage``; None if it is not kept."""
+        if stage not in self._artefacts:
+            self._artefacts[stage] = self._loaded(stage)
+        artefact: T | None = self._artefacts[stage]
+        return artefact
+
+    def _loaded(self, stage: Stage[T]) -> T | None:
+        reads = [self.get(need) for need in stage.reads]
+        try:
+            name = stage.kept_key(self._workspace) if stage.is_kept else ""
+            if name is None or any(artefact is None for artefact in reads):
+                return None
+            return stage.load(self._workspace.path(stage.kind, name), *reads)
+        except (NotBuiltError, *DAMAGE):
+            return None
+
+
+class Runner:
+    """Gives the artefacts of stages: each is built once, here or in an earlier run, and loaded once in a run.
+
+    It repairs damaged stages. Large artefacts, such as rankings, are released after use. A failed stage fails again
+    without a new attempt.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._artefacts: dict[Stage[Any], Any] = {}
+        self._large: WeakValueDictionary[Stage[Any], Any] = WeakValueDictionary()
+        self.failures: dict[Stage[Any], Exception] = {}
+        """The error of each failed stage; once cleared, all may be tried again."""
+        self._built: dict[Stage[Any], Any] = {}
+        """The stages built here; with the artefact, if building gave it, until it is handed on."""
+
+        self.kept: set[Stage[Any]] = set()
+        """The kept stages that were read here, built here or earlier."""
+
+    @property
+    def built(self) -> int:
+        """How many stages were built here, rather than found finished."""
+        return len(self._built)
+
+    def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
+        """The artefact of ``stage``, whose files are compared with their hashes, once in a run.
+
+        Large index files are verified only if ``every_byte`` is set, as it is before a search. Raises the errors of
+        building the stage or its needs; finished stages are kept.
+        """
+        known = self._large if stage.is_large else self._artefacts
+        artefact: Any = known.get(stage, _UNKNOWN)  # looked up once: another thread may release rankings
+        if artefact is not _UNKNOWN and not every_byte:
+            return artefact  # type: ignore[no-any-return]  # the known value of a stage is its artefact
+        if stage in self.failures:
+            raise without_frames(self.failures[stage])
+        try:
+            artefact = self._loaded(stage, every_byte=every_byte)
+            while stage.is_incomplete(artefact) and stage not in self._built:  # another run left it so: try again
+                if (name := self._name(stage)) is not None:
+                    self.workspace.drop(stage.kind, name)
+                artefact = self._loaded(stage, every_byte=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.failures[stage] = without_frames(error)
+            raise
+        known[stage] = artefact
+        return artefact  # type: ignore[no-any-return]
+
+    def run_side_by_side(
+        self,
+        stages: Iterable[Stage[Any]],
+        workers: int,
+        failed: Callable[[Stage[Any], Exception], None] = lambda _stage, _error: None,
+    ) -> None:
+        """Build ``stages``, each listed after its needs, at most ``workers`` at a time.
+
+        ``failed`` is called at once with a stage that fails; stages that need it are skipped. An error that ``failed``
+        raises ends the work: no other stage is begun.
+        """
+        done, waiting, running = set[Stage[Any]](), list(stages), dict[Future[object], Stage[Any]]()
+        executor = ThreadPoolExecutor(workers, "ragtrial")
+        try:
+            while waiting or running:
+                ready = [stage for stage in waiting if done.issuperset(stage.needs)]
+                for stage in ready[: workers - len(running)]:
+                    waiting.remove(stage)
+                    running[executor.submit(self.artefact, stage)] = stage
+                if not running:
+                    break  # every stage that is left needs a failed one
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    stage, error = running.pop(future), future.exception()
+                    if error is None:
+                        done.add(stage)
+                    elif isinstance(error, Exception) and not isinstance(error, MemoryError):
+                        failed(stage, error)
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def _loaded(self, stage: Stage[T], *, every_byte: bool) -> T:
+        if not stage.is_kept:
+            return stage.load(Path(), *(self.artefact(need) for need in stage.reads))
+
+        def read(folder: Path) -> T:
+            if (built := self._built.get(stage)) is not None:
+                self._built[stage] = None
+                return built  # type: ignore[no-any-return]  # a build returns the artefact of its stage
+            self.workspace.check(stage.kind, folder.name, small_only=stage.is_searched and not every_byte)
+            return stage.load(folder, *(self.artefact(need) for need in stage.reads))
+
+        return self.workspace.read(stage.kind, lambda: self._built_name(stage), read)
+
+    def _built_name(self, stage: Stage[Any]) -> str:
+        """The name of the stage, which is built first if it is not finished."""
+        name = self._name(stage)
+        if name is None:
+            artefacts = []
+            for need in stage.needs:
+                with stage.error_context(need):
+                    artefacts.append(self.artefact(need))
+            with stage.held_for_build(self) as held:
+                # Opening may have rebuilt a damaged index, and another run may have built this stage meanwhile.
+                name = self._name(stage)
+                if name is None:
+                    name = stage.key()
+                    self._built[stage] = None
+
+                    def build(folder: Path) -> None:
+                        self._built[stage] = stage.build(folder, *held, *artefacts)
+
+                    self.workspace.stage(stage.kind, name, stage.title, build, stage.shown_inputs)
+        self.workspace.mark(stage.kind, name)
+        self.kept.add(stage)
+        return name
+
+    def _name(self, stage: Stage[Any]) -> str | None:
+        """The name of the finished stage, if there is one; indexes that the name depends on are built for that."""
+        while True:
+            try:
+                return stage.kept_key(self.workspace)
+            except NotBuiltError as missing:
+                self.artefact(missing.stage, every_byte=True)

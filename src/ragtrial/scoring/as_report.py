@@ -1,4 +1,4 @@
-"""Runs that were made elsewhere and scored here, as a report that is read and compared like any other."""
+"""The report of scored run files, which is read and compared like any other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError, without_secrets
-from ragtrial.pipeline.metric_descriptions import metric_part
-from ragtrial.pipeline.reporting import query_parts
-from ragtrial.pipeline.scores import means
+from ragtrial.pipeline.reporting import labels_fingerprint, metric_part, query_parts, warning_parts
+from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
 from ragtrial.report.environment import environment
 from ragtrial.report.model import SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report.rows import Row
-from ragtrial.report.schema import DatasetPart, QueryColumns, SettingPart, WarningPart
+from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
@@ -32,10 +33,10 @@ from ragtrial.scoring.score_runs import RunScores, Scoring
 def write_score_report(
     scoring: Scoring, given: RunInput, target: str | Path, others: Mapping[str, Any] | None = None
 ) -> Report:
-    """Write what was scored as the folder ``target``, which is new; the report, with ``others`` of its fields.
+    """Write the scored runs as a report in the new folder ``target``; ``others`` override fields of the report.
 
-    Raises InputError if ``target`` is there already or a run came from standard input, which cannot be read again;
-    RunError if it cannot be written.
+    Raises InputError if ``target`` exists or a run came from standard input, which cannot be read again; RunError if
+    it cannot be written.
     """
     folder, protocol = Path(target), scoring.protocol
     check_target(folder, given)
@@ -69,13 +70,13 @@ def write_new(
 
 
 def check_new(folder: Path) -> None:
-    """Raises InputError if something is there."""
+    """Raise InputError if ``folder`` exists."""
     if folder.exists():
         raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
 
 
 def check_target(folder: Path, given: RunInput) -> None:
-    """Raises InputError if a report of what is given cannot become ``folder``, before anything is scored."""
+    """Raise InputError if the runs cannot become a report in ``folder``, before anything is scored."""
     check_new(folder)
     for source in (given.qrels, *given.runs):
         if isinstance(source, str | Path) and is_read_once(source):
@@ -84,7 +85,7 @@ def check_target(folder: Path, given: RunInput) -> None:
 
 
 def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
-    """Qrels as labels, with the texts of those queries that are ``known``."""
+    """Qrels as labels, with the texts of ``known`` queries."""
     judged = list(map(Judgment, qrels.documents, qrels.judgments.grades.tolist()))
     bounds = pairwise(qrels.judgments.starts.tolist())
     queries = []
@@ -99,7 +100,6 @@ def _report(
 ) -> Report:
     protocol, queries = scoring.protocol, query_parts(labels)
     rules = protocol.relevance_threshold, protocol.no_relevant
-    warnings = dict.fromkeys(warning for run in scoring.runs for warning in run.warnings)
     sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -111,7 +111,7 @@ def _report(
             empty_documents=None,
             queries=len(queries),
             documents_fingerprint=None,
-            labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
+            labels_fingerprint=labels_fingerprint(queries),
         ),
         relevance_threshold=protocol.relevance_threshold,
         primary_metric=str(protocol.metrics[0]),
@@ -120,7 +120,7 @@ def _report(
         queries=queries,
         settings=settings,
         failures=[],
-        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in warnings],
+        warnings=warning_parts([warning for run in scoring.runs for warning in run.warnings]),
         environment=environment(),
     )
 
@@ -133,46 +133,42 @@ def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> S
         "queries_without_hits": run.mismatch.missing,
         "queries_not_judged": run.mismatch.unknown,
     }
-    return SettingPart(
+    known = {
+        "fingerprint": fingerprint(rows),
+        "parameters": {"retriever": {"kind": "run_file"}},
+        "index": {},
+        "health": None,
+        "timings": dict(run.seconds),
+        "latency": None,
+    }
+    return ScoredSetting(
         name=name,
-        fingerprint=fingerprint(rows),
-        parameters={"retriever": {"kind": "run_file"}},
-        scores=means(run.evaluations),
+        query_ids=run.queries,
+        evaluations=run.evaluations,
+        known=known,
         counts=counts,
-        index={},
-        health=None,
-        audit=None,
-        timings=dict(run.seconds),
-        latency=None,
-        per_query=_query_columns(run, rows, depth),
-    )
+        short=[depth is not None and len(row["docs"]) < depth for row in rows],
+        skipped=np.zeros(len(rows), dtype=np.bool_),
+        collapsed=[0] * len(rows),
+    ).to_part()
 
 
 def _rows(labels: PromptQueries, run: Run, depth: int | None) -> Iterator[Row]:
-    """For each judged query what the run found for it, as it is in rankings/; nothing where it has nothing."""
+    """One row of rankings/ for each judged query, empty if the run has no hits for it."""
     documents = list(run.documents)
     scores = None if run.values is None or run.by_rank else run.values.tolist()
     bounds = dict(zip(run.queries, pairwise(run.starts.tolist()), strict=True))
     for query in labels.queries:
         start, end = bounds.get(query.id, (0, 0))
         end = end if depth is None else min(end, start + depth)
-        known, docs = highest_grades((one.doc, one.relevance) for one in query.relevant_docs), documents[start:end]
-        row: Row = {"query": query.id, "docs": docs, "grades": [known.get(doc) for doc in docs]}
+        grades = highest_grades((label.doc, label.relevance) for label in query.relevant_docs)
+        docs = documents[start:end]
+        row: Row = {"query": query.id, "docs": docs, "grades": [grades.get(doc) for doc in docs]}
         yield row if scores is None else {**row, "scores": scores[start:end]}
 
 
-def _query_columns(run: RunScores, rows: list[Row], depth: int | None) -> QueryColumns:
-    values = run.per_query()
-    return QueryColumns(
-        evaluations={name: [values[row["query"]][name] for row in rows] for name in run.evaluations},
-        short=[depth is not None and len(row["docs"]) < depth for row in rows],
-        skipped=[False] * len(rows),
-        collapsed=[0] * len(rows),
-    )
-
-
 def file_name(name: str) -> str:
-    """``name`` as a file can be called: with nothing in it that leads elsewhere, and not too long."""
+    """``name`` as a file name: without separators of paths, and not too long."""
     return re.sub(r"[^\w.-]+", "-", name).strip(".-")[:100] or "run"
 
 

@@ -20,15 +20,12 @@ from ragtrial.config.settings import Setting, setting_of
 from ragtrial.config.variants import Point, Space, probes_of
 from ragtrial.errors import RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.embedding_stage import EmbeddingStage
-from ragtrial.pipeline.reporting import setting_part
-from ragtrial.pipeline.scores import Scored
+from ragtrial.pipeline.outcome import score_settings
+from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
 from ragtrial.search.split import Split
-
-Score = Callable[[RetrievalEvaluator], Mapping[str, Scored]]
-"""Runs the settings of an evaluator and scores them, by their names; settings that fail are left out."""
 
 _DRAWS = 30
 """Attempts per requested setting before the search gives up on new settings."""
@@ -48,26 +45,26 @@ class Measured:
 class TrialRunner:
     """Runs one setting after the other. A model is released when the next setting does not use it."""
 
-    def __init__(self, evaluator: RetrievalEvaluator, score: Score) -> None:
-        self._evaluator = self._batch = evaluator
-        self._score = score
-        self._options = evaluator.config.search
+    def __init__(self, run: Run) -> None:
+        self._run = self._batch = run
+        self._options = run.config.search
         self._embedders: set[Any] = set()
-        self.scored: dict[tuple[str, int], Scored] = {}
+        self.scored: dict[tuple[str, int], ScoredSetting] = {}
         """The scored settings, by their keys."""
 
     @property
     def measures_latency(self) -> bool:
         """True if latency is limited, or the config asks for it."""
         limits = self._options.within if self._options else ()
-        return bool(self._evaluator.config.latency) or any(name.startswith("latency.") for name in limits)
+        return bool(self._run.config.latency) or any(name.startswith("latency.") for name in limits)
 
     def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
         """The order in which to run ``settings``: settings without a new embedding, then grouped by new embedding.
 
         Rankings are made deep enough for the settings of ``later``, too.
         """
-        self._batch = self._evaluator.over(settings, latency=self.measures_latency, later=later)
+        latency = self.measures_latency
+        self._batch = replace(self._run, settings=settings, latency=latency, later=later, keeps_models=True)
         if len(settings) < 2:
             return settings
         graph = self._batch.graph
@@ -79,7 +76,7 @@ class TrialRunner:
             except RagtrialError:  # it fails when it is run
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]
-            embeddings = [stage.spec for stage in missing if isinstance(stage, EmbeddingStage)]
+            embeddings = [stage.definition_fingerprint for stage in missing if isinstance(stage, EmbeddingStage)]
             groups = sorted(order.setdefault(spec, len(order)) for spec in embeddings)
             keys[setting] = len(embeddings), groups, len(missing)
         return sorted(settings, key=lambda setting: keys[setting])
@@ -88,22 +85,22 @@ class TrialRunner:
         """The scores and costs of one of the settings that were ordered last; None if it failed."""
         embedders = {part.embedder for part in setting.tree()}
         for embedder in self._embedders - embedders:
-            self._evaluator.corpus.resources.release(embedder)
+            self._run.corpus.resources.release(embedder)
         self._embedders = embedders
-        scored = self._score(self._batch.only(setting)).get(setting.name)
+        scored = score_settings(self._batch, [setting]).scored.get(setting.name)
         if scored is None:
             return None
         self.scored[setting.key] = scored
-        evaluation = scored.evaluations[str(self._evaluator.metrics.primary)]
+        evaluation = scored.evaluations[str(self._run.metrics.primary)]
         values = zip(scored.query_ids, evaluation.as_list(), strict=True)
         scores = {name: value for name, value in values if value is not None}
         limits = self._options.within if self._options else {}
-        part = setting_part(scored) if limits else None
+        part = scored.to_part() if limits else None
         return Measured(scores, {name: part.cost(name) for name in limits} if part else {})
 
     def _is_missing(self, stage: Stage[Any]) -> bool:
         try:
-            return stage.is_kept and stage.kept_key(self._evaluator.corpus.resources.workspace) is None
+            return stage.is_kept and stage.kept_key(self._run.corpus.resources.workspace) is None
         except NotBuiltError:
             return True
 

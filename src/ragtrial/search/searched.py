@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from ragtrial.config.sweep import Combination, unique
 from ragtrial.config.variants import Point, Space, combinations_given, listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluator import RetrievalEvaluator
-from ragtrial.pipeline.scores import Scored
+from ragtrial.pipeline.outcome import Known, notice_unlabelled, report_of, score_all, write_outcome
+from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SearchedPart
@@ -33,7 +33,7 @@ from ragtrial.search.findings import Choice, decide, pareto_set
 from ragtrial.search.importance import RETRIEVER, importance_of
 from ragtrial.search.methods import METHODS
 from ragtrial.search.search_result import ImportancePart, SearchResult, TrialPart, sentences_of
-from ragtrial.search.search_run import Score, SearchRun, SettingsOfSpace, TrialRunner
+from ragtrial.search.search_run import SearchRun, SettingsOfSpace, TrialRunner
 from ragtrial.search.split import power_sentence, split_queries
 
 RESULT, WINNER = "search.json", "winner.yaml"
@@ -54,37 +54,55 @@ class Searched:
     config: ExperimentConfig
     settings: Sequence[Setting]
     baseline: str
-    scored: Mapping[tuple[str, int], Scored]
+    scored: Known
     measures_latency: bool
     ended: str
 
 
-def search(evaluator: RetrievalEvaluator, score: Score, notice: Callable[[str], None]) -> Searched:
-    """Try settings according to the config of ``evaluator``. ``notice`` first receives the power of the queries.
+def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
+    """Search for the best setting as ``config`` says, and write the report of all settings that were tried.
+
+    Raises InputError before anything is run, RunError if the baseline or all settings fail.
+    """
+    if options.settings is not None:
+        raise InputError("a search chooses its settings; leave out the names, or set search to null.")
+    if options.extrapolate is not None:
+        raise InputError("a search runs its settings once; extrapolate with the config of its winner, winner.yaml.")
+    run = Run.prepare(config, options)
+    notice_unlabelled(run)
+    searched = search(run)
+    final = replace(run, settings=searched.settings, latency=searched.measures_latency, keeps_models=True)
+    outcome = score_all(final, searched.scored, were_reported=True)
+    report, files = with_findings(searched, report_of(final, outcome, searched.config), Path(config.output.directory))
+    return write_outcome(final, outcome, report, files)
+
+
+def search(run: Run) -> Searched:
+    """Try settings according to the config of ``run``. The listener first receives the power of the queries.
 
     Raises InputError for names that the axes use and that do not exist, and LabelsError for too few queries, before
     anything is run; RunError if the baseline fails.
     """
-    config, options = evaluator.config, evaluator.config.search
+    config, options = run.config, run.config.search
     if options is None:
         raise InputError("the config has no search.")
-    labels = evaluator.resolved.labels
-    split = split_queries(labels.queries, options, config.seed, evaluator.dataset.labels_file)
+    labels = run.resolved.labels
+    split = split_queries(labels.queries, options, config.seed, run.dataset.labels_file)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
-    evaluator.over([*evaluator.settings, *{probe.key: probe for probe in probes}.values()]).prepare()
-    runner = TrialRunner(evaluator, score)
-    notice(power_sentence(split, options))
-    run = SearchRun(SettingsOfSpace(Space(config)), evaluator.settings, split, runner)
-    baseline = run.baseline.setting  # which is tried first
-    METHODS[options.method](run)
-    ended = run.ended
-    listed = listed_config(config, _combinations(run))
+    replace(run, settings=[*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
+    runner = TrialRunner(run)
+    run.options.listener.notice(power_sentence(split, options))
+    search_run = SearchRun(SettingsOfSpace(Space(config)), run.settings, split, runner)
+    baseline = search_run.baseline.setting  # which is tried first
+    METHODS[options.method](search_run)
+    ended = search_run.ended
+    listed = listed_config(config, _combinations(search_run))
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
-    keys = [*(trial.setting.key for trial in run.trials), *(setting.key for setting in run.failed)]
+    keys = [*(trial.setting.key for trial in search_run.trials), *(setting.key for setting in search_run.failed)]
     chosen = list({key: settings[key] for key in keys if key in settings}.values())
     measures = runner.measures_latency or (config.latency is None and len(chosen) <= MOST_TIMED)
     known = runner.scored if measures == runner.measures_latency else {}
-    return Searched(run, listed, chosen, settings[baseline.key].name, known, measures, ended)
+    return Searched(search_run, listed, chosen, settings[baseline.key].name, known, measures, ended)
 
 
 def _combinations(run: SearchRun) -> list[Combination]:

@@ -14,7 +14,7 @@ from ragtrial.report.schema import SettingPart
 from ragtrial.views.table import Table, cells_if_different, mean_number, mean_row, mean_table, mean_text, money, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.extrapolation import ExtrapolationPart
+    from ragtrial.search.extrapolation import ExtrapolationPart
 
 _FEWEST_FOR_P99 = 100
 """Of fewer queries the 99th percentile is the slowest."""

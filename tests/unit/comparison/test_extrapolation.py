@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtrial.comparison.extrapolation import extrapolation
+from ragtrial.search.extrapolation import extrapolation
 
 SIZES = [200, 1_100, 10_100]
 

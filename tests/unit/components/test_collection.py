@@ -13,11 +13,12 @@ import pytest
 
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
-from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial import run_experiment
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.collection_search import grouped
 from ragtrial.engines import Conditions, opened
 from ragtrial.engines.chroma import USES_GRAPH, ChromaCollection, ChromaCollectionOptions
+from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
 from ragtrial.report.model import Report
 from report_hits import hits_of
@@ -83,7 +84,7 @@ def ranked(report: Report) -> list[list[str]]:
 
 def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTIONS) -> Candidates:
     """What the retriever itself answers."""
-    evaluator = RetrievalEvaluator(made.config())
+    evaluator = Run.of(made.config())
     (setting,) = evaluator.settings
     return setting.retriever.open(evaluator.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
 

@@ -22,12 +22,13 @@ from chroma_databases import Item, chroma_server, free_port, word_counts, write_
 from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
-from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial import run_experiment
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.engines import COLLECTIONS, opened
 from ragtrial.engines.chroma import ChromaCollectionOptions, copied
 from ragtrial.engines.placement import ItemReader, compare
 from ragtrial.errors import ConfigError, InputError
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats
 from report_hits import hits_of
 
@@ -92,7 +93,7 @@ def experiment(
 def refused(made: Experiment) -> str:
     """What is said before the run at the place of the setting, without the collection's name; nothing is run."""
     with pytest.raises(InputError) as caught:
-        RetrievalEvaluator(made.config()).prepare()
+        Run.prepare(made.config())
     assert made.stages() <= {stage for stage in made.stages() if stage[0] in ("documents", "lengths")}
     place = re.escape(str(made.file)) + r":\d+:\d+: setting 'prod': "
     assert all(re.match(place, str(fault)) for fault in caught.value.faults)
@@ -292,7 +293,7 @@ def test_items_that_do_not_say_their_document_are_counted(tmp_path: Path) -> Non
     assert said.startswith("1 of 3 items are of documents that are not in the corpus (6 documents, like ")
     assert said.endswith("): their metadata 'source' says ''.")
     kept = experiment(tmp_path / "kept", {"path": str(folder)}, where={"lang": "en"})
-    RetrievalEvaluator(kept.config()).prepare()  # of items that are left out nothing is asked
+    Run.prepare(kept.config())  # of items that are left out nothing is asked
 
 
 @pytest.mark.parametrize(
@@ -383,7 +384,7 @@ def test_vectors_that_the_embedder_did_not_make_are_told_with_the_likely_cause(
     pattern = r"its vectors were not made with this embedder: 5 stored texts, embedded again, reach only a "
     assert re.match(pattern + r"cosine of -?[\d.]+ to [\d.]+ with them. " + cause, said)
     unchecked = experiment(tmp_path / "2", {"path": str(database), "name": name, "check": False}, embedder=embedder)
-    RetrievalEvaluator(unchecked.config()).prepare()
+    Run.prepare(unchecked.config())
 
 
 def test_vectors_of_another_length_are_refused_only_where_the_length_counts(tmp_path: Path, database: Path) -> None:
@@ -393,7 +394,7 @@ def test_vectors_of_another_length_are_refused_only_where_the_length_counts(tmp_
         r"in which the length counts; set normalize: false for the embedder.",
         said,
     )
-    RetrievalEvaluator(experiment(tmp_path / "2", {"path": str(database)}, normalize=True).config()).prepare()
+    Run.prepare(experiment(tmp_path / "2", {"path": str(database)}, normalize=True).config())
 
 
 def test_vectors_that_nearly_agree_are_let_through_and_told() -> None:

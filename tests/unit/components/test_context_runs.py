@@ -21,6 +21,7 @@ from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
+from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report
 from ragtrial.scoring.query_details import load_query
 
@@ -163,10 +164,10 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
     embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
     made = write_experiment(tmp_path, chunker={"kind": "recursive", "size": 30, "overlap": 0}, embedder=embedder)
     write_rows(made.folder / "prefixes.jsonl", rows_of(made, lambda number: "word " * (70 if number < 2 else 1)))
-    evaluator = RetrievalEvaluator(made.config("context.prefixes=" + str(made.folder / "prefixes.jsonl")))
-    (warning,) = evaluator.too_long(evaluator.settings[0])
+    run = Run.of(made.config("context.prefixes=" + str(made.folder / "prefixes.jsonl")))
+    (warning,) = run.too_long(run.settings[0])
     assert warning.message.startswith("dense: 2 chunks are longer than the 64 tokens that the model reads;")
-    assert not list(RetrievalEvaluator(made.config()).too_long(evaluator.settings[0])[1:])
+    assert not list(Run.of(made.config()).too_long(run.settings[0])[1:])
 
 
 # Settings and reports.
@@ -223,7 +224,7 @@ def test_chunks_without_a_row_are_counted_and_said_and_an_error_when_strict(pref
     )
     assert no_prefix_warnings(run_experiment(prefixed.config())) == [message]
     with pytest.raises(LabelsError) as caught:
-        run_experiment(prefixed.config(), strict=True)
+        run_experiment(prefixed.config(), RunOptions(strict=True))
     assert message in str(caught.value).split("\n")
 
 

@@ -17,6 +17,7 @@ from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, Model
 from ragtrial.experiment import run_experiment
 from ragtrial.options import validate
 from ragtrial.pipeline.chunk_preview import cut_settings
+from ragtrial.pipeline.run import RunOptions
 from small_experiment import ragtrial
 from text_strategies import words
 
@@ -202,7 +203,7 @@ def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Ex
     (made_here,) = cut_settings(experiment.config())
     assert [one.message for one in made_here.warnings if one.code == "uncovered-text"] == [expected]
     with pytest.raises(LabelsError) as caught:
-        run_experiment(experiment.config(), strict=True)
+        run_experiment(experiment.config(), RunOptions(strict=True))
     assert expected in str(caught.value)
 
 

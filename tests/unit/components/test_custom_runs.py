@@ -12,7 +12,8 @@ from ragtrial.cli.outcome import run as command
 from ragtrial.errors import RunError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.scoring.rescoring.rescore import rescore
+from ragtrial.pipeline.run import Run
+from ragtrial.scoring.rescore import rescore
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     (tmp_path / "trouble").write_text("raise")
     both = ("retrievers.both={kind: fusion, inputs: [mine, dense]}",)
     run_experiment(made.config(*both))
-    planned = RetrievalEvaluator(made.config(*both)).dry_run()
+    planned = Run.of(made.config(*both)).dry_run()
     why = "questions that were skipped will be asked again: 1"
     assert [(node.what, node.why, node.amount.to_do) for node in planned.to_do] == [
         ("mine (custom)", why, 1),
@@ -100,7 +101,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     ]
     (tmp_path / "trouble").unlink()
     run_experiment(made.config(*both))
-    assert RetrievalEvaluator(made.config(*both)).dry_run().to_do == []
+    assert Run.of(made.config(*both)).dry_run().to_do == []
 
 
 def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(

@@ -21,8 +21,8 @@ from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import EmbedderError, InputError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats
 from report_hits import hits_of
 
@@ -116,14 +116,14 @@ def test_a_sweep_of_dimensions_quantizations_and_stores_embeds_each_text_once(sw
 @pytest.mark.slow
 def test_a_plan_has_one_embedding_pass_for_all_dimensions(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, retrievers=RETRIEVERS, sweep=SWEEP)
-    embeddings = [one for one in RetrievalEvaluator(experiment.config()).dry_run().stages if one.kind == "embeddings"]
+    embeddings = [one for one in Run.of(experiment.config()).dry_run().stages if one.kind == "embeddings"]
     assert [one.amount.unit for one in embeddings] == ["texts", *["vectors"] * 4]
     assert [one.amount.seconds for one in embeddings[1:]] == [0.0] * 4
 
 
 @pytest.mark.slow
 def test_after_a_run_nothing_is_to_do_and_new_dimensions_embed_nothing(swept: Experiment) -> None:
-    assert not RetrievalEvaluator(swept.config()).dry_run().to_do
+    assert not Run.of(swept.config()).dry_run().to_do
     before = swept.embedded()
     run_experiment(swept.config("sweep.matrix.embedder.dimensions=[12]"))
     assert swept.embedded() == before

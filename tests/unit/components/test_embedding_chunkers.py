@@ -15,9 +15,9 @@ from ragtrial.components.chunkers import LengthFunction
 from ragtrial.components.chunkers.meaning import ClusterChunker, SemanticChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import RunError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
 from small_experiment import ragtrial
 
@@ -128,7 +128,7 @@ def test_validate_and_prepare_embed_nothing(
     tmp_path: Path, chunker: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = write_experiment(tmp_path, queries=QUERIES[:3], chunker=chunker)
-    RetrievalEvaluator(experiment.config()).prepare()
+    Run.prepare(experiment.config())
     outcome = ragtrial(capsys, "validate", experiment.file, "--strict")
     assert outcome.code == 0
     assert "dense: not counted: its chunker needs vectors, which run makes.\n" in outcome.out

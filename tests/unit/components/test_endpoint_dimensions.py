@@ -11,12 +11,13 @@ import pytest
 import endpoint_double
 from endpoint_double import EndpointDouble, vector_of
 from experiments import write_experiment
-from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial import run_experiment
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, EndpointError, RunError
+from ragtrial.pipeline.run import Run
 
 REQUESTED = {"openai": "dimensions", "cohere": "output_dimension", "voyage": "output_dimension"}
 """The field of each kind of endpoint."""
@@ -73,11 +74,11 @@ def test_a_sweep_of_three_sizes_plans_and_pays_its_passes(tmp_path: Path, option
         options = {"kind": "openai", "model": "m", "base_url": double.url, "price": 1000.0}
         sweep = {"matrix": {f"embedder.{option}": [4, 8, 16]}}
         experiment = write_experiment(tmp_path, embedder=options, sweep=sweep)
-        planned = RetrievalEvaluator(experiment.config()).dry_run().cost
+        planned = Run.of(experiment.config()).dry_run().cost
         report = run_experiment(experiment.config())
         texts = [text for asked in double.asked for text in asked.texts]
         assert len(texts) == passes * len(set(texts))
-        one = RetrievalEvaluator(write_experiment(tmp_path / "one", embedder=options).config()).dry_run().cost
+        one = Run.of(write_experiment(tmp_path / "one", embedder=options).config()).dry_run().cost
     assert len(report.settings) == 3
     assert planned is not None
     assert one is not None

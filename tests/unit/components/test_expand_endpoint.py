@@ -12,11 +12,13 @@ import pytest
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
-from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial import run_experiment
 from ragtrial.components.endpoints.chat import ChatOptions
 from ragtrial.components.refiners.expand import PROMPTS, ExpandRefiner
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.experiment import search_settings
+from ragtrial.pipeline.run import Run, RunOptions
+from ragtrial.progress import Listener
 from ragtrial.records import Question, Written
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.dry_run_lines import plan_lines, total_lines
@@ -38,6 +40,17 @@ def saying(text: str | None) -> Fault:
 def double() -> Iterator[EndpointDouble]:
     with EndpointDouble(default=saying(REPLY)) as made:
         yield made
+
+
+class Failures(Listener):
+    """Keeps the names of settings that fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def failed(self, setting: str, reason: str) -> None:
+        self.names.append(setting)
 
 
 def experiment_of(folder: Path, double: EndpointDouble, **options: Any) -> Experiment:
@@ -138,7 +151,7 @@ def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
     double: EndpointDouble, tmp_path: Path
 ) -> None:
     experiment = experiment_of(tmp_path, double)
-    plan = RetrievalEvaluator(experiment.config()).dry_run()
+    plan = Run.of(experiment.config()).dry_run()
     (asking,) = [one for one in plan.stages if one.kind == "wordings"]
     assert (asking.what, asking.settings, asking.amount.to_do) == ("writer", ("wide",), ASKED)
     assert asking.amount.cost is not None
@@ -148,7 +161,7 @@ def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
     assert ", at the prices of the config." in total_lines(plan)[0]
     assert not double.asked
     run_experiment(experiment.config())
-    again = RetrievalEvaluator(experiment.config()).dry_run()
+    again = Run.of(experiment.config()).dry_run()
     assert not again.to_do
     assert again.cost is None
 
@@ -158,22 +171,21 @@ def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
 ) -> None:
     experiment = experiment_of(tmp_path, double)
     double.faults = [None, None, endpoint_double.status(404, "no")]
-    failures: list[str] = []
-    report = run_experiment(
-        experiment.config("retrievers.wide.endpoint.concurrency=1"), on_failure=lambda name, _: failures.append(name)
-    )
-    assert failures == ["wide"]
+    listener = Failures()
+    options = RunOptions(listener=listener)
+    report = run_experiment(experiment.config("retrievers.wide.endpoint.concurrency=1"), options)
+    assert listener.names == ["wide"]
     assert [failure.name for failure in report.failures] == ["wide"]
     assert "answered 404: no" in report.failures[0].error
     assert report.setting("dense").name == "dense"
     double.asked.clear()
-    assert not run_experiment(experiment.config(), jobs=2).failures
+    assert not run_experiment(experiment.config(), RunOptions(jobs=2)).failures
     assert len(double.asked) == ASKED - 2
 
 
 def test_a_failure_does_not_end_settings_that_are_made_side_by_side(double: EndpointDouble, tmp_path: Path) -> None:
     double.default = endpoint_double.status(404, "no such model")
-    report = run_experiment(experiment_of(tmp_path, double).config(), jobs=2)
+    report = run_experiment(experiment_of(tmp_path, double).config(), RunOptions(jobs=2))
     assert [failure.name for failure in report.failures] == ["wide"]
 
 
@@ -211,7 +223,7 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
         }
         embedder = {"kind": "openai", "model": "e", **at}
         experiment = write_experiment(tmp_path, DOCUMENTS, retrievers=entries, embedder=embedder, latency=True)
-        before = RetrievalEvaluator(experiment.config()).dry_run()
+        before = Run.of(experiment.config()).dry_run()
         report = run_experiment(experiment.config())
         paid = dict.fromkeys(("/v1/embeddings", "/v1/chat/completions", "/v1/rerank"), 0.0)
         for one in double.asked:
@@ -220,7 +232,7 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
         count = len(double.asked)
         run_experiment(experiment.config())
         assert len(double.asked) == count
-        assert RetrievalEvaluator(experiment.config()).dry_run().cost is None
+        assert Run.of(experiment.config()).dry_run().cost is None
     dense, wide, best = (report.setting(name).costs for name in ("dense", "wide", "best"))
     assert dense is not None
     assert wide is not None

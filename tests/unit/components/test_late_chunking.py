@@ -24,9 +24,9 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, InputError, RagtrialError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.dry_run import PlannedStage
+from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
 from tiny_models import edit_json
 
@@ -264,7 +264,7 @@ def test_a_plan_counts_the_windows_that_are_to_do_and_names_the_model_that_was_c
     experiment = kitchen(tmp_path / "late", tiny_model)
 
     def embeddings(*overrides: str) -> PlannedStage:
-        plan = RetrievalEvaluator(experiment.config(*overrides)).dry_run()
+        plan = Run.of(experiment.config(*overrides)).dry_run()
         (found,) = [stage for stage in plan.stages if stage.kind == "embeddings"]
         return found
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from chroma_databases import Item, write_collection
 from corpora import library_of, write_files
 from experiments import Experiment, write_experiment
-from ragtrial import RetrievalEvaluator, load_config, run_experiment
+from ragtrial import load_config, run_experiment
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.dataset.chunks import Chunks
@@ -29,6 +29,7 @@ from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore, HnswOp
 from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.rows import read_rows
@@ -190,12 +191,11 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
         retrievers=RETRIEVERS,
     )
     write_files(experiment.folder, {"clusters.py": EMBEDDING})
-    evaluator = RetrievalEvaluator(experiment.config())
-    evaluator.prepare()
-    setting = evaluator.settings[0]
-    stages = evaluator.corpus.stages(setting)
+    run = Run.prepare(experiment.config())
+    setting = run.settings[0]
+    stages = run.corpus.stages(setting)
     assert stages.index is not None
-    assert evaluator.corpus.runner.artefact(stages.index)["vectors"] == 3_000
+    assert run.corpus.runner.artefact(stages.index)["vectors"] == 3_000
     return experiment
 
 
@@ -226,15 +226,15 @@ def test_a_setting_finds_the_same_whoever_else_searches_its_approximate_index(
 
 
 def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(indexed: Experiment) -> None:
-    evaluator = RetrievalEvaluator(indexed.config())
-    dense = evaluator.settings[0]
-    searched = {width: demand for (key, width), demand in evaluator.graph.depths.items() if key == dense.ranking_key}
+    run = Run.of(indexed.config())
+    dense = run.settings[0]
+    searched = {width: demand for (key, width), demand in run.graph.depths.items() if key == dense.ranking_key}
     assert searched == {EF_SEARCH: Depth(EF_SEARCH, 12), 90: Depth(90, 0)}
-    exact = [replace(one, store=ExactStore()) for one in evaluator.settings]
+    exact = [replace(one, store=ExactStore()) for one in run.settings]
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]
     of_exact = {
         width: demand
-        for (key, width), demand in Graph(evaluator.corpus, exact, []).depths.items()
+        for (key, width), demand in Graph(run.corpus, exact, []).depths.items()
         if key == exact[0].ranking_key
     }
     assert of_exact == {None: Depth(90, 12)}
@@ -246,10 +246,10 @@ def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
 ) -> None:
     shutil.copytree(indexed.workspace, tmp_path / "workspace")
     config = indexed.config().model_copy(update={"workspace": str(tmp_path / "workspace")})
-    before = [node for node in RetrievalEvaluator(config).dry_run().stages if node.what == "dense (dense)"]
+    before = [node for node in Run.of(config).dry_run().stages if node.what == "dense (dense)"]
     assert [node.is_cached for node in before] == [False, False]
     run_experiment(config)
-    assert RetrievalEvaluator(config).dry_run().to_do == []
+    assert Run.of(config).dry_run().to_do == []
 
 
 def test_a_collection_that_is_there_already_is_searched_by_its_own_width(tmp_path: Path) -> None:

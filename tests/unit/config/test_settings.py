@@ -14,6 +14,7 @@ from ragtrial.config.load import check_config
 from ragtrial.config.settings import cutting, setting_of, settings_of, shallow
 from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from report_hits import hits_of
@@ -372,7 +373,7 @@ PHRASED = [{**QUERIES[0], "phrasings": ["baking time of rye bread"]}, *QUERIES[1
 
 
 def warnings_of(made: Experiment) -> dict[str, str]:
-    return {warning.code: warning.message for warning in RetrievalEvaluator(made.config()).setting_warnings}
+    return {warning.code: warning.message for warning in Run.of(made.config()).setting_warnings}
 
 
 def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Capture) -> None:

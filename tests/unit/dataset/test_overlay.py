@@ -17,7 +17,7 @@ from ragtrial.labelling.changes import Grade, history_file
 from ragtrial.labelling.overlay import read_overlay, read_overlay_text
 from ragtrial.labelling.write_back import LabelsConflictError, write_back
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning
-from ragtrial.scoring.rescoring.rescore import rescore
+from ragtrial.scoring.rescore import rescore
 from small_experiment import HASHING, ragtrial
 
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"

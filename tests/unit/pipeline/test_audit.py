@@ -16,6 +16,7 @@ from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.audit_stage import audit_warnings, overlap
+from ragtrial.pipeline.run import RunOptions
 from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -262,5 +263,5 @@ def test_a_large_index_is_compared_only_when_it_is_asked_for(
     monkeypatch.setattr("ragtrial.pipeline.results.AUDITED_BELOW", 2_000)
     unasked = run_experiment(clustered.config())
     assert [setting.audit for setting in unasked.settings] == [None] * 3
-    asked = run_experiment(clustered.config(), audit=True)
+    asked = run_experiment(clustered.config(), RunOptions(audit=True))
     assert [setting.audit for setting in asked.settings] == [setting.audit for setting in report.settings]

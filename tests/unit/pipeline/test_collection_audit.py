@@ -13,6 +13,7 @@ import pytest
 from experiments import Experiment, write_experiment
 from filled_collections import Stored, faiss
 from ragtrial import run_experiment
+from ragtrial.pipeline.run import RunOptions
 from ragtrial.rankings import Floats
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -176,7 +177,7 @@ def test_a_large_collection_is_audited_only_on_request(tmp_path: Path, monkeypat
     monkeypatch.setattr("ragtrial.pipeline.results.AUDITED_BELOW", ITEMS)
     made = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K))
     assert run_experiment(made.config()).settings[0].audit is None
-    assert run_experiment(made.config(), audit=True).settings[0].audit is not None
+    assert run_experiment(made.config(), RunOptions(audit=True)).settings[0].audit is not None
 
 
 def test_passages_are_audited_by_where_they_are(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ import pytest
 from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_stage import embedder_names, estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.pipeline.latency_stage import latency_warnings
+from ragtrial.pipeline.run import Run
 from ragtrial.records import WarningCode
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
@@ -29,7 +29,7 @@ from ragtrial.views.report_tables import cost_table
 pytestmark = pytest.mark.slow
 
 FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
-           "rescored")  # fmt: skip
+           "shares")  # fmt: skip
 TREE = {
     "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},
     "exact": {"kind": "dense", "top_k": 3},
@@ -40,7 +40,7 @@ TREE = {
 
 
 def plan_of(experiment: Experiment, *overrides: str) -> DryRun:
-    return RetrievalEvaluator(experiment.config(*overrides)).dry_run()
+    return Run.of(experiment.config(*overrides)).dry_run()
 
 
 def stages(experiment: Experiment) -> set[tuple[str, str]]:

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.graph import Graph
-from ragtrial.pipeline.runner import Runner
-from ragtrial.pipeline.stage import Stage, all_needs
+from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.stage import Runner, Stage, all_needs
 
 WORKERS = 3
 
@@ -133,10 +132,8 @@ def swept(tmp_path: Path) -> Experiment:
     )
 
 
-def evaluator_of(experiment: Experiment) -> RetrievalEvaluator:
-    made = RetrievalEvaluator(experiment.config())
-    made.prepare()
-    return made
+def run_of(experiment: Experiment) -> Run:
+    return Run.prepare(experiment.config())
 
 
 def stages_of(graph: Graph) -> list[Stage[Any]]:
@@ -145,13 +142,18 @@ def stages_of(graph: Graph) -> list[Stage[Any]]:
     return list(dict.fromkeys(stage for end in ends for stage in all_needs(end)))
 
 
-def run_side_by_side(evaluator: RetrievalEvaluator) -> None:
-    evaluator.corpus.runner.run_side_by_side(stages_of(evaluator.graph), WORKERS)
+def hits_of(run: Run) -> dict[str, list[list[int]]]:
+    """The ranked documents of each question, by setting."""
+    return {setting.name: run.results.ranked(setting).rankings.codes.tolist() for setting in run.settings}
+
+
+def run_side_by_side(run: Run) -> None:
+    run.corpus.runner.run_side_by_side(stages_of(run.graph), WORKERS)
 
 
 def test_equal_stages_of_settings_are_one_stage_behind_all_that_it_needs(swept: Experiment) -> None:
-    stages = stages_of(evaluator_of(swept).graph)
-    assert len({stage.spec for stage in stages}) == len(stages)
+    stages = stages_of(run_of(swept).graph)
+    assert len({stage.definition_fingerprint for stage in stages}) == len(stages)
     for position, stage in enumerate(stages):
         assert set(stage.needs) <= set(stages[:position])
     kinds = Counter(stage.kind for stage in stages)
@@ -163,12 +165,12 @@ def test_equal_stages_of_settings_are_one_stage_behind_all_that_it_needs(swept: 
 
 @pytest.mark.slow
 def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(swept: Experiment) -> None:
-    evaluator = evaluator_of(swept)
-    run_side_by_side(evaluator)
+    run = run_of(swept)
+    run_side_by_side(run)
     embedded = Counter(swept.embedded())
     assert set(embedded.values()) == {1}
     rankings = {one for one in swept.stages() if one[0] == "rankings"}
-    assert len(evaluator.retrieve()) == 12
+    assert len([run.results.ranked(setting) for setting in run.settings]) == 12
     assert Counter(swept.embedded()) == embedded
     asked = 3  # the other wordings, asked of the part of each `asked`
     assert {one for one in swept.stages() if one[0] == "rankings"} == rankings
@@ -177,8 +179,8 @@ def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(sw
 
 @pytest.mark.slow
 def test_side_by_side_finds_what_one_after_another_finds(swept: Experiment, tmp_path: Path) -> None:
-    alone = [(one.name, one.results) for one in evaluator_of(swept).retrieve()]
+    alone = hits_of(run_of(swept))
     other = write_experiment(tmp_path / "other", retrievers=SWEPT, sweep={"matrix": {"chunker.size": [40, 60, 90]}})
-    evaluator = evaluator_of(other)
-    run_side_by_side(evaluator)
-    assert [(one.name, one.results) for one in evaluator.retrieve()] == alone
+    run = run_of(other)
+    run_side_by_side(run)
+    assert hits_of(run) == alone

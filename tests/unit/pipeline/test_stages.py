@@ -27,12 +27,12 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.latency_stage import Latency, measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
+from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
@@ -648,7 +648,7 @@ def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
     del config["latency"]
     config["retrievers"] = {f"top{k}": {"kind": "dense", "top_k": k} for k in range(1, settings + 1)}
     file.write_text(json.dumps(config))
-    evaluator = RetrievalEvaluator(experiment.config(*overrides))
+    evaluator = Run.of(experiment.config(*overrides))
     assert len(evaluator.settings) == settings
     assert {evaluator.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
 

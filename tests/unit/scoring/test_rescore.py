@@ -14,11 +14,9 @@ from corpora import write_files
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import ConfigError, CutoffError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.progress import Silent
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.rows import read_rows
-from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError
-from ragtrial.scoring.rescoring.rescore import rescore
+from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
 from small_experiment import ragtrial
 
 SMOOTH = QUERIES[2]
@@ -403,7 +401,7 @@ def test_what_was_cut_before_unjudged_hits_were_dropped_cannot_be_scored_again(
 
 
 def test_a_report_whose_rankings_are_gone_is_refused(tmp_path: Path) -> None:
-    parent = run_experiment(write_experiment(tmp_path).config(), progress=Silent())
+    parent = run_experiment(write_experiment(tmp_path).config())
     (parent.folder / "rankings" / "dense.jsonl.gz").unlink()
     with pytest.raises(InputError, match=r"dense\.jsonl\.gz: cannot be read: No such file"):
         rescore(parent, metrics="rr@1")

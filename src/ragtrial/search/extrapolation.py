@@ -1,9 +1,10 @@
-"""An extrapolation of scores on growing parts of the documents to more documents."""
+"""Extrapolation: scores on growing parts of the documents, and the scores to expect with more documents."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from ragtrial.dataset.library import document_samples
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluator import RetrievalEvaluator
-from ragtrial.pipeline.scores import Scored
+from ragtrial.pipeline.outcome import report_of, score_all, score_settings, write_outcome
+from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.report.model import Report
 from ragtrial.report.schema import Part
 
@@ -59,10 +61,23 @@ class ExtrapolationPart(Part):
     sentences: list[str]
 
 
-def document_parts(evaluator: RetrievalEvaluator, full: int) -> list[RetrievalEvaluator]:
-    """``evaluator`` over the smaller parts of its documents. Raises InputError if that makes no sense."""
-    config, library, metric = evaluator.config, evaluator.corpus.library, evaluator.metrics.primary
-    samples = document_samples(library, evaluator.resolved.labels.queries, config.seed)
+def run_and_extrapolate(run: Run, full: int) -> Report:
+    """Run the settings on all documents and on parts of them, and write the report with extrapolation.json.
+
+    Raises InputError before anything is run if an extrapolation to ``full`` documents makes no sense.
+    """
+    parts = document_parts(run, full)
+    outcome = score_all(run)
+    report = report_of(run, outcome)
+    smaller = [score_settings(part).scored for part in parts]
+    extrapolation_part = extrapolated(report.primary_metric, [*smaller, outcome.scored], full)
+    return write_outcome(run, outcome, report, {EXTRAPOLATION: extrapolation_part.model_dump_json(indent=1) + "\n"})
+
+
+def document_parts(run: Run, full: int) -> list[Run]:
+    """``run`` over the smaller parts of its documents. Raises InputError if that makes no sense."""
+    config, library, metric = run.config, run.corpus.library, run.metrics.primary
+    samples = document_samples(library, run.resolved.labels.queries, config.seed)
     faults = [
         f"--extrapolate needs retrievers that search the documents of the config, and retrievers.{name} ({what}) does "
         "not; take it out."
@@ -78,16 +93,12 @@ def document_parts(evaluator: RetrievalEvaluator, full: int) -> list[RetrievalEv
     if metric.definition.highest != 1:
         faults.append(f"--extrapolate needs a primary metric from 0 to 1, and {metric} is not; set another.")
     if faults:
-        raise InputError(*map(_fault, faults))
-    parts = [evaluator.among(samples.of(round(share * len(samples.others)))) for share in SHARES]
-    return [one.over(one.settings, latency=False) for one in parts]
+        raise InputError(*(Fault(message=message) for message in faults))
+    positions = [samples.of(round(share * len(samples.others))) for share in SHARES]
+    return [replace(run.for_documents(some), latency=False, keeps_models=True) for some in positions]
 
 
-def _fault(message: str) -> Fault:
-    return Fault(message=message)
-
-
-def extrapolated(metric: str, scored: Sequence[Mapping[str, Scored]], full: int) -> ExtrapolationPart:
+def extrapolated(metric: str, scored: Sequence[Mapping[str, ScoredSetting]], full: int) -> ExtrapolationPart:
     """The extrapolation of the settings that were ``scored`` on each part and on all documents, by their names.
 
     Raises RunError if there are none, or no query counts for any.
@@ -95,7 +106,7 @@ def extrapolated(metric: str, scored: Sequence[Mapping[str, Scored]], full: int)
     names = [name for name in scored[-1] if all(name in one for one in scored)]
     if not names:
         raise RunError("no setting ran on all parts of the documents, so nothing can be extrapolated.")
-    sizes = [len(one[names[0]].result.chunks.library) for one in scored]
+    sizes = [len(one[names[0]].found.chunks.library) for one in scored]
     values = {}
     for name in names:
         rows = [

@@ -1,24 +1,26 @@
-"""A report scored again: what was found stays, by which labels and metrics it is judged changes."""
+"""Rescoring: the rankings of a report scored by other labels or metrics, as a report of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import check, config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library, NamedDocuments
 from ragtrial.dataset.resolution import resolve, unlabelled_share
 from ragtrial.errors import (
     ConfigError,
+    CorpusError,
+    CutoffError,
     Fault,
     InputError,
     LabelsError,
@@ -26,39 +28,35 @@ from ragtrial.errors import (
     ReportError,
     listed,
 )
-from ragtrial.evaluation.context_sizes import ContextSizes
-from ragtrial.evaluation.evaluators import Evaluation
-from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric, parse_metrics
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
-from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warnings
+from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.scores import evaluated, grade_chunks, means, tied_means, within_budget
+from ragtrial.pipeline.document_stage import fingerprint_of
+from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import PARTS, Report, new_run_id, write_report
 from ragtrial.report.rows import Row
-from ragtrial.report.schema import BudgetPart, SettingPart, WarningPart
-from ragtrial.scoring.as_report import check_new, write_new
-from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
-from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
-from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
-from ragtrial.scoring.rescoring.stored import StoredSetting, stored_setting
+from ragtrial.runs.inputs import RunInput
+from ragtrial.scoring.as_report import check_new, write_new, write_score_report
+from ragtrial.scoring.new_labels import ChosenLabels, choose_labels
+from ragtrial.scoring.score_runs import Protocol, score_given
+from ragtrial.scoring.stored import StoredSetting, stored_setting
 
 _OF_LABELS = {
     WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS, WarningCode.TIES,
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
-"""Warnings that speak of labels, or of metrics: those of the parent say nothing of new ones."""
+"""Warnings about labels or metrics: the warnings of the parent do not hold for new ones."""
 
 _OF_QUERIES = {"short"}
-"""Warnings that count queries: kept where the queries are the same."""
+"""Warnings that count queries: kept if the queries are the same."""
 
 
 def rescore(
@@ -71,12 +69,12 @@ def rescore(
     target: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Score the rankings of a run's ``report`` again, and write that as a report of its own.
+    """Score the rankings of a run's ``report`` again, and write the result as another report.
 
-    ``labels`` is a prompt_queries.json or qrels, by default the labels of the report; ``overrides`` are of keys of
-    ``evaluators``, ``metrics`` names with commas between instead of those of the config. The numbers are those of a
-    run with these labels and metrics, and the same rankings. Documents are read only where labels have passages:
-    those of ``config_file``, or of ``labels`` if that is a config. ``target`` is a new folder, by default one beside
+    ``labels`` is a prompt_queries.json or qrels, by default the labels of the report; ``overrides`` set keys of
+    ``evaluators``; ``metrics`` are comma-separated names that replace the metrics of the config. The numbers equal a
+    run with these labels and metrics, and the same rankings. Documents are read only if labels have passages: the
+    documents of ``config_file``, or of ``labels`` if it is a config. ``target`` is a new folder, by default next to
     that of ``report``.
 
     Raises ConfigError for metrics that look deeper than was kept, LabelsError, DocumentsNotFoundError, ReportError.
@@ -98,16 +96,16 @@ def rescore(
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)
     rescoring = _Rescoring(report, config, choice, chosen, config_file, progress or Silent())
-    judged = rescoring.judged()
-    return _write(report, rescoring.made(judged), judged, target)
+    scored = rescoring.scored()
+    return _write(report, rescoring.report_of(scored), scored, target)
 
 
 def _config(
     report: Report, overrides: Sequence[str], metrics: str | None, named: ExperimentConfig | None
 ) -> ExperimentConfig:
-    """The config of ``report`` with other ``evaluators``; of named ``metrics`` the first decides.
+    """The config of ``report`` with other ``evaluators``; the first of named ``metrics`` is the primary metric.
 
-    Raises InputError for overrides of anything else: they would need another run; MetricError; ConfigError.
+    Raises InputError for other overrides, which would need another run; MetricError; ConfigError.
     """
     keys = [override.partition("=")[0].strip() for override in overrides]
     faults = [
@@ -125,8 +123,8 @@ def _config(
             raise MetricError(f"{metrics!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8)@10.")
         written["evaluators"] = {**written.get("evaluators", {}), "primary_metric": str(chosen[0])}
         for family in get_args(Family):
-            own = [str(one) for one in chosen if one.definition.family == family]
-            written["evaluators"][family] = {"k": [], "metrics": own}
+            names = [str(metric) for metric in chosen if metric.definition.family == family]
+            written["evaluators"][family] = {"k": [], "metrics": names}
     try:
         return config_as_written(written, report.folder, overrides, f"the config of run {report.run_id}", named)
     except ConfigError as error:
@@ -136,13 +134,13 @@ def _config(
         raise ConfigError(*error.faults, Fault(f"the config of run {report.run_id}", message=message)) from error
 
 
-def _write(parent: Report, report: Report, judged: Sequence[_Judged], target: str | Path | None) -> Report:
-    """Write ``report``, whose rankings and texts are those of ``parent``, as ``target``, by default beside ``parent``.
+def _write(parent: Report, report: Report, scored: Sequence[ScoredSetting], target: str | Path | None) -> Report:
+    """Write ``report``, with rankings and texts from ``parent``, as ``target``, by default next to ``parent``.
 
     There it is the latest run. Raises RunError if it cannot be written.
     """
     asked = [query.id for query in report.queries]
-    rankings = {one.setting.part.name: one.rows(parent, asked) for one in judged}
+    rankings = {one.name: _rows(parent, one, asked) for one in scored}
     for path in sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz")):
         name = f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}"
         rankings[name] = parent.rankings(name, asked)
@@ -155,45 +153,15 @@ def _write(parent: Report, report: Report, judged: Sequence[_Judged], target: st
     return write_new(report, folder, rankings, texts, text)
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """What is said of one setting now."""
-
-    setting: StoredSetting
-    graded: GradedRankings
-    evaluations: dict[str, Evaluation]
-    sizes: ContextSizes
-    budget: BudgetPart | None
-    tied: tuple[float, float] | None
-
-    def part(self) -> SettingPart:
-        """What the report says of it. Of an index without its exact rankings, what it loses is not known."""
-        stored, part = self.setting, self.setting.part
-        per_query = {
-            "evaluations": {name: evaluation.as_list() for name, evaluation in self.evaluations.items()},
-            "passages": reporting.passage_parts(self.graded),
-        }
-        told = {one.k: one for one in part.context} if stored.is_all else {}  # as the run measured it
-        context = reporting.context_parts(self.evaluations, self.sizes, stored.top_k, stored.skipped)
-        audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(self.evaluations)})
-        return part.model_copy(
-            update={
-                "scores": means(self.evaluations),
-                "counts": part.counts if stored.is_all else stored.counts(),
-                "audit": audit if stored.is_all else None,
-                "context": [told.get(one.k, one) for one in context],
-                "budget": self.budget,
-                "per_query": stored.per_query.model_copy(update=per_query),
-            }
-        )
-
-    def rows(self, parent: Report, queries: Sequence[str]) -> Iterator[Row]:
-        """The rows of the setting's rankings with the new grades."""
-        for index, row in enumerate(parent.rankings(self.setting.part.name, queries)):
-            yield {**row, "grades": reporting.grades_row(self.graded, index, len(row["docs"]))}
+def _rows(parent: Report, scored: ScoredSetting, queries: Sequence[str]) -> Iterator[Row]:
+    """The rows of a setting's rankings with the new grades."""
+    for index, row in enumerate(parent.rankings(scored.name, queries)):
+        yield {**row, "grades": reporting.grades_row(scored.graded, index, len(row["docs"]))}
 
 
 class _Rescoring:
+    """A report, and the labels and metrics by which it is scored now."""
+
     def __init__(
         self,
         report: Report,
@@ -215,26 +183,46 @@ class _Rescoring:
             )
         queries = [query.id for query in chosen.labels.queries]
         top_ks = {name: setting.retriever.top_k for name, setting in self._of_config.items()}
-        self._settings = [stored_setting(report, one, queries, top_ks[one.name]) for one in report.settings]
+        self._settings = [stored_setting(report, part, queries, top_ks[part.name]) for part in report.settings]
         self._corpus = self._documents(config_file, progress)
         self._library: Library = self._corpus.library if self._corpus else self._named()
         self._labels = self._looked_up()
 
-    def made(self, judged: Sequence[_Judged]) -> Report:
-        """The report of it, not yet written."""
+    def scored(self) -> list[ScoredSetting]:
+        """Each setting by the new labels and metrics."""
+        scorer = Scorer(self._options, self._metrics, self._labels.queries, self._library)
+        if self._options.unit == "span":
+            self._warnings += whole_warnings(scorer.span_labels)
+        return [self._score(stored, scorer) for stored in self._settings]
+
+    def _score(self, stored: StoredSetting, scorer: Scorer) -> ScoredSetting:
+        name, whole = stored.part.name, self._all_chunks(stored) if self._options.unit == "span" else None
+        if self._options.unit == "span" and whole is None:
+            self._warn(
+                WarningCode.CHUNKS_NOT_KNOWN,
+                f"{name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
+                "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again.",
+            )
+        if self._options.budget is not None and stored.sizes().tokens is None:
+            message = f"{name}: the run counted no tokens, so there are no scores within the budget."
+            self._warn(WarningCode.BUDGET_NOT_KNOWN, message)
+        return stored.scored(scorer, self._library, whole)
+
+    def report_of(self, scored: Sequence[ScoredSetting]) -> Report:
+        """The report of the settings, not yet written."""
         report, options, queries = self._report, self._options, reporting.query_parts(self._labels)
         warnings = [*self._kept_warnings(), *self._warnings]
-        for one in judged:
-            warnings += reporting.skipped_warnings(one.setting.part.name, one.setting.skipped)
-            warnings += reporting.budget_warnings(one.setting.part.name, one.budget)
-        graded = {one.setting.part.name: one.graded for one in judged}
-        warnings += reporting.judged_warnings(graded, self._metrics.primary.k)
-        tied = {one.setting.part.name: one.tied for one in judged}
-        warnings += reporting.tie_warnings(tied, str(self._metrics.primary), options.ties)
+        primary = self._metrics.primary
+        for setting in scored:
+            warnings += reporting.scoring_warnings(setting)
+        warnings += reporting.judged_warnings({setting.name: setting.graded for setting in scored}, primary.k)
+        tied = {setting.name: setting.judged.tied for setting in scored if setting.judged}
+        warnings += reporting.tie_warnings(tied, str(primary), options.ties)
+        by_span = options.unit == "span"
         dataset = {
             "queries": len(queries),
-            "labels_fingerprint": fingerprint([query.model_dump(mode="json") for query in queries]),
-            "judged_whole": reporting.judged_whole_parts(self._labels, self._library) if options.unit == "span" else {},
+            "labels_fingerprint": reporting.labels_fingerprint(queries),
+            "judged_whole": reporting.judged_whole_parts(self._labels, self._library) if by_span else {},
         }
         return report.model_copy(
             update={
@@ -242,14 +230,14 @@ class _Rescoring:
                 "parent": report.run_id,
                 "config": self._config.as_written,
                 "dataset": report.dataset.model_copy(update=dataset),
-                "span_coverage": options.span_coverage if options.unit == "span" else None,
+                "span_coverage": options.span_coverage if by_span else None,
                 "relevance_threshold": options.relevance_threshold,
-                "primary_metric": str(self._metrics.primary),
-                "metrics": metric_parts(self._metrics, options),
+                "primary_metric": str(primary),
+                "metrics": reporting.metric_parts(self._metrics, options),
                 "prompt": self._labels.prompt,
                 "queries": queries,
-                "settings": [one.part() for one in judged],
-                "warnings": [WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(warnings)],
+                "settings": [setting.to_part() for setting in scored],
+                "warnings": reporting.warning_parts(warnings),
                 "environment": environment(report.environment.get("packages", ())),
             }
         )
@@ -258,9 +246,10 @@ class _Rescoring:
         self._warnings.append(ReportWarning(code, message))
 
     def _documents(self, config_file: str | Path | None, progress: Progress) -> Corpus | None:
-        """The documents, where labels cannot do without; where they only would be of use, if they are there."""
+        """The documents, if the labels need them; if documents would only be useful, None without them."""
         by_span = self._options.unit == "span"
-        whole = by_span and any(not one.spans for query in self._chosen.labels.queries for one in query.relevant_docs)
+        labels = (label for query in self._chosen.labels.queries for label in query.relevant_docs)
+        whole = by_span and any(not label.spans for label in labels)
         needed = whole or self._chosen.need_texts(by_content=self._config.dataset.match == "content")
         if not (needed or by_span or config_file):
             return None
@@ -273,22 +262,22 @@ class _Rescoring:
 
     def _named(self) -> NamedDocuments:
         """The documents that rankings and labels name. Raises LabelsError if these have none in common."""
-        found = {doc: None for one in self._settings for doc in one.docs}
-        found |= dict.fromkeys(one.doc for query in self._report.queries for one in query.relevant_docs)
-        labelled = dict.fromkeys(one.doc for query in self._chosen.labels.queries for one in query.relevant_docs)
-        known = NamedDocuments(found)
+        names = {doc: None for stored in self._settings for doc in stored.docs}
+        names |= dict.fromkeys(label.doc for query in self._report.queries for label in query.relevant_docs)
+        labelled = dict.fromkeys(label.doc for query in self._chosen.labels.queries for label in query.relevant_docs)
+        known = NamedDocuments(names)
         strange = [doc for doc in labelled if known.position(doc) is None]
         message = (
             f"{len(strange):,} of the {len(labelled):,} documents in the labels are in no stored ranking and in no "
             f"earlier label: {listed(strange, 5)}."
         )
         if strange and len(strange) == len(labelled):
-            which = f"The report has {listed(found, 3)}. Are these the labels of another data set?"
+            which = f"The report has {listed(names, 3)}. Are these the labels of another data set?"
             raise LabelsError(Fault(self._chosen.file, message=f"{message} {which}"))
         if strange:
             unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
             self._warn(WarningCode.UNKNOWN_DOCUMENTS, f"{message} {unchecked}")
-        return NamedDocuments([*found, *strange])
+        return NamedDocuments([*names, *strange])
 
     def _looked_up(self) -> PromptQueries:
         chosen, threshold = self._chosen, self._options.relevance_threshold
@@ -301,49 +290,8 @@ class _Rescoring:
         self._warnings += [unlabelled] if unlabelled else []
         return chosen.labels
 
-    def judged(self) -> list[_Judged]:
-        """Each setting by the new labels and metrics."""
-        queries, options = self._labels.queries, self._options
-        labels: SpanLabels | DocumentLabels
-        if options.unit == "span":
-            labels = span_labels(queries, self._library)
-            self._warnings += whole_warnings(labels)
-        else:
-            labels = DocumentLabels.of(queries, self._library.positions)
-        judged = []
-        for one in self._settings:
-            graded = self._graded(one, labels)
-            evaluations = evaluated(graded, self._metrics, options, one.skipped)
-            budget, sizes = None, one.sizes()
-            if options.budget is not None and sizes.tokens is not None:
-                budget = within_budget(graded, sizes, options.budget, self._metrics, options, one.skipped)
-            elif options.budget is not None:
-                self._warn(
-                    WarningCode.BUDGET_NOT_KNOWN,
-                    f"{one.part.name}: the run counted no tokens, so there are no scores within the budget.",
-                )
-            tied = None
-            if options.unit == "document":
-                tied = tied_means(one.documents(self._library), graded, evaluations[str(self._metrics.primary)])
-            judged.append(_Judged(one, graded, evaluations, sizes, budget, tied))
-        return judged
-
-    def _graded(self, setting: StoredSetting, labels: SpanLabels | DocumentLabels) -> GradedRankings:
-        if isinstance(labels, DocumentLabels):
-            ranked, threshold = setting.documents(self._library), self._options.relevance_threshold
-            return grade_codes(ranked, labels.judgments, labels.codes, setting.top_k, threshold)
-        whole = self._all_chunks(setting)
-        if whole is None:
-            self._warn(
-                WarningCode.CHUNKS_NOT_KNOWN,
-                f"{setting.part.name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
-                "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again.",
-            )
-        ranked, spans = setting.chunks(self._library, whole)
-        return grade_chunks(ranked, spans, labels, setting.top_k, self._options, is_whole=whole is not None)
-
     def _all_chunks(self, setting: StoredSetting) -> Chunks | None:
-        """The chunks that ``setting`` ranks, all of them, where they are there or can be cut without a model."""
+        """All chunks that ``setting`` ranks, if they are cached or can be cut without a model."""
         for one in self._of_config[setting.part.name].tree() if self._corpus else ():
             chunks = self._corpus.chunks(one, loads_models=False) if self._corpus else None
             if chunks is not None and setting.are_of(chunks):
@@ -351,7 +299,7 @@ class _Rescoring:
         return None
 
     def _kept_warnings(self) -> list[ReportWarning]:
-        """The warnings of the parent that speak of what did not change."""
+        """The warnings of the parent that still hold."""
         left_out = _OF_LABELS if all(one.is_all for one in self._settings) else _OF_LABELS | _OF_QUERIES
         kept = [ReportWarning(one.code, one.message) for one in self._report.warnings if one.code not in left_out]
         if any(setting.audit for setting in self._report.settings):
@@ -361,3 +309,83 @@ class _Rescoring:
             )
             kept.append(ReportWarning(WarningCode.AUDIT_OF_PARENT, message))
         return kept
+
+
+# --- the documents of a report
+
+
+class DocumentsNotFoundError(CorpusError):
+    """The documents of a report are not available."""
+
+
+def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Corpus]:
+    """The config in ``config_file``, and its documents, which must be those of ``report``.
+
+    Raises DocumentsNotFoundError without a config, or if its documents have changed.
+    """
+    if config_file is None:
+        raise DocumentsNotFoundError(
+            f"the documents of run {report.run_id} are needed, to find the passages that labels mean. Name the config "
+            "that it was run with: --config CONFIG."
+        )
+    config = config_with_documents(report, config_file)
+    return config, Corpus(config, progress)
+
+
+def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:
+    """The config in ``config_file``. Raises DocumentsNotFoundError if its documents are not those of ``report``."""
+    config = load_config(config_file)
+    if fingerprint_of(config) != report.dataset.documents_fingerprint:
+        message = (
+            f"its documents, {corpus_of(config.dataset)}, are not those of run {report.run_id}: they were changed "
+            "since, or it is the config of another experiment. Name the right one, or run the experiment again."
+        )
+        raise DocumentsNotFoundError(Fault(str(config_file), message=message))
+    return config
+
+
+# --- reports of runs that other tools made
+
+
+def is_of_given_runs(report: Report) -> bool:
+    """Whether ``ragtrial score -o`` wrote the report."""
+    return set(report.config) == {"score"}
+
+
+def rescore_given_runs(
+    report: Report, labels: str | Path | None, metrics: str | None, target: str | Path | None
+) -> Report:
+    """Score the rankings of a report of ``ragtrial score`` again, by its own rules, and write another report.
+
+    ``labels`` and ``metrics`` default to those in ``report``. Raises CutoffError for metrics that look deeper than
+    the kept rankings; InputError if unjudged hits were dropped from cut rankings, since hits further down are lost.
+    """
+    rules = report.config["score"]
+    chosen = choose_labels(report, labels)
+    protocol = _protocol(rules, metrics)
+    deep = [
+        str(metric) for metric in protocol.metrics if protocol.depth is not None and (metric.k or 0) > protocol.depth
+    ]
+    if metrics is not None and deep:
+        raise CutoffError(
+            f"{', '.join(deep)}: run {report.run_id} kept only the first {protocol.depth} hits (--depth)."
+        )
+    if protocol.judged_only and protocol.depth is not None and labels is not None:
+        raise InputError(
+            f"run {report.run_id} was scored with --judged-only and --depth {protocol.depth}: which hits would move up "
+            "by other labels was not kept. Score its runs again with `ragtrial score`."
+        )
+    given = RunInput(chosen.labels, (str(report.folder),))
+    scoring = score_given(given, protocol)
+    runs = tuple(replace(run, warnings=(*chosen.warnings, *run.warnings)) for run in scoring.runs)
+    sources = {"qrels": rules["qrels"] if labels is None else str(labels), "runs": rules["runs"]}
+    run_id = new_run_id(datetime.now(UTC))
+    folder = report.folder.with_name(f"{report.folder.name}-{run_id}") if target is None else Path(target)
+    others = {"run_id": run_id, "parent": report.run_id, "config": {"score": {**protocol.as_json(), **sources}}}
+    return write_score_report(replace(scoring, runs=runs), given, folder, others)
+
+
+def _protocol(rules: Mapping[str, Any], metrics: str | None) -> Protocol:
+    chosen = tuple(parse_metrics(rules["metrics"] if metrics is None else metrics))
+    names = [field.name for field in fields(Protocol) if field.name != "metrics" and field.name in rules]
+    return Protocol(chosen, **{name: rules[name] for name in names})

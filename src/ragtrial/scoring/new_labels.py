@@ -1,4 +1,4 @@
-"""New labels against the queries that a report has rankings of."""
+"""Other labels for the queries of a report."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ragtrial.scoring.as_report import labels_of_qrels
 
 @dataclass(frozen=True)
 class ChosenLabels:
-    """The labels by which rankings are scored: of queries that have one, in the order of the labels.
+    """The labels by which rankings are scored, for queries with a ranking, in the order of the labels.
 
-    ``file`` is where they are from. ``are_places`` says that their documents are ids and their passages are located.
+    ``file`` is their source. With ``are_places`` their documents are ids and their passages are located.
     """
 
     labels: PromptQueries
@@ -30,7 +30,7 @@ class ChosenLabels:
     warnings: tuple[ReportWarning, ...]
 
     def need_texts(self, *, by_content: bool) -> bool:
-        """Whether only the texts of the documents tell what they mean."""
+        """Whether the texts of the documents are needed to locate them."""
         if self.are_places:
             return False
         return (by_content and not self.are_qrels) or any(
@@ -41,17 +41,16 @@ class ChosenLabels:
 
 
 def labels_of_report(report: Report) -> PromptQueries:
-    """The labels that a report was scored by, with documents and places as they were looked up."""
+    """The labels of a report, with documents and positions as they were looked up."""
     return PromptQueries(tuple(map(_query, report.queries)), report.prompt)
 
 
 def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
-    """The labels of ``file``, or those of ``report``, of the queries that the report has rankings of.
+    """The labels in ``file``, or in ``report`` itself, for the queries that the report ranks.
 
-    ``file`` is a prompt_queries.json, or qrels in any known form, whose queries have the texts of the report, or a
-    config that names its labels. Queries
-    that are in one of both alone, or whose text is another now, are left out, with a warning. Raises LabelsError for
-    what cannot be read, and if no query is left.
+    ``file`` is a prompt_queries.json, qrels in any known form, or a config that names its labels. Queries that only
+    one of the two has, or whose text has changed, are left out, with a warning. Raises LabelsError for labels that
+    cannot be read, and if no query is left.
     """
     own = labels_of_report(report)
     if file is None:
@@ -73,7 +72,7 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
 
 
 def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[ReportWarning, ...]]:
-    """The labels of ``file``, whether they are qrels, by document id, and what was noticed."""
+    """The labels of ``file``, whether they are qrels, by document id, and warnings."""
     if Path(file).suffix in (".yaml", ".yml"):
         dataset = load_config(file).dataset
         loaded = load_dataset(dataset)

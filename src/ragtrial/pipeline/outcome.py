@@ -1,0 +1,170 @@
+"""The outcome of a run: the settings that were scored, the settings that failed, and the report of both."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.settings import Setting
+from ragtrial.errors import Fault, RagtrialError, RunError, without_frames, without_secrets
+from ragtrial.pipeline.reporting import build_report, part_rankings, ranking_rows, text_rows
+from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.scored_setting import ScoredSetting
+from ragtrial.pipeline.stage import Stage, all_needs
+from ragtrial.report.model import Report, new_run_id, write_report
+from ragtrial.report.schema import FailurePart
+
+Known = Mapping[tuple[str, int], ScoredSetting]
+"""Settings that were scored before, by their keys."""
+
+_NONE: Known = MappingProxyType({})
+
+
+@dataclass
+class Outcome:
+    """The scored settings of a run and its failures, by name, in the order in which they ended."""
+
+    scored: dict[str, ScoredSetting] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+    failures: dict[str, FailurePart] = field(default_factory=dict)
+    were_reported: bool = False
+    """The listener knows the failures already."""
+
+    def error(self) -> Exception:
+        """The error to raise if no setting succeeded; an unexpected error keeps its traceback."""
+        faults: list[Fault] = []
+        for name, error in self.errors.items():
+            if not isinstance(error, RagtrialError):
+                return error
+            faults += (replace(fault, message=f"setting {name!r}: {fault.message}") for fault in error.faults)
+        return RunError(*faults)
+
+
+def score_settings(
+    run: Run,
+    settings: Sequence[Setting] | None = None,
+    known: Known = _NONE,
+    *,
+    announces: bool = False,
+    were_reported: bool = False,
+) -> Outcome:
+    """Score ``settings``, by default all of ``run``; a setting that fails is a value, and the others go on.
+
+    Settings in ``known`` are not scored again. With ``announces`` the listener gets the score of each of several
+    settings for which a stage was built, and with ``were_reported`` no failure. Under ``fail_fast`` the first failure
+    is raised.
+    """
+    outcome, options, runner = Outcome(were_reported=were_reported), run.options, run.corpus.runner
+    primary, count = str(run.metrics.primary), len(run.settings)
+
+    def failed(setting: Setting, error: Exception) -> None:
+        _note_failure(run, outcome, setting, error)
+
+    if options.jobs > 1:
+        _make_in_parallel(run, settings or run.settings, failed)
+    for setting in settings or run.one_by_one():
+        built = runner.built
+        try:
+            earlier = known.get(setting.key)
+            scored = run.score(setting) if earlier is None else earlier.renamed(setting)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
+            failed(setting, error)
+            continue
+        outcome.scored[setting.name] = scored
+        mean = scored.evaluations[primary].mean.mean
+        if announces and count > 1 and runner.built > built and mean is not None:
+            done = f"({len(outcome.scored)} of {count} settings)"
+            options.listener.notice(f"{setting.name}: {primary} {mean:.4f} {done}")
+    return outcome
+
+
+def score_all(run: Run, known: Known = _NONE, *, were_reported: bool = False) -> Outcome:
+    """Score all settings of ``run``; see ``score_settings``. Raises RunError if none was scored."""
+    outcome = score_settings(run, known=known, announces=True, were_reported=were_reported)
+    if not outcome.scored:
+        raise outcome.error()
+    runner = run.corpus.runner
+    if not runner.built:
+        run.options.listener.notice(
+            f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again."
+        )
+    return outcome
+
+
+def notice_unlabelled(run: Run) -> None:
+    """Notify the listener before any work if no question has a label that could give a score."""
+    if not any(label.relevance > 0 for query in run.resolved.labels.queries for label in query.relevant_docs):
+        run.options.listener.notice(
+            f"No question in {run.dataset.labels_file} has a relevant document: settings are run, but get no "
+            'scores. `ragtrial search CONFIG "a question" --label` labels one.'
+        )
+
+
+def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
+    """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
+    failures = [outcome.failures[one.name] for one in run.settings if one.name not in outcome.scored]
+    return build_report(
+        config or run.config,
+        list(outcome.scored.values()),
+        run_id=new_run_id(datetime.now(UTC)),
+        labels=run.resolved.labels,
+        documents_fingerprint=run.corpus.fingerprint,
+        metrics=run.metrics,
+        failures=failures,
+        warnings=run.warnings,
+    )
+
+
+def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str, str]) -> Report:
+    """Write ``report`` with the rankings of ``outcome``, and ``files`` beside them; it ends the run."""
+    config, options, scored = run.config, run.options, list(outcome.scored.values())
+    is_complete = options.limit is None and options.settings is None and not report.failures
+    run.corpus.resources.workspace.finish(complete=is_complete)
+    rankings = {one.name: ranking_rows(one) for one in scored} | part_rankings(scored)
+    text = config.text or json.dumps(config.as_written, indent=1)
+    return write_report(report, Path(config.output.directory), rankings, text_rows(scored), text, files)
+
+
+def _note_failure(run: Run, outcome: Outcome, setting: Setting, error: Exception) -> None:
+    part = _failure(setting, error)
+    if not outcome.were_reported and setting.name not in outcome.failures:
+        run.options.listener.failed(setting.name, part.error)
+    outcome.failures[setting.name], outcome.errors[setting.name] = part, without_frames(error)
+    if run.options.fail_fast:
+        raise outcome.error()
+
+
+def _failure(setting: Setting, error: Exception) -> FailurePart:
+    """The failure as the report has it, with the traceback if the error is unexpected."""
+    if isinstance(error, RagtrialError):
+        return FailurePart(name=setting.name, error=str(error))
+    summary = f"{type(error).__name__}: {error}"
+    details = without_secrets("".join(traceback.format_exception(error)))
+    return FailurePart(name=setting.name, error=without_secrets(f"it broke ({summary})"), details=details)
+
+
+def _make_in_parallel(run: Run, settings: Sequence[Setting], failed: Callable[[Setting, Exception], None]) -> None:
+    """Make all stages up to the rankings; ``failed`` is called at once for every setting that needs a failed stage."""
+    stages: dict[Setting, list[Stage[Any]]] = {}
+    for setting in settings:
+        try:
+            stages[setting] = all_needs(run.graph.run_of(setting).ranking)
+        except RunError as error:
+            failed(setting, error)
+
+    def stage_failed(stage: Stage[Any], error: Exception) -> None:
+        for setting, needed in stages.items():
+            if stage in needed:
+                failed(setting, error)
+
+    every = dict.fromkeys(stage for needed in stages.values() for stage in needed)
+    run.corpus.runner.run_side_by_side(every, run.options.jobs, stage_failed)

@@ -1,0 +1,339 @@
+"""A run: settings that are asked the questions of labels over documents, found and checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.load import check
+from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.config.models import MOST_TIMED
+from ragtrial.config.settings import (
+    Setting,
+    SettingFaults,
+    at_options,
+    chosen_settings,
+    settings_of,
+    too_long_warnings,
+    uncovered_warnings,
+    unheeded,
+)
+from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_documents, with_own_documents
+from ragtrial.dataset.documents import unsupported_files
+from ragtrial.dataset.resolution import ResolvedLabels, resolve
+from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
+from ragtrial.evaluation.span_labels import whole_warnings
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.results import Results
+from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
+from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
+from ragtrial.progress import Listener
+from ragtrial.records import PromptQueries, Question, ReportWarning, WarningCode
+
+if TYPE_CHECKING:
+    from ragtrial.pipeline.dry_run import DryRun
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of a run, apart from its config.
+
+    ``settings`` restricts it to the settings of these names, ``limit`` to the first queries. ``strict`` makes warnings
+    about labels and documents errors. ``audit`` compares every index with exact search; an index of fewer than 100,000
+    vectors is always compared. Up to ``jobs`` stages are made in parallel. ``fail_fast`` ends the run at the first
+    setting that fails. ``extrapolate`` is a number of documents: settings also run on parts of the corpus, and
+    extrapolation.json estimates their scores with that many. ``listener`` follows the run.
+    """
+
+    settings: Sequence[str] | None = None
+    limit: int | None = None
+    strict: bool = False
+    audit: bool = False
+    jobs: int = 1
+    fail_fast: bool = False
+    extrapolate: int | None = None
+    listener: Listener = field(default_factory=Listener)
+
+
+class RunData:
+    """The documents and labels of a config, loaded when first needed. Runs over the same data share one object.
+
+    ``labels`` replace the labels that the config names.
+    """
+
+    def __init__(self, config: ExperimentConfig, options: RunOptions, labels: PromptQueries | None = None) -> None:
+        self._config = config
+        self._options = options
+        self._given = labels
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The place of the documents, and the labels as written, up to the limit of queries."""
+        if self._given is None:
+            with at_options(self._config):
+                whole = load_dataset(self._config.dataset)
+        else:
+            whole = Dataset(corpus_of(self._config.dataset), self._given, "the given labels")
+        every, kept = whole.labels.queries, whole.labels.queries[: self._options.limit]
+        if len(kept) == len(every):
+            return whole
+        limit = ReportWarning(WarningCode.LIMIT, f"only the first {len(kept)} of {len(every)} queries were run.")
+        return replace(whole, labels=replace(whole.labels, queries=kept), notes=(limit, *whole.notes))
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """All documents, with the stages made from them."""
+        with at_options(self._config):
+            return Corpus(self._config, self._options.listener.progress, self.dataset.corpus)
+
+    @cached_property
+    def resolved(self) -> ResolvedLabels:
+        """The labels, looked up in all documents."""
+        dataset, config = self.dataset, self._config
+        threshold, match = config.evaluators.relevance_threshold, config.dataset.match
+        return resolve(
+            dataset.labels, self.corpus.library, match, dataset.labels_file, threshold, places=dataset.places
+        )
+
+    @cached_property
+    def metrics(self) -> MetricChoice:
+        """The metrics of the config; rank-biased overlap is one of them if the labels of any query are an order."""
+        ordered = any(query.ordered for query in self.dataset.labels.queries)
+        return choose_metrics(self._config, ordered=ordered)[0]
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return self.scorer_over(self.corpus)
+
+    def scorer_over(self, corpus: Corpus) -> Scorer:
+        return Scorer(self._config.evaluators, self.metrics, self.resolved.labels.queries, corpus.library)
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """One question for each labelled query."""
+        return [query.question for query in self.dataset.labels.queries]
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentPart:
+    """Some documents of a run, with their stages, and the scorer of rankings of them."""
+
+    corpus: Corpus
+    scorer: Scorer
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Settings of a config, their documents and labels. Other settings or fewer documents make another run.
+
+    ``latency`` overrides whether the config measures it. Rankings are deep enough for the settings ``later``, too.
+    With ``keeps_models``, models stay in memory after their last setting. ``part`` restricts the documents; labels
+    always come from all documents. ``noticed`` are warnings about the settings of the config.
+    """
+
+    config: ExperimentConfig
+    settings: Sequence[Setting]
+    data: RunData
+    options: RunOptions = RunOptions()
+    latency: bool | None = None
+    later: Sequence[Setting] = ()
+    keeps_models: bool = False
+    part: DocumentPart | None = None
+    noticed: Sequence[ReportWarning] = ()
+
+    @classmethod
+    def of(
+        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
+    ) -> Run:
+        """The run of ``config``; documents and labels are loaded later. Raises ConfigError."""
+        check(config)
+        options = options or RunOptions()
+        settings, noticed = settings_of(config)
+        data = RunData(config, options, labels)
+        return cls(config, chosen_settings(settings, options.settings), data, options, noticed=noticed)
+
+    @classmethod
+    def prepare(
+        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
+    ) -> Run:
+        """The run of ``config``, with everything found and checked; raises InputError with all faults."""
+        run = cls.of(config, options, labels)
+        run.check()
+        return run
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.data.dataset
+
+    @property
+    def resolved(self) -> ResolvedLabels:
+        return self.data.resolved
+
+    @property
+    def metrics(self) -> MetricChoice:
+        return self.data.metrics
+
+    @property
+    def questions(self) -> list[Question]:
+        return self.data.questions
+
+    @property
+    def corpus(self) -> Corpus:
+        """The documents of the run, with the stages made from them."""
+        return self.part.corpus if self.part else self.data.corpus
+
+    @property
+    def scorer(self) -> Scorer:
+        return self.part.scorer if self.part else self.data.scorer
+
+    def for_documents(self, positions: Sequence[int]) -> Run:
+        """The run over some of the documents, by position in the corpus."""
+        corpus = self.data.corpus.among(positions)
+        return replace(self, part=DocumentPart(corpus, self.data.scorer_over(corpus)))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The stages of all settings. Chat models write their wordings first, where a setting needs some."""
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+
+    def _graph_of(self, written: WrittenWordings) -> Graph:
+        config = self.config
+        wanted = config.latency if self.latency is None else self.latency
+        return Graph(
+            self.corpus,
+            self.settings,
+            with_own_documents(written.questions, config.dataset, self.corpus.library),
+            config.evaluators.unit,
+            latency=len(self.settings) <= MOST_TIMED if wanted is None else wanted,
+            seed=config.seed,
+            later=self.later,
+            failures=written.failures,
+        )
+
+    @cached_property
+    def results(self) -> Results:
+        """The reader of rankings and measurements from the stages."""
+        return Results(self.graph, self.config.embedder, self.options.audit, self.config.evaluators.ties)
+
+    def score(self, setting: Setting) -> ScoredSetting:
+        """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""
+        return self.scorer.score(self.results.of(setting))
+
+    def one_by_one(self) -> Iterator[Setting]:
+        """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
+        last = {part.embedder.whole: index for index, setting in enumerate(self.settings) for part in setting.tree()}
+        for index, setting in enumerate(self.settings):
+            yield setting
+            for embedder in () if self.keeps_models else {part.embedder.whole for part in setting.tree()}:
+                if last[embedder] == index:
+                    self.corpus.resources.release(embedder)
+
+    @property
+    def used(self) -> list[Setting]:
+        """The settings and all their parts, each once."""
+        return list({part.ranking_key: part for setting in self.settings for part in setting.tree()}.values())
+
+    # --- warnings
+
+    @property
+    def setting_warnings(self) -> list[ReportWarning]:
+        """Warnings about the settings and their questions."""
+        return [*self.noticed, *unheeded(self.settings, self.questions)]
+
+    @property
+    def warnings(self) -> list[ReportWarning]:
+        """Warnings about the settings, the documents and the labels."""
+        repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
+        return [
+            *self.setting_warnings,
+            *(ReportWarning(WarningCode.REPAIRED, message) for message in repaired),
+            *self.files_left_out,
+            *self.corpus.library.notes,
+            *self.dataset.notes,
+            *own_documents(with_own_documents(self.questions, self.config.dataset, self.corpus.library)),
+            *self._label_warnings(),
+            *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
+        ]
+
+    def _label_warnings(self) -> list[ReportWarning]:
+        by_span = self.config.evaluators.unit == "span"
+        return [*self.resolved.warnings, *(whole_warnings(self.scorer.span_labels) if by_span else [])]
+
+    @property
+    def files_left_out(self) -> list[ReportWarning]:
+        """A warning about files that no reader knows; never an error, as they may be there by accident."""
+        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.dataset.corpus).most_common())
+        return [ReportWarning(WarningCode.PASSED_OVER, f"not read in the corpus: {shown}.")] if shown else []
+
+    def too_long(self, setting: Setting) -> list[ReportWarning]:
+        """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""
+        return list(too_long_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
+
+    # --- checks before any work
+
+    def check(self) -> None:
+        """Find all that the config names: models, functions, documents, labels.
+
+        Raises one InputError with every fault; under ``strict``, warnings are faults.
+        """
+        faults = self.setting_faults()
+        try:
+            _ = self.resolved
+        except InputError as error:
+            if faults:
+                raise InputError(*dict.fromkeys([*faults.faults, *error.faults])) from error
+            raise
+        faults.raise_any()
+        for setting in list(faults.unchecked):
+            with faults.of(setting):
+                self.check_setting(setting)
+        faults.raise_any()
+        if self.options.strict and (strict_faults := list(self._strict_faults())):
+            raise LabelsError(*strict_faults)
+
+    def _strict_faults(self) -> Iterator[Fault]:
+        corpus = self.corpus
+        yield from (Fault(self.dataset.labels_file, message=warning.message) for warning in self._label_warnings())
+        warnings = [*self.setting_warnings, *corpus.library.notes]
+        for setting in self.settings:
+            warnings += [*self.too_long(setting), *corpus.prefix_warnings(setting)]
+            chunks = corpus.chunks(setting) if setting.has_chunks and setting.chunker.may_leave_out else None
+            warnings += uncovered_warnings(setting, chunks) if chunks is not None else ()
+        yield from (Fault(message=warning.message) for warning in warnings)
+
+    def setting_faults(self) -> SettingFaults:
+        """Missing models, functions and files of the settings and their parts, found without loading a model."""
+        faults = SettingFaults()
+        for setting in self.used:
+            with faults.of(setting):
+                self.corpus.prepare(setting)
+        for setting in self.used:
+            with faults.of(setting):
+                self.check_setting(setting, loads_models=False)
+        return faults
+
+    def check_setting(self, setting: Setting, *, loads_models: bool = True) -> None:
+        """Let the retriever of ``setting`` check what it needs. Raises InputError.
+
+        Without ``loads_models``, a check that takes a model raises ModelNotFoundError.
+        """
+        setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
+
+    def dry_run(self) -> DryRun:
+        """The work that a run would do, and why. Raises InputError for missing inputs."""
+        from ragtrial.pipeline.dry_run import dry_run
+
+        faults = SettingFaults()
+        for setting in self.used:
+            with faults.of(setting):
+                setting.retriever.inputs(self.corpus.resources.digest)
+                self.corpus.stages(setting)
+        faults.raise_any()
+        if faults.to_fetch:
+            raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
+        return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self.options.audit)
