@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-import ragtrial.runs.compiled.binding as doors
+import ragtrial.runs.compiled.library as doors
 from ragtrial.errors import RagtrialError
+from ragtrial.runs.joins import match
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
-from ragtrial.runs.trec.in_memory import match
-from ragtrial.runs.trec.text_files import read_run
+from ragtrial.runs.run_files import read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [

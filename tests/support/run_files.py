@@ -10,14 +10,15 @@ import numpy as np
 
 from ragtrial.errors import RagtrialError
 from ragtrial.runs.qrels import Qrels, RunHits
-from ragtrial.runs.trec.text_files import read_run
+from ragtrial.runs.run_files import read_run
 
+LEFT_OUT = ("seconds", "some_documents")
 QRELS = Qrels.of([("q1", [("d1", 1), ("d2", 0), ("d3", 2)], False), ("q2", [("d1", 1)], False), ("q3", [], False)])
 
 
 def columns_of(hits: RunHits) -> dict[str, Any]:
-    """All of it but the seconds, as lists; floats and ints compare exactly."""
-    every = {field.name: getattr(hits, field.name) for field in fields(hits) if field.name != "seconds"}
+    """All of it but the seconds and some documents, as lists; floats and ints compare exactly."""
+    every = {field.name: getattr(hits, field.name) for field in fields(hits) if field.name not in LEFT_OUT}
     return {
         name: (value.dtype.str, value.tolist()) if isinstance(value, np.ndarray) else value
         for name, value in every.items()

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import ragtrial
 from ragtrial.runs.compiled import building
-from ragtrial.runs.compiled.binding import load
+from ragtrial.runs.compiled.library import load
 
 
 @pytest.fixture(scope="module")

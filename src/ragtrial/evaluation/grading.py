@@ -14,8 +14,8 @@ from ragtrial.errors import CutoffError
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Query, Unit, highest_grades
+from ragtrial.runs.joins import match_codes
 from ragtrial.runs.qrels import Grades, Judgments, RunHits
-from ragtrial.runs.trec.in_memory import match_codes
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,10 @@ from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading
 from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.runs.joins import in_order, match
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
-from ragtrial.runs.streams import head_of, stem_of
-from ragtrial.runs.trec.in_memory import in_order, match
-from ragtrial.runs.trec.lines import lines_of
-from ragtrial.runs.trec.text_files import read_run
-
-_SOME = 10
+from ragtrial.runs.run_files import read_run
+from ragtrial.runs.streams import stem_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +41,11 @@ class RunInput:
 
 @dataclass(frozen=True, eq=False)
 class JoinedRun:
-    """A run joined with its qrels, and the seconds that each part of it took.
-
-    ``some_documents`` are a few that it retrieved, where none of them is judged.
-    """
+    """A run joined with its qrels, and the seconds that each part of it took."""
 
     name: str
     hits: RunHits
     seconds: Mapping[str, float] = field(default_factory=dict)
-    some_documents: tuple[str, ...] = ()
 
 
 def load_judgments(given: RunInput) -> Qrels:
@@ -78,16 +70,14 @@ def joined_runs(
         order = "rank" if form == "msmarco" else order
         hits = read_run(source, qrels, form=form, order=order, duplicates=duplicates, lenient=lenient)
         seconds = _shares(hits.seconds, time.perf_counter() - start)
-        some = () if len(hits.ranks) else _first_documents(source, form)
-        yield JoinedRun(name or stem_of(source), hits, seconds, some)
+        yield JoinedRun(name or stem_of(source), hits, seconds)
         return
     for run in loaded_runs(source, name, given, qrels.labels):
         _refuse_chunks(run, duplicates)
         read = time.perf_counter() - start
         start = time.perf_counter()
         hits = match(run, qrels, order="rank" if run.by_rank else order, duplicates=duplicates)
-        some = () if len(hits.ranks) else tuple(islice(run.documents, _SOME))
-        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start}, some)
+        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start})
         start = time.perf_counter()
 
 
@@ -148,15 +138,6 @@ def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
             'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
             "each document counts, at its first chunk."
         )
-
-
-def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:
-    """Some documents from the first lines of a run file; none where it cannot be read again."""
-    if not Path(source).is_file():
-        return ()
-    column = 2 if form == "trec" else 1
-    lines = islice(lines_of(head_of(source, RunFileError).split(b"\n")), _SOME)
-    return tuple(fields[column].decode("utf-8", "replace") for _, fields in lines if len(fields) > column)
 
 
 def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:

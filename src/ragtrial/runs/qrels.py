@@ -161,7 +161,8 @@ class RunHits:
     counts the documents retrieved for each query of the qrels, judged or not, after duplicates are gone; ``tied``
     says where two have one score, ``contradicted`` where the rank column says another order than the scores.
     ``rows`` counts the lines read, ``duplicates`` those dropped because the document stands higher already.
-    ``unknown`` counts the run's queries that nobody judged, ``unknown_names`` has up to ten of them. ``seconds`` of
+    ``unknown`` counts the queries of the run that nobody judged, ``unknown_names`` has up to ten of them;
+    ``some_documents`` has up to ten documents. ``seconds`` of
     work, summed over threads, went into ``read`` (and parse), ``check`` (and order) and ``join``.
     """
 
@@ -178,3 +179,4 @@ class RunHits:
     unknown: int
     unknown_names: tuple[str, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    some_documents: tuple[str, ...] = ()

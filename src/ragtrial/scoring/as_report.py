@@ -24,9 +24,9 @@ from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
+from ragtrial.runs.joins import in_order
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
-from ragtrial.runs.trec.in_memory import in_order
 from ragtrial.scoring.score_runs import RunScores, Scoring
 
 

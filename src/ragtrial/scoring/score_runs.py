@@ -233,7 +233,7 @@ def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCo
     if qrels.repeated:
         yield repeated_rows(qrels.repeated, "with the same grades")
     if mismatch.retrieved and not len(hits.ranks):
-        yield document_warning(name, list(qrels.documents), joined.some_documents)
+        yield document_warning(name, list(qrels.documents), joined.hits.some_documents)
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield ReportWarning(

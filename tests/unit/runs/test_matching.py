@@ -19,11 +19,9 @@ from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.reading import read_qrels
-from ragtrial.runs.inputs import RunInput, joined_runs
+from ragtrial.runs.joins import match, match_codes
 from ragtrial.runs.qrels import Order, PackedIds, Qrels, Run, RunHits
-from ragtrial.runs.streams import HEAD
-from ragtrial.runs.trec.in_memory import match, match_codes
-from ragtrial.runs.trec.text_files import read_run
+from ragtrial.runs.run_files import read_run
 from run_files import QRELS, columns_of, hits_of, outcome
 
 ROWS = b"""q1 Q0 d9 1 3.0 t
@@ -383,14 +381,3 @@ def test_codes_are_matched_by_query_and_rank() -> None:
     assert found.judgments.tolist() == [1, 0, 4, 5]
     none = match_codes(codes, judged[:0], np.zeros(4, dtype=np.int64))
     assert [len(column) for column in none] == [4, 0, 0]
-
-
-def test_a_line_that_the_look_at_the_first_bytes_cuts_names_no_document(tmp_path: Path) -> None:
-    """No document is judged, and the second line breaks off behind its second column."""
-    first = "q Q0 d 1 2 t\n"
-    second = "x" * (HEAD - len(first) - len(" Q0 ")) + " Q0 "
-    (tmp_path / "a.run").write_text(f"{first}{second}e 1 1 t\n", encoding="utf-8")
-    qrels = Qrels.of([("q", [("other", 1)], False)])
-    given = RunInput(qrels, (tmp_path / "a.run",))
-    (joined,) = joined_runs(tmp_path / "a.run", None, given, qrels, "score", "error", lenient=False)
-    assert joined.some_documents == ("d",)

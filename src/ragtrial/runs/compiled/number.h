@@ -3,21 +3,59 @@
 #define RAGTRIAL_NUMBER_H
 
 #include <float.h>
-#include <stdint.h>
+#include <locale.h>
+#include <stdlib.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 
-#include "run.h"
 #include "text.h"
 
-enum { IS_NUMBER = 0, IS_NO_NUMBER = 1, IS_NAN = 2 };
-
-/* Any text; slower. The byte behind it must be white space. */
-int parse_any_score(const uint8_t *text, size_t length, double *score);
-
-/* Sign, digits, single underscores between digits. Held at the nearest that fits, never INT64_MIN. */
-int parse_whole(const uint8_t *text, size_t length, int64_t *number);
+enum { IS_NUMBER = 0, IS_OTHER = 1 };
 
 static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+#if !defined(_WIN32)
+static locale_t plain_locale;
+
+__attribute__((constructor)) static void make_locale(void) { plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+static inline double slow_score(const char *text) {
+    return plain_locale ? strtod_l(text, NULL, plain_locale) : strtod(text, NULL);
+}
+#else
+static inline double slow_score(const char *text) { return _strtod_l(text, NULL, _create_locale(LC_ALL, "C")); }
+#endif
+
+static inline size_t digits_at(const uint8_t *text, const uint8_t *end) {
+    size_t count = 0;
+    while (text + count < end && is_digit(text[count])) count++;
+    return count;
+}
+
+/* [sign] digits [. digits] [e [sign] digits], with white space behind it. Infinity, NaN and the like are left to Python. */
+static int parse_any_score(const uint8_t *text, size_t length, double *score) {
+    const uint8_t *end = text + length, *at = text + (*text == '-' || *text == '+');
+    size_t count = digits_at(at, end);
+    at += count;
+    if (at < end && *at == '.') {
+        size_t decimals = digits_at(++at, end);
+        at += decimals;
+        count += decimals;
+    }
+    if (!count) return IS_OTHER;
+    if (at < end && (*at | 0x20) == 'e') {
+        at++;
+        at += at < end && (*at == '-' || *at == '+');
+        size_t exponent = digits_at(at, end);
+        if (!exponent) return IS_OTHER;
+        at += exponent;
+    }
+    if (at != end) return IS_OTHER;
+    *score = slow_score((const char *)text);
+    return IS_NUMBER;
+}
 
 /* Digits with a point, up to 2^53 and 22 decimals, are one exact division (Clinger 1990); the rest goes on. */
 static inline int parse_score(const uint8_t *text, size_t length, double *score) {
@@ -41,14 +79,16 @@ static inline int parse_score(const uint8_t *text, size_t length, double *score)
     return IS_NUMBER;
 }
 
-static inline int parse_rank(const uint8_t *text, size_t length, int64_t *rank) {
-    if (UNLIKELY(length > 18)) return parse_whole(text, length, rank);
-    int64_t number = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (UNLIKELY(!is_digit(text[i]))) return parse_whole(text, length, rank);
-        number = number * 10 + (text[i] - '0');
+/* At most 18 digits, with or without a sign. */
+static inline int parse_whole(const uint8_t *text, size_t length, int64_t *number) {
+    size_t sign = *text == '-' || *text == '+';
+    if (UNLIKELY(length == sign || length > 18)) return IS_OTHER;
+    int64_t value = 0;
+    for (size_t i = sign; i < length; i++) {
+        if (UNLIKELY(!is_digit(text[i]))) return IS_OTHER;
+        value = value * 10 + (text[i] - '0');
     }
-    *rank = number;
+    *number = *text == '-' ? -value : value;
     return IS_NUMBER;
 }
 

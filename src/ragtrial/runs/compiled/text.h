@@ -1,4 +1,4 @@
-/* Bytes of text: white space, 64 bytes at a time, and ids: equal, hashed. */
+/* Bytes of text: white space, 64 bytes at a time; ids compared and hashed. */
 #ifndef RAGTRIAL_TEXT_H
 #define RAGTRIAL_TEXT_H
 
@@ -7,8 +7,6 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-#elif defined(__ARM_NEON) && defined(__aarch64__)
-#include <arm_neon.h>
 #endif
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -19,7 +17,7 @@ static inline int is_space(uint8_t byte) { return byte == ' ' || (uint8_t)(byte 
 
 static inline int is_digit(uint8_t byte) { return (uint8_t)(byte - '0') <= 9; }
 
-/* Bit i tells about byte i of the 64 from text on. */
+/* Bit i describes byte i of the 64 from text on. */
 typedef struct {
     uint64_t spaces, line_feeds;
 } Mask;
@@ -37,26 +35,6 @@ static inline Mask mask_of(const uint8_t *text) {
         mask.spaces |= (uint64_t)(uint32_t)_mm_movemask_epi8(spaces) << (16 * i);
         mask.line_feeds |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, feed)) << (16 * i);
     }
-    return mask;
-}
-#elif defined(__ARM_NEON) && defined(__aarch64__)
-static inline uint64_t bits_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
-    const uint8x16_t weights = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint8x16_t low = vpaddq_u8(vandq_u8(a, weights), vandq_u8(b, weights));
-    uint8x16_t high = vpaddq_u8(vandq_u8(c, weights), vandq_u8(d, weights));
-    uint8x16_t all = vpaddq_u8(low, high);
-    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
-}
-
-static inline Mask mask_of(const uint8_t *text) {
-    uint8x16_t spaces[4], feeds[4];
-    for (int i = 0; i < 4; i++) {
-        uint8x16_t bytes = vld1q_u8(text + 16 * i);
-        uint8x16_t control = vcleq_u8(vsubq_u8(bytes, vdupq_n_u8(9)), vdupq_n_u8(4));
-        spaces[i] = vorrq_u8(control, vceqq_u8(bytes, vdupq_n_u8(' ')));
-        feeds[i] = vceqq_u8(bytes, vdupq_n_u8('\n'));
-    }
-    Mask mask = {bits_of(spaces[0], spaces[1], spaces[2], spaces[3]), bits_of(feeds[0], feeds[1], feeds[2], feeds[3])};
     return mask;
 }
 #else
@@ -106,13 +84,6 @@ static inline int same_bytes(const uint8_t *a, const uint8_t *b, size_t length) 
     return length == 0 || (a[0] == b[0] && a[length >> 1] == b[length >> 1] && a[length - 1] == b[length - 1]);
 }
 
-typedef struct {
-    const uint8_t *text;
-    size_t length;
-} Name;
-
-static inline int is_same(Name a, Name b) { return a.length == b.length && same_bytes(a.text, b.text, a.length); }
-
 static inline uint64_t folded(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     unsigned __int128 product = (unsigned __int128)a * b;
@@ -127,7 +98,7 @@ static inline uint64_t folded(uint64_t a, uint64_t b) {
 #define SEED_A UINT64_C(0xA0761D6478BD642F)
 #define SEED_B UINT64_C(0xE7037ED1A0B428DB)
 
-/* 64 bits; ids with equal hashes are still compared byte by byte. Reads no byte that is not the id's. */
+/* 64 bits. Reads no byte outside of the id. */
 static inline uint64_t hash_of(const uint8_t *text, size_t length) {
     uint64_t a = 0, b = 0, hash = SEED_B ^ length;
     while (length > 16) {

@@ -14,9 +14,8 @@ from ragtrial.runs.formats.gathering import qrels_of, run_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.rows import Rows, file_rows, value_rows
 from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.run_files import load_run_file, read_sound_qrels
 from ragtrial.runs.streams import Source, name_of, stem_of
-from ragtrial.runs.trec.exact_reader import load_run_file
-from ragtrial.runs.trec.text_files import read_sound_qrels
 
 REPORTS = "results"
 """Where reports are looked for by id."""

@@ -13,8 +13,8 @@ from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
 from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
 from ragtrial.errors import Fault
+from ragtrial.runs.lines import lines_of
 from ragtrial.runs.streams import Source, content_of, opened, text_of
-from ragtrial.runs.trec.lines import lines_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 

@@ -12,8 +12,8 @@ from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.rankings import Counts
 from ragtrial.runs.formats.output import Target, opened
+from ragtrial.runs.lines import encoded
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
-from ragtrial.runs.trec.exact_reader import encoded
 
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""

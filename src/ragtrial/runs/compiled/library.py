@@ -1,0 +1,111 @@
+"""The compiled library: found, checked against its sources, loaded and called. Its structures are those of split.c."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.runs.compiled.building import FOLDER, NAME, mark_of, sources
+
+PADDING = 64
+"""Bytes beyond the end of a block that may be read; their values do not matter."""
+
+_log = logging.getLogger(__name__)
+_ROWS = ("line", "at", "length", "number", "score", "hash")
+_SEGMENTS = ("first_row", "name_at", "name_length")
+_DTYPES: dict[str, npt.DTypeLike] = {"score": np.float64, "hash": np.uint64}
+
+
+class TextForm(NamedTuple):
+    """The number of columns of a line and the position of each; ``score`` is -1 if there is none."""
+
+    columns: int
+    may_have_more: bool
+    document: int
+    number: int
+    may_have_sign: bool
+    score: int
+
+
+class _CForm(ctypes.Structure):
+    _fields_: ClassVar[list[tuple[str, type]]] = [(name, c_int32) for name in TextForm._fields]
+
+
+class _CSplit(ctypes.Structure):
+    _fields_: ClassVar[list[tuple[str, type]]] = [
+        *((name, c_int64) for name in ("lines", "rows", "segments")),
+        *((name, c_void_p) for name in (*_ROWS, *_SEGMENTS)),
+    ]
+
+
+_SIGNATURES: dict[str, tuple[object, list[object]]] = {
+    "rt_split": (c_int32, [c_void_p, c_int64, POINTER(_CForm), POINTER(_CSplit)]),
+    "rt_hash": (None, [c_void_p, c_void_p, c_int64, c_void_p]),
+    "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
+}
+
+
+class SplitText(NamedTuple):
+    """The number of lines of a text, and its columns by name: those of rows and those of segments."""
+
+    lines: int
+    columns: dict[str, npt.NDArray[Any]]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The library, loaded once; None if it was not built, or was built from other sources."""
+    path = FOLDER / NAME
+    return load(path) if path.exists() else None
+
+
+def load(path: Path, folder: Path = FOLDER) -> ctypes.CDLL | None:
+    """The library at ``path``, or None with a warning in the log if it cannot be used."""
+    try:
+        loaded = ctypes.CDLL(str(path))
+        loaded.rt_mark.restype = c_char_p
+        mark = loaded.rt_mark().decode()
+    except (OSError, AttributeError) as failure:
+        _log.warning("%s cannot be loaded (%s); scoring goes on in plain Python, slower.", path, failure)
+        return None
+    files = sources(folder)
+    if files and mark_of(files) != mark:
+        _log.warning(
+            "%s was built from other sources than are here; scoring goes on in plain Python, slower, until it is "
+            "built anew: python -m ragtrial.runs.compiled.building",
+            path,
+        )
+        return None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def split_text(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], size: int, form: TextForm) -> SplitText | None:
+    """The first ``size`` bytes of a buffer as columns; None if a line is none that the library knows.
+
+    The buffer has ``PADDING`` bytes more, of which the first is overwritten. Other threads run meanwhile.
+    """
+    room = int(np.count_nonzero(buffer[:size] == 10)) + 1
+    columns = {name: np.empty(room, _DTYPES.get(name, np.int64)) for name in (*_ROWS, *_SEGMENTS)}
+    split = _CSplit(**{name: column.ctypes.data for name, column in columns.items()})
+    if loaded.rt_split(buffer.ctypes.data, size, byref(_CForm(*form)), byref(split)):
+        return None
+    cut = {name: split.segments if name in _SEGMENTS else split.rows for name in columns}
+    return SplitText(split.lines, {name: column[: cut[name]] for name, column in columns.items()})
+
+
+def hashes_of(loaded: ctypes.CDLL, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The hash of each of the ids that are packed in ``text``, as ``split_text`` has them for documents."""
+    text, ends = np.ascontiguousarray(text), np.ascontiguousarray(ends, dtype=np.int64)
+    hashes = np.empty(len(ends), dtype=np.uint64)
+    loaded.rt_hash(text.ctypes.data, ends.ctypes.data, len(ends), hashes.ctypes.data)
+    return hashes

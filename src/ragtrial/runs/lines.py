@@ -1,0 +1,292 @@
+"""Lines of run files and qrels as columns: split by the compiled code, or here, where all rules of the form are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.dataset.faults import MOST_FAULTS, Faults, shown
+from ragtrial.rankings import Counts
+from ragtrial.runs.compiled import compiled_library
+from ragtrial.runs.compiled.library import PADDING, TextForm, hashes_of, split_text
+from ragtrial.runs.qrels import PackedIds
+
+Bytes = npt.NDArray[np.uint8]
+Hashes = npt.NDArray[np.uint64]
+LineForm = Literal["trec", "msmarco"]
+
+BOM = b"\xef\xbb\xbf"
+NO_RANK = np.iinfo(np.int64).min
+"""The rank of a row that has none that is a number; no other rank has this value."""
+
+_TEXT_FORMS: dict[LineForm, TextForm] = {
+    "trec": TextForm(6, may_have_more=False, document=2, number=3, may_have_sign=True, score=4),
+    "msmarco": TextForm(3, may_have_more=False, document=1, number=2, may_have_sign=False, score=-1),
+}
+_SCORE = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
+_NAN = re.compile(rb"[+-]?nan(?:\(.*\))?", re.IGNORECASE | re.DOTALL)
+_WHOLE = re.compile(rb"[+-]?[0-9]+(?:_[0-9]+)*")
+_POSITIVE = re.compile(rb"[0-9]+")
+_INT64 = 2**63
+
+_COLUMNS = {
+    "trec": "a TREC run has 6 (more with trec_compat): query, Q0, document, rank, score, tag",
+    "msmarco": "an MS MARCO run has 3: query, document, rank",
+}
+_RANKS = {
+    "trec": "a whole number; the fourth column of a TREC run is the rank",
+    "msmarco": "a whole number from 1 on; the third column of an MS MARCO run is the rank",
+}
+
+
+class LineError(IntEnum):
+    """What can be wrong with a line."""
+
+    COLUMNS = 1
+    RANK = 2
+    SCORE = 3
+    NAN = 4
+    DUPLICATE = 5
+    RANK_TAKEN = 6
+
+
+_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN)
+_MESSAGES = {
+    LineError.COLUMNS: "has {other:,} columns; {columns}, with white space between.",
+    LineError.RANK: "the rank {found} must be {rank}.",
+    LineError.SCORE: "the score {found} must be a decimal number, inf or -inf.",
+    LineError.NAN: "the score {found} is not a number, so it has no place in an order; give every hit a score.",
+    LineError.DUPLICATE: "retrieves document {found} for query {query}, as line {earlier} does; a query may retrieve a "
+    "document once (duplicates 'first' drops the later ones).",
+    LineError.RANK_TAKEN: "rank {found} of query {query} is taken by line {earlier}; give each document its own.",
+}
+
+
+class LineFault(NamedTuple):
+    """A line and what is wrong with it. ``line`` counts from 0, from the start of the block.
+
+    ``other`` is the number of columns, or the earlier line of a pair; ``found`` the wrong text, or the document of a
+    pair; ``query`` the query of the line, empty if it does not matter.
+    """
+
+    line: int
+    error: LineError
+    other: int = 0
+    found: bytes = b""
+    query: bytes = b""
+
+    def below(self, lines: int) -> LineFault:
+        """The same fault in a file that has this number of lines before the block."""
+        other = self.other + lines if self.error in _PAIRS else self.other
+        return self._replace(line=self.line + lines, other=other)
+
+
+@dataclass(frozen=True, eq=False)
+class RunRows:
+    """Rows of a run as columns, those of one query together: query ``i`` has ``starts[i]:starts[i + 1]``.
+
+    The document of a row is ``text[at:at + length]``, ``hashes`` has its hash (uint64). ``line`` counts from 0.
+    ``scores`` are float64, 0 without scores; ``ranks`` are int64 (float64 of a run in memory), ``NO_RANK`` without one.
+    ``lines`` counts all lines of the text; ``faults`` are those of its lines.
+    """
+
+    queries: Sequence[bytes]
+    starts: Counts
+    text: Bytes
+    at: Counts
+    length: Counts
+    hashes: Hashes
+    line: Counts
+    scores: npt.NDArray[np.float64]
+    ranks: npt.NDArray[Any]
+    lines: int = 0
+    faults: Sequence[LineFault] = ()
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def document(self, row: int) -> bytes:
+        return self.text[self.at[row] : self.at[row] + self.length[row]].tobytes()
+
+    def documents(self) -> PackedIds:
+        """The documents of all rows."""
+        ends = np.cumsum(self.length)
+        return PackedIds(self.text[places_of(self.at, self.length)], ends)
+
+    def of_rows(self, rows: Counts, queries: Sequence[bytes], starts: Counts) -> RunRows:
+        """The ``rows``, in this order, as those of ``queries``."""
+        columns = {name: getattr(self, name)[rows] for name in ("at", "length", "hashes", "line", "scores", "ranks")}
+        return replace(self, queries=queries, starts=starts, **columns)
+
+    def gathered(self) -> RunRows:
+        """The same rows, those of one query together, queries in the order in which they first come."""
+        codes = {name: code for code, name in enumerate(dict.fromkeys(self.queries))}
+        if len(codes) == len(self.queries):
+            return self
+        of_segment = np.array([codes[name] for name in self.queries], dtype=np.int64)
+        of_row = np.repeat(of_segment, np.diff(self.starts))
+        starts = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=len(codes))))).astype(np.int64)
+        return self.of_rows(np.argsort(of_row, kind="stable"), list(codes), starts)
+
+
+def places_of(at: Counts, length: Counts) -> Counts:
+    """The places ``at``, ``at + 1``, ... of each of some texts of these lengths, one text after another."""
+    before = np.cumsum(length) - length
+    return np.repeat(at - before, length) + np.arange(int(length.sum()))
+
+
+def encoded(name: str) -> bytes:
+    """The bytes of an id; those that are no UTF-8 are surrogates in text."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def hasher() -> Callable[[PackedIds], Hashes]:
+    """A function that hashes documents as ``split`` hashes them."""
+    loaded = compiled_library()
+    if loaded is not None:
+        return lambda ids: hashes_of(loaded, ids.text, ids.ends)
+    return lambda ids: np.fromiter(map(hash, _names_in(ids)), dtype=np.int64, count=len(ids)).view(np.uint64)
+
+
+def _names_in(ids: PackedIds) -> Iterator[bytes]:
+    whole, start = ids.text.tobytes(), 0
+    for end in ids.ends.tolist():
+        yield whole[start:end]
+        start = end
+
+
+def padded(content: bytes) -> Bytes:
+    """The bytes with room behind them, as ``split`` takes them."""
+    return np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8)
+
+
+def split(buffer: Bytes, size: int, form: LineForm, *, lenient: bool = False, needs_ranks: bool = True) -> RunRows:
+    """The first ``size`` bytes of a buffer as rows, each query as often as it comes; see ``split_text``.
+
+    ``lenient`` reads lines as trec_eval does: column 6 and all that follows are the tag. Ranks that are no numbers are
+    faults if it ``needs_ranks``.
+    """
+    rows = _split_compiled(buffer, size, _TEXT_FORMS[form]._replace(may_have_more=lenient))
+    if rows is None or (form == "msmarco" and len(rows) and int(rows.ranks.min()) < 1):
+        return _split_here(buffer[:size].tobytes(), form, lenient=lenient, needs_ranks=needs_ranks)
+    return rows
+
+
+def split_qrels(buffer: Bytes, size: int) -> RunRows | None:
+    """Qrels of four columns as rows whose ranks are the grades; None if the compiled code cannot read them."""
+    return _split_compiled(
+        buffer, size, TextForm(4, may_have_more=False, document=2, number=3, may_have_sign=True, score=-1)
+    )
+
+
+def _split_compiled(buffer: Bytes, size: int, form: TextForm) -> RunRows | None:
+    loaded = compiled_library()
+    found = None if loaded is None else split_text(loaded, buffer, size, form)
+    if found is None:
+        return None
+    columns = found.columns
+    names = zip(columns["name_at"].tolist(), columns["name_length"].tolist(), strict=True)
+    queries = [buffer[at : at + length].tobytes() for at, length in names]
+    starts = np.append(columns["first_row"], len(columns["at"]))
+    scores = columns["score"] if form.score >= 0 else np.zeros(len(columns["at"]))
+    return RunRows(
+        queries, starts, buffer, columns["at"], columns["length"], columns["hash"], columns["line"], scores,
+        columns["number"], found.lines,
+    )  # fmt: skip
+
+
+def _split_here(content: bytes, form: LineForm, *, lenient: bool, needs_ranks: bool) -> RunRows:
+    """What ``split`` gives, in plain Python."""
+    queries: list[bytes] = []
+    starts, rows, faults = list[int](), list[_Row](), list[LineFault]()
+    for number, fields in lines_of(content.split(b"\n")):
+        row = _row_of(number, fields, form, lenient=lenient, needs_ranks=needs_ranks)
+        if isinstance(row, LineFault):
+            faults.append(row)
+            continue
+        if not queries or queries[-1] != fields[0]:
+            queries.append(fields[0])
+            starts.append(len(rows))
+        rows.append(row)
+    documents, line, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
+    length = np.fromiter(map(len, documents), dtype=np.int64, count=len(rows))
+    ends = np.cumsum(length)
+    text = np.frombuffer(b"".join(documents), dtype=np.uint8)
+    return RunRows(
+        queries, np.array([*starts, len(rows)]), text, ends - length, length, hasher()(PackedIds(text, ends)),
+        np.array(line, dtype=np.int64), np.array(scores, dtype=np.float64), np.array(ranks, dtype=np.int64),
+        content.count(b"\n") + (not content.endswith(b"\n")), faults,
+    )  # fmt: skip
+
+
+class _Row(NamedTuple):
+    """A row of a run. ``score`` is 0 without scores, ``rank`` is ``NO_RANK`` if it is no number."""
+
+    document: bytes
+    line: int
+    score: float
+    rank: int
+
+
+def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The number, from 0, and the fields of each line that is neither blank nor a comment.
+
+    Fields end at white space: space, tab, CR, VT, FF.
+    """
+    for number, line in enumerate(lines):
+        fields = (line.removeprefix(BOM) if number == 0 else line).split()
+        if fields and fields[0][:1] != b"#":
+            yield number, fields
+
+
+def _row_of(line: int, fields: list[bytes], form: LineForm, *, lenient: bool, needs_ranks: bool) -> _Row | LineFault:
+    """The row of a line of a run, or what is wrong with it."""
+    if form == "msmarco":
+        if len(fields) != 3:
+            return LineFault(line, LineError.COLUMNS, len(fields))
+        rank = int(fields[2]) if _POSITIVE.fullmatch(fields[2]) and len(fields[2]) < 1000 else 0
+        return _Row(fields[1], line, 0.0, rank) if 0 < rank < _INT64 else LineFault(line, LineError.RANK, 0, fields[2])
+    if len(fields) < 6 or (len(fields) > 6 and not lenient):
+        return LineFault(line, LineError.COLUMNS, len(fields))
+    rank = _whole_number(fields[3])
+    if rank == NO_RANK and needs_ranks:
+        return LineFault(line, LineError.RANK, 0, fields[3])
+    if not _SCORE.fullmatch(fields[4]):
+        return LineFault(line, LineError.NAN if _NAN.fullmatch(fields[4]) else LineError.SCORE, 0, fields[4])
+    return _Row(fields[2], line, float(fields[4]), rank)
+
+
+def _whole_number(field: bytes) -> int:
+    """The number, at the nearest that fits into 64 bits; ``NO_RANK`` if it is none. ``1_000`` is one."""
+    if not _WHOLE.fullmatch(field):
+        return NO_RANK
+    digits = field.lstrip(b"+-").replace(b"_", b"").lstrip(b"0")
+    size = int(digits or b"0") if len(digits) < 20 else _INT64
+    return max(-size, 1 - _INT64) if field[:1] == b"-" else min(size, _INT64 - 1)
+
+
+def first_faults(faults: Iterable[LineFault], *more: Iterable[LineFault]) -> list[LineFault]:
+    """The first faults by line: no more are shown."""
+    return sorted(chain(faults, *more))[:MOST_FAULTS]
+
+
+def add_line_faults(faults: Faults, line_faults: Sequence[LineFault], count: int, form: LineForm) -> None:
+    """Adds the faults of lines of a run; ``count`` is the number of all, listed or not."""
+    for fault in line_faults:
+        message = _MESSAGES[fault.error].format(
+            found=shown(fault.found),
+            query=shown(fault.query),
+            other=fault.other,
+            earlier=fault.other + 1,
+            columns=_COLUMNS[form],
+            rank=_RANKS[form],
+        )
+        faults.add(message, fault.line + 1)
+    faults.count += count - len(line_faults)
