@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,142 +115,129 @@ def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
 
 
 class _Join:
-    """The rows in their final order: ``order``, without the later ones of documents that come twice.
-
-    ``query`` and ``scores`` are those of the rows in this order, ``rank`` their place in the query from 1 on.
-    """
+    """Its ``rows`` are in their final order, without the later ones of documents that come twice."""
 
     def __init__(self, rows: RunRows, judged: Judged, hashes: Hashes, rules: Rules) -> None:
         started = time.perf_counter()
-        self._rows, self._judged, self._hashes, self._rules = rows, judged, hashes, rules
-        self._count = len(rows.queries)
-        of_row = np.repeat(np.arange(self._count), np.diff(rows.starts))
-        order = _ordered(rows, of_row, rules)
-        later, earlier = _repeated(rows, of_row, order)
-        self._later, self._earlier = order[later], order[earlier]
-        self.order = np.delete(order, later) if len(later) else order
-        self.query = of_row[self.order]
-        self.scores = rows.scores[self.order]
-        self.lengths = np.bincount(self.query, minlength=self._count)
-        starts = np.cumsum(self.lengths) - self.lengths
-        self.rank = np.arange(1, len(self.order) + 1) - starts[self.query]
+        self._all, self._judged, self._hashes, self._rules = rows, judged, hashes, rules
+        self._sorted = _in_order(rows, rules)
+        keys = self._sorted.hashes + np.repeat(_seeds(np.arange(len(rows.queries))), np.diff(rows.starts))
+        self._later, self._earlier = _repeated(self._sorted, keys)
+        self.rows, self._keys = self._sorted, keys
+        if len(self._later):
+            self.rows, self._keys = self._sorted.without(self._later), np.delete(keys, self._later)
+        self._follows = self.rows.follows()
         self._check = time.perf_counter() - started
 
     def joined(self) -> JoinedRows:
         started = time.perf_counter()
-        queries = np.array([self._judged.query.get(name, -1) for name in self._rows.queries], dtype=np.int64)
+        queries = np.array([self._judged.query.get(name, -1) for name in self._all.queries], dtype=np.int64)
         hits, judgments = self._hits(queries)
         joined = time.perf_counter()
         tied, contradicted = self._flags()
         tie_first, tie_last = self._ties(hits)
         faults = list(self._pair_faults())
         check = self._check + time.perf_counter() - joined
-        first = (self._rows.document(row) for row in range(min(len(self._rows), MOST_NAMES)))
+        first = (self._all.document(row) for row in range(min(len(self._all), MOST_NAMES)))
+        counts = np.bincount(self.rows.query_of(hits), minlength=len(queries))
         return JoinedRows(
-            self._rows.queries, queries, np.bincount(self.query[hits], minlength=self._count), self.lengths,
-            tied, contradicted, judgments, self.rank[hits].astype(np.int32), tie_first, tie_last,
-            len(self._rows), len(self._later), self._rows.lines, first_faults(faults, self._rows.faults),
-            len(faults) + len(self._rows.faults), tuple(name.decode("utf-8", "surrogateescape") for name in first),
-            Seconds(0.0, check, joined - started),
+            self._all.queries, queries, counts, np.diff(self.rows.starts), tied, contradicted, judgments,
+            self.rows.place_of(hits), tie_first, tie_last, len(self._all), len(self._later), self._all.lines,
+            first_faults(faults, self._all.faults), len(faults) + len(self._all.faults),
+            tuple(name.decode("utf-8", "surrogateescape") for name in first), Seconds(0.0, check, joined - started),
         )  # fmt: skip
 
     def _hits(self, queries: Counts) -> tuple[Counts, Counts]:
-        """The rows, by place in the order, that are judged, and their judgments."""
+        """The rows that are judged, and their judgments."""
         starts, known = self._judged.qrels.judgments.starts, np.flatnonzero(queries >= 0)
         begin, counts = starts[queries[known]], np.diff(starts)[queries[known]]
         judgments = places_of(begin, counts)
-        keys = _keys(self._hashes[judgments], np.repeat(known, counts))
+        keys = self._hashes[judgments] + np.repeat(_seeds(known), counts)
         by_key = np.argsort(keys)
         keys = keys[by_key]
         if (keys[1:] == keys[:-1]).any():
             raise _SameHashError
         if not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        wanted = _keys(self._rows.hashes[self.order], self.query)
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        hits = np.flatnonzero(keys[at] == wanted)
-        judgments = judgments[by_key[at[hits]]]
-        rows, judged = self.order[hits], self._judged
-        texts = self._rows.text, self._rows.at[rows], self._rows.length[rows]
+        near = _sharing_last_bits(self._keys, keys)
+        at = np.minimum(np.searchsorted(keys, self._keys[near]), len(keys) - 1)
+        is_hit = keys[at] == self._keys[near]
+        hits, judgments = near[is_hit], judgments[by_key[at[is_hit]]]
+        rows, judged = self.rows, self._judged
+        texts = rows.text, rows.at[hits], rows.length[hits]
         if not _are_same(*texts, judged.qrels.documents.text, judged.at[judgments], judged.length[judgments]):
             raise _SameHashError
         return hits, judgments
 
-    @cached_property
-    def _follows(self) -> Bools:
-        """Whether a row is of the same query as the row before it; of all rows but the first."""
-        return np.equal(self.query[1:], self.query[:-1])
-
     def _flags(self) -> tuple[Bools, Bools]:
         """Of each query: whether two rows have one score, and whether ranks contradict the order of the scores."""
-        none = np.zeros(self._count, dtype=np.bool_)
+        rows, is_tied, is_contradicted = self.rows, *np.zeros((2, len(self._all.queries)), dtype=np.bool_)
         if not self._rules.has_scores:
-            return none, none
-        ranks = self._rows.ranks[self.order]
-        is_ordered = bool((self.scores[1:] <= self.scores[:-1])[self._follows].all())
-        by_score = slice(None) if is_ordered else np.lexsort((-self.scores, self.query))
-        query, scores = self.query[by_score], self.scores[by_score]
-        tied = _any_of(query[1:][self._follows & (scores[1:] == scores[:-1])], self._count)
-        if is_ordered and not ((ranks[1:] < ranks[:-1]) & self._follows).any():
-            return tied, none
-        ranked = np.flatnonzero(ranks != NO_RANK)
-        ranked = ranked[np.lexsort((ranks[ranked], -self.scores[ranked], self.query[ranked]))]
-        query, ranks = self.query[ranked], ranks[ranked]
-        falls = (ranks[1:] < ranks[:-1]) & (query[1:] == query[:-1])
-        return tied, _any_of(query[1:][falls], self._count)
+            return is_tied, is_contradicted
+        rows = _in_order(rows, Rules("score", "first"))
+        is_tied[rows.query_of(np.flatnonzero((rows.scores[1:] == rows.scores[:-1]) & self._follows))] = True
+        if not ((rows.ranks[1:] < rows.ranks[:-1]) & self._follows).any():
+            return is_tied, is_contradicted
+        ranked = np.flatnonzero(rows.ranks != NO_RANK)
+        query, ranks, scores = rows.query_of(ranked), rows.ranks[ranked], rows.scores[ranked]
+        order = np.lexsort((ranks, -scores, query))
+        query, ranks = query[order], ranks[order]
+        is_contradicted[query[1:][(ranks[1:] < ranks[:-1]) & (query[1:] == query[:-1])]] = True
+        return is_tied, is_contradicted
 
     def _ties(self, hits: Counts) -> tuple[Codes, Codes]:
         """The first and the last rank with the score of each hit."""
-        ranks = self.rank[hits].astype(np.int32)
+        rows = self.rows
         if not self._rules.has_scores or self._rules.order in ("rank", "file") or not len(hits):
-            return ranks, ranks
-        begins = np.append(True, ~(self._follows & (self.scores[1:] == self.scores[:-1])))
-        group = np.cumsum(begins)[hits] - 1
+            return rows.place_of(hits), rows.place_of(hits)
+        begins = np.append(True, ~(self._follows & (rows.scores[1:] == rows.scores[:-1])))
         first = np.flatnonzero(begins)
-        last = np.append(first[1:], len(self.order)) - 1
-        return self.rank[first[group]].astype(np.int32), self.rank[last[group]].astype(np.int32)
+        group = np.searchsorted(first, hits, side="right") - 1
+        last = np.append(first[1:], len(rows)) - 1
+        return rows.place_of(first[group]), rows.place_of(last[group])
 
     def _pair_faults(self) -> Iterable[LineFault]:
         """Documents that a query retrieves twice, and ranks that it gives twice, if neither is allowed."""
-        rows = self._rows
+        rows = self._sorted
         if self._rules.duplicates == "error":
-            for one, other in zip(self._earlier.tolist(), self._later.tolist(), strict=True):
+            names = rows.query_of(self._later)
+            for one, other, query in zip(self._earlier.tolist(), self._later.tolist(), names.tolist(), strict=True):
                 earlier, later = sorted((int(rows.line[one]), int(rows.line[other])))
-                query = int(np.searchsorted(rows.starts, one, side="right")) - 1
                 yield LineFault(later, LineError.DUPLICATE, earlier, rows.document(one), rows.queries[query])
         if self._rules.unique_ranks:
-            line, ranks = rows.line[self.order], rows.ranks[self.order]
-            order = np.lexsort((line, ranks, self.query))
-            queries, ranks, line = self.query[order], ranks[order], line[order]
+            rows = self.rows
+            of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
+            order = np.lexsort((rows.line, rows.ranks, of_row))
+            queries, ranks, line = of_row[order], rows.ranks[order], rows.line[order]
             for at in np.flatnonzero((queries[1:] == queries[:-1]) & (ranks[1:] == ranks[:-1])).tolist():
                 found, name = str(ranks[at]).encode(), rows.queries[queries[at]]
                 yield LineFault(int(line[at + 1]), LineError.RANK_TAKEN, int(line[at]), found, name)
 
 
-def _ordered(rows: RunRows, of_row: Counts, rules: Rules) -> Counts:
+def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     """The rows of each query best first, equal ones as they came, or by document."""
-    as_they_came = np.arange(len(rows))
-    if rules.order == "file" or (rules.order != "rank" and not rules.has_scores):
-        return as_they_came
-    falling = rows.ranks if rules.order == "rank" else -rows.scores
-    follows = of_row[1:] == of_row[:-1]
-    is_ordered = bool((falling[1:] >= falling[:-1])[follows].all())
-    order = as_they_came if is_ordered else np.lexsort((falling, of_row))
-    if rules.order != "trec" or not len(rows):
-        return order
-    equal = (falling[order][1:] == falling[order][:-1]) & follows
-    tied = order[np.append(False, equal) | np.append(equal, False)].tolist()
+    if rules.order == "file" or (rules.order != "rank" and not rules.has_scores) or not len(rows):
+        return rows
+    column, follows = (rows.ranks, rows.follows()) if rules.order == "rank" else (rows.scores, rows.follows())
+    is_wrong = column[1:] < column[:-1] if rules.order == "rank" else column[1:] > column[:-1]
+    if (is_wrong & follows).any():
+        of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
+        rows = rows.of_rows(np.lexsort((column if rules.order == "rank" else -column, of_row)))
+    if rules.order != "trec":
+        return rows
+    equal = (rows.scores[1:] == rows.scores[:-1]) & follows
+    tied = np.flatnonzero(np.append(False, equal) | np.append(equal, False)).tolist()
     if not tied:
-        return order
+        return rows
     names = {row: rows.document(row) for row in tied}
     place = np.zeros(len(rows), dtype=np.int64)
     place[sorted(tied, key=names.__getitem__, reverse=True)] = np.arange(len(tied))
-    return np.lexsort((place, falling, of_row))
+    of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
+    return rows.of_rows(np.lexsort((place, -rows.scores, of_row)))
 
 
-def _repeated(rows: RunRows, of_row: Counts, order: Counts) -> tuple[Counts, Counts]:
-    """Places in the order of rows whose document their query has earlier in the order, and the first such places."""
-    keys = _keys(rows.hashes[order], of_row[order])
+def _repeated(rows: RunRows, keys: Hashes) -> tuple[Counts, Counts]:
+    """The rows whose document an earlier one of the same query has, and the first such rows."""
     in_order = np.sort(keys)
     if not (in_order[1:] == in_order[:-1]).any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -259,16 +245,23 @@ def _repeated(rows: RunRows, of_row: Counts, order: Counts) -> tuple[Counts, Cou
     begins = np.append(True, keys[by_key][1:] != keys[by_key][:-1])
     first = by_key[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
     later, earlier = by_key[~begins], first[~begins]
-    one, other = order[later], order[earlier]
-    same_text = _are_same(rows.text, rows.at[one], rows.length[one], rows.text, rows.at[other], rows.length[other])
-    if not same_text or (of_row[one] != of_row[other]).any():
+    texts = rows.at[later], rows.length[later], rows.text, rows.at[earlier], rows.length[earlier]
+    if not _are_same(rows.text, *texts) or (rows.query_of(later) != rows.query_of(earlier)).any():
         raise _SameHashError
     return later, earlier
 
 
-def _keys(hashes: Hashes, query: Counts) -> Hashes:
-    """One number for a query and a document."""
-    return hashes + query.astype(np.uint64) * _ODD
+def _seeds(queries: Counts) -> Hashes:
+    """A number for each query; added to the hash of a document it makes a key for both."""
+    return queries.astype(np.uint64) * _ODD
+
+
+def _sharing_last_bits(numbers: Hashes, others: Hashes) -> Counts:
+    """The places of the ``numbers`` that end like one of the ``others``: few of many, found in one pass."""
+    mask = np.uint64((1 << max(16, len(others).bit_length() + 3)) - 1)
+    ends = np.zeros(int(mask) + 1, dtype=np.bool_)
+    ends[others & mask] = True
+    return np.flatnonzero(ends[numbers & mask])
 
 
 def _are_same(
@@ -278,12 +271,6 @@ def _are_same(
     if (length != other_length).any():
         return False
     return bool((text[places_of(at, length)] == other[places_of(other_at, length)]).all())
-
-
-def _any_of(queries: Counts, count: int) -> Bools:
-    is_any = np.zeros(count, dtype=np.bool_)
-    is_any[queries] = True
-    return is_any
 
 
 def all_hits(parts: Sequence[JoinedRows], count: int) -> RunHits:
@@ -364,20 +351,15 @@ def in_order(run: Run, order: Order) -> Run:
     """The rows of each query best first, each document once: the first of those that come twice."""
     has_scores = run.values is not None and not run.by_rank
     rules = Rules("file" if run.values is None else "rank" if run.by_rank else order, "first", has_scores)
-    rows = _rows_of(run)
-    of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
-    sorted_rows = _ordered(rows, of_row, rules)
+    rows, nothing = _rows_of(run), Judged(Qrels.of([]))
     try:
-        later, _ = _repeated(rows, of_row, sorted_rows)
+        best = _Join(rows, nothing, nothing.hashes, rules).rows
     except _SameHashError:
-        _, exact = Judged(Qrels.of([])).exact(rows)
-        later, _ = _repeated(replace(rows, hashes=exact), of_row, sorted_rows)
-    kept = np.delete(sorted_rows, later)
-    of_query = np.repeat(np.arange(len(run)), np.diff(run.starts))
-    starts = np.concatenate(([0], np.cumsum(np.bincount(of_query[kept], minlength=len(run))))).astype(np.int64)
-    ids = rows.of_rows(kept, rows.queries, rows.starts).documents()
-    values = None if run.values is None else run.values[kept]
-    return replace(run, starts=starts, documents=ids, values=values, of_chunks=False)
+        best = _Join(replace(rows, hashes=nothing.exact(rows)[1]), nothing, nothing.hashes, rules).rows
+    counts = np.zeros(len(run) + 1, dtype=np.int64)
+    counts[1:][np.diff(run.starts) > 0] = np.diff(best.starts)
+    values = None if run.values is None else run.values[best.line]
+    return replace(run, starts=np.cumsum(counts), documents=best.documents(), values=values, of_chunks=False)
 
 
 def _place(run: Run, row: int) -> str:

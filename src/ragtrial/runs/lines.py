@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.dataset.faults import MOST_FAULTS, Faults, shown
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.runs.compiled import compiled_library
 from ragtrial.runs.compiled.library import PADDING, TextForm, hashes_of, split_text
 from ragtrial.runs.qrels import PackedIds
@@ -120,10 +120,29 @@ class RunRows:
         ends = np.cumsum(self.length)
         return PackedIds(self.text[places_of(self.at, self.length)], ends)
 
-    def of_rows(self, rows: Counts, queries: Sequence[bytes], starts: Counts) -> RunRows:
-        """The ``rows``, in this order, as those of ``queries``."""
+    def of_rows(self, rows: Counts) -> RunRows:
+        """The ``rows``, in this order; of each query there must be as many as before."""
         columns = {name: getattr(self, name)[rows] for name in ("at", "length", "hashes", "line", "scores", "ranks")}
-        return replace(self, queries=queries, starts=starts, **columns)
+        return replace(self, **columns)
+
+    def without(self, rows: Counts) -> RunRows:
+        """All rows but these."""
+        kept = np.delete(np.arange(len(self)), rows)
+        return replace(self.of_rows(kept), starts=np.searchsorted(kept, self.starts))
+
+    def follows(self) -> Bools:
+        """Whether a row is of the same query as the row before it; of all rows but the first."""
+        follows = np.ones(max(len(self) - 1, 0), dtype=np.bool_)
+        follows[self.starts[1:-1] - 1] = False
+        return follows
+
+    def query_of(self, rows: Counts) -> Counts:
+        """The query of each of the ``rows``, by its place."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
+    def place_of(self, rows: Counts) -> Codes:
+        """The place of each of the ``rows`` in its query, from 1 on."""
+        return (rows - self.starts[self.query_of(rows)] + 1).astype(np.int32)
 
     def gathered(self) -> RunRows:
         """The same rows, those of one query together, queries in the order in which they first come."""
@@ -133,7 +152,7 @@ class RunRows:
         of_segment = np.array([codes[name] for name in self.queries], dtype=np.int64)
         of_row = np.repeat(of_segment, np.diff(self.starts))
         starts = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=len(codes))))).astype(np.int64)
-        return self.of_rows(np.argsort(of_row, kind="stable"), list(codes), starts)
+        return replace(self.of_rows(np.argsort(of_row, kind="stable")), queries=list(codes), starts=starts)
 
 
 def places_of(at: Counts, length: Counts) -> Counts:

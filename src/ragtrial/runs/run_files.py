@@ -16,13 +16,13 @@ from ragtrial.dataset.faults import Faults
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.compiled import compiled_library
-from ragtrial.runs.compiled.library import PADDING
+from ragtrial.runs.compiled.library import PADDING, cut_of
 from ragtrial.runs.joins import JoinedRows, Judged, Rules, all_hits, join
 from ragtrial.runs.lines import BOM, Bytes, LineForm, add_line_faults, first_faults, padded, split, split_qrels
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, name_of, opened
 
-BLOCK = 4 * 2**20
+BLOCK = 2**19
 _MOST = 2**31
 
 
@@ -166,26 +166,17 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
 
 def _cut(buffer: Bytes, end: int) -> int:
     """The place where the lines of the last query begin, 0 if it is the only one; it may go on behind ``end``."""
-    content = memoryview(buffer.data)
-    start = _line_start(buffer, end)  # the rest is no whole line yet
-    begin, last = start, b""
-    while start:
-        before = _line_start(buffer, start - 1)
-        fields = bytes(content[before : start - 1]).split(maxsplit=1)
-        if fields and not fields[0].startswith(b"#"):
-            if last and fields[0] != last:
+    if (loaded := compiled_library()) is not None:
+        return cut_of(loaded, buffer, end)
+    content = buffer[:end].tobytes()
+    at = begin = content.rfind(b"\n") + 1  # the rest is no whole line yet
+    last = b""
+    while at:
+        before = content.rfind(b"\n", 0, at - 1) + 1
+        name = content[before:at].split(maxsplit=1)[:1]
+        if name and not name[0].startswith(b"#"):
+            if last and name[0] != last:
                 return begin
-            begin, last = before, fields[0]
-        start = before
-    return 0
-
-
-def _line_start(buffer: Bytes, end: int) -> int:
-    """The place behind the last line feed before ``end``, 0 without one."""
-    step = 4096
-    for high in range(end, 0, -step):
-        low = max(high - step, 0)
-        feeds = np.flatnonzero(buffer[low:high] == 10)
-        if len(feeds):
-            return low + int(feeds[-1]) + 1
+            begin, last = before, name[0]
+        at = before
     return 0

@@ -47,6 +47,7 @@ class _CSplit(ctypes.Structure):
 
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_split": (c_int32, [c_void_p, c_int64, POINTER(_CForm), POINTER(_CSplit)]),
+    "rt_cut": (c_int64, [c_void_p, c_int64]),
     "rt_hash": (None, [c_void_p, c_void_p, c_int64, c_void_p]),
     "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
 }
@@ -101,6 +102,11 @@ def split_text(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], size: int, fo
         return None
     cut = {name: split.segments if name in _SEGMENTS else split.rows for name in columns}
     return SplitText(split.lines, {name: column[: cut[name]] for name, column in columns.items()})
+
+
+def cut_of(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], end: int) -> int:
+    """The place where the lines of the last query before ``end`` begin, 0 if it is the only one."""
+    return int(loaded.rt_cut(buffer.ctypes.data, end))
 
 
 def hashes_of(loaded: ctypes.CDLL, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -9,6 +9,7 @@
 #include <xlocale.h>
 #endif
 
+#include "powers.h"
 #include "text.h"
 
 enum { IS_NUMBER = 0, IS_OTHER = 1 };
@@ -28,32 +29,76 @@ static inline double slow_score(const char *text) {
 static inline double slow_score(const char *text) { return _strtod_l(text, NULL, _create_locale(LC_ALL, "C")); }
 #endif
 
-static inline size_t digits_at(const uint8_t *text, const uint8_t *end) {
-    size_t count = 0;
-    while (text + count < end && is_digit(text[count])) count++;
-    return count;
+/* The nearest double to digits * 10^power by one or two multiplications (Lemire 2021); false if these
+   cannot tell. */
+static int nearest(uint64_t digits, int64_t power, double *value) {
+#if defined(__SIZEOF_INT128__)
+    if (power < LEAST_POWER || power > MOST_POWER) return 0;
+    const uint64_t *five = POWERS[power - LEAST_POWER];
+    int shift = __builtin_clzll(digits);
+    digits <<= shift;
+    unsigned __int128 product = (unsigned __int128)digits * five[0];
+    uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+    if ((high & 0x1FF) == 0x1FF) {
+        uint64_t more = (uint64_t)(((unsigned __int128)digits * five[1]) >> 64);
+        low += more;
+        high += more > low;
+    }
+    if (low == UINT64_MAX && (power < -27 || power > 55)) return 0;
+    int upper = (int)(high >> 63);
+    uint64_t mantissa = high >> (upper + 9);
+    int64_t exponent = (((152170 + 65536) * power) >> 16) + 63 + upper - shift + 1023;
+    if (exponent <= 0 || exponent >= 2046) return 0;
+    if (low <= 1 && power >= -4 && power <= 23 && (mantissa & 3) == 1 && (mantissa << (upper + 9)) == high)
+        mantissa &= ~UINT64_C(1); /* exactly between two: to the even one */
+    mantissa = (mantissa + (mantissa & 1)) >> 1;
+    if (mantissa >= UINT64_C(1) << 53) {
+        mantissa = UINT64_C(1) << 52;
+        exponent++;
+    }
+    uint64_t bits = (mantissa & ~(UINT64_C(1) << 52)) | (uint64_t)exponent << 52;
+    memcpy(value, &bits, 8);
+    return 1;
+#else
+    (void)digits, (void)power, (void)value;
+    return 0;
+#endif
+}
+
+/* The digits at a place, added to a number of at most 19 that count; how many there are. */
+static inline size_t take_digits(const uint8_t *at, const uint8_t *end, uint64_t *digits, int *count) {
+    const uint8_t *first = at;
+    for (; at < end && is_digit(*at); at++) {
+        if (*count == 0 && *at == '0') continue; /* zeros in front count for nothing */
+        if ((*count)++ < 19) *digits = *digits * 10 + (uint64_t)(*at - '0');
+    }
+    return (size_t)(at - first);
 }
 
 /* [sign] digits [. digits] [e [sign] digits], with white space behind it. Infinity, NaN and the like are left to Python. */
 static int parse_any_score(const uint8_t *text, size_t length, double *score) {
     const uint8_t *end = text + length, *at = text + (*text == '-' || *text == '+');
-    size_t count = digits_at(at, end);
-    at += count;
+    uint64_t digits = 0, exponent = 0;
+    int count = 0, exponent_digits = 0, is_small = 0;
+    size_t all = take_digits(at, end, &digits, &count), decimals = 0;
+    at += all;
     if (at < end && *at == '.') {
-        size_t decimals = digits_at(++at, end);
+        decimals = take_digits(++at, end, &digits, &count);
         at += decimals;
-        count += decimals;
     }
-    if (!count) return IS_OTHER;
+    if (!(all + decimals)) return IS_OTHER;
     if (at < end && (*at | 0x20) == 'e') {
         at++;
+        is_small = at < end && *at == '-';
         at += at < end && (*at == '-' || *at == '+');
-        size_t exponent = digits_at(at, end);
-        if (!exponent) return IS_OTHER;
-        at += exponent;
+        size_t more = take_digits(at, end, &exponent, &exponent_digits);
+        if (!more) return IS_OTHER;
+        at += more;
     }
     if (at != end) return IS_OTHER;
-    *score = slow_score((const char *)text);
+    int64_t power = (is_small ? -(int64_t)exponent : (int64_t)exponent) - (int64_t)decimals;
+    if (count > 19 || exponent_digits > 9 || !digits || !nearest(digits, power, score)) *score = slow_score((const char *)text);
+    else if (*text == '-') *score = -*score;
     return IS_NUMBER;
 }
 

@@ -75,6 +75,32 @@ EXPORT int32_t rt_split(uint8_t *text, int64_t size, const Form *form, Split *sp
     return IS_NUMBER;
 }
 
+static const uint8_t *line_start(const uint8_t *text, const uint8_t *at) {
+    while (at > text && at[-1] != '\n') at--;
+    return at;
+}
+
+/* The place where the lines of the last query begin, 0 if it is the only one. What follows the last line feed is no
+   line yet. */
+EXPORT int64_t rt_cut(const uint8_t *text, int64_t end) {
+    const uint8_t *at = line_start(text, text + end), *start = at, *last = NULL;
+    size_t length = 0;
+    while (at > text) {
+        const uint8_t *before = line_start(text, at - 1), *name = before;
+        while (name < at && is_space(*name)) name++;
+        if (name < at && *name != '#') {
+            size_t size = 0;
+            while (!is_space(name[size])) size++;
+            if (last && (size != length || memcmp(name, last, size))) return start - text;
+            last = name;
+            length = size;
+            start = before;
+        }
+        at = before;
+    }
+    return 0;
+}
+
 /* The hashes of ids that are packed one behind the other: id i ends before text[ends[i]]. */
 EXPORT void rt_hash(const uint8_t *text, const int64_t *ends, int64_t count, uint64_t *hashes) {
     int64_t begin = 0;

@@ -84,38 +84,21 @@ static inline int same_bytes(const uint8_t *a, const uint8_t *b, size_t length) 
     return length == 0 || (a[0] == b[0] && a[length >> 1] == b[length >> 1] && a[length - 1] == b[length - 1]);
 }
 
-static inline uint64_t folded(uint64_t a, uint64_t b) {
-#if defined(__SIZEOF_INT128__)
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-#else
-    uint64_t mixed = (a ^ (b << 32 | b >> 32)) * UINT64_C(0x9E3779B97F4A7C15);
-    mixed = (mixed ^ mixed >> 32 ^ b) * UINT64_C(0xD6E8FEB86659FD93);
-    return mixed ^ mixed >> 32;
-#endif
+/* Different numbers become different ones (the finalizer of MurmurHash3). */
+static inline uint64_t mixed(uint64_t number) {
+    number = (number ^ number >> 33) * UINT64_C(0xFF51AFD7ED558CCD);
+    number = (number ^ number >> 33) * UINT64_C(0xC4CEB9FE1A85EC53);
+    return number ^ number >> 33;
 }
 
-#define SEED_A UINT64_C(0xA0761D6478BD642F)
-#define SEED_B UINT64_C(0xE7037ED1A0B428DB)
-
-/* 64 bits. Reads no byte outside of the id. */
+/* 64 bits; ids of one length up to 8 have different ones. Reads no byte outside of the id. */
 static inline uint64_t hash_of(const uint8_t *text, size_t length) {
-    uint64_t a = 0, b = 0, hash = SEED_B ^ length;
-    while (length > 16) {
-        hash = folded(load8(text) ^ SEED_A, load8(text + 8) ^ hash);
-        text += 16;
-        length -= 16;
-    }
-    if (length >= 8) {
-        a = load8(text);
-        b = load8(text + length - 8);
-    } else if (length >= 4) {
-        a = load4(text);
-        b = load4(text + length - 4);
-    } else if (length) {
-        a = (uint64_t)text[0] << 16 | (uint64_t)text[length >> 1] << 8 | text[length - 1];
-    }
-    return folded(a ^ SEED_A, b ^ hash);
+    uint64_t hash = UINT64_C(0x9E3779B97F4A7C15) * (length + 1), last = 0;
+    for (; length > 8; text += 8, length -= 8) hash = mixed(hash ^ load8(text)) + UINT64_C(0xA0761D6478BD642F);
+    if (length == 8) last = load8(text);
+    else if (length >= 4) last = load4(text) | load4(text + length - 4) << 32;
+    else if (length) last = (uint64_t)text[0] << 16 | (uint64_t)text[length >> 1] << 8 | text[length - 1];
+    return mixed(hash ^ last);
 }
 
 #endif
