@@ -43,9 +43,13 @@ def test_every_metric_of_passages_is_on_the_page(root: Path) -> None:
 def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     """Of the three settings that it rests on.
 
-    Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later.
+    Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later. A processor with
+    bfloat16 embeds in a third of the time, in vectors with cosines of 0.9999.
     """
     places = {"output.directory": tmp_path / "results", "workspace": shared_workspace, "latency": "false"}
+    flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    if re.search("avx512_bf16|amx_bf16", flags):
+        places["embedder.precision"] = "bfloat16"
     config = load_config(root / "configs" / "chunking.yaml", [f"{key}={value}" for key, value in places.items()])
     retrievers = {name: config.retrievers[name] for name in ("whole-documents", "sections-250", "tokens-64")}
     report = run_experiment(config.model_copy(update={"retrievers": retrievers}))
