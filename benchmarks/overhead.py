@@ -67,8 +67,8 @@ from ragtrial.config.settings import Setting
 from ragtrial.engines import Index
 from ragtrial.engines.chroma import ChromaIndex
 from ragtrial.pipeline import results
-from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.vector_stages import IndexStage
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment

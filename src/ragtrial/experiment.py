@@ -7,8 +7,8 @@ from dataclasses import replace
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.open_setting import open_setting
 from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, write_outcome
+from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, found_texts
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.pipeline.written_wordings import write_wordings

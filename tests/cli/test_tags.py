@@ -11,7 +11,7 @@ from experiments import QUERIES, write_experiment
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report
-from ragtrial.scoring.report_subsets import of_tag
+from ragtrial.scoring.query_details import of_tag
 from report_hits import values_of
 from small_experiment import ragtrial
 

@@ -17,7 +17,7 @@ from ragtrial.components.interfaces import NOT_RANKING, REACHING
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.config.settings import Setting
-from ragtrial.pipeline.open_setting import open_setting
+from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING

@@ -9,8 +9,7 @@ from ragtrial.comparison.compared import Compared
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
 from ragtrial.comparison.conclusion import conclusion_of
 from ragtrial.comparison.gates import Findings, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
-from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, SettingPart
-from ragtrial.report.scored import ScoredPart
+from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, ScoredPart, SettingPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
 HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")

@@ -12,9 +12,9 @@ from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.open_setting import SettingContext
+from ragtrial.pipeline.ranking_stage import SettingContext
+from ragtrial.pipeline.text_stages import ChunkStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question

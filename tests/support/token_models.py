@@ -15,7 +15,7 @@ from ragtrial.components.retrievers import Candidates, Retriever
 from ragtrial.components.token_vectors.vectors import TokenVectors
 from ragtrial.config.settings import setting_of
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.open_setting import SettingContext
+from ragtrial.pipeline.ranking_stage import SettingContext
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question

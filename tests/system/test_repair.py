@@ -21,8 +21,7 @@ from ragtrial.cache.seals import SEAL, check_bytes
 from ragtrial.cache.workspace import Workspace
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.progress import Silent
 from ragtrial.records import Question

@@ -16,8 +16,7 @@ from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import Direction
-from ragtrial.report.schema import PAID
-from ragtrial.report.scored import ScoredPart
+from ragtrial.report.schema import PAID, ScoredPart
 
 
 @dataclass(frozen=True)

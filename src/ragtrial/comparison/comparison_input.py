@@ -23,9 +23,8 @@ from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.model import Report
-from ragtrial.report.schema import QueryPart, SettingPart
-from ragtrial.report.scored import ScoredPart, scored_part
-from ragtrial.scoring.report_subsets import over_queries
+from ragtrial.report.schema import QueryPart, ScoredPart, SettingPart, scored_part
+from ragtrial.scoring.query_details import over_queries
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from ragtrial.comparison.statistics.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.records import Direction
 from ragtrial.report.notebooks import data_frame, html_table
-from ragtrial.report.schema import Part, WarningPart
-from ragtrial.report.scored import ScoredPart
+from ragtrial.report.schema import Part, ScoredPart, WarningPart
 
 if TYPE_CHECKING:
     from pandas import DataFrame

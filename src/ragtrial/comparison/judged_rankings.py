@@ -20,8 +20,8 @@ from ragtrial.evaluation.span_labels import span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Bools, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
-from ragtrial.scoring.new_labels import labels_of_report
 from ragtrial.scoring.query_details import grade_of_chunk
+from ragtrial.scoring.stored import labels_of_report
 
 Found = str | tuple[str, int, int]
 """A ranked document, or under unit: span a stretch of a document: its first character and the character after it."""

@@ -20,12 +20,11 @@ from ragtrial.config.settings import Setting
 from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, Vectors, opened
 from ragtrial.engines.exact import ExactIndex
 from ragtrial.evaluation.evaluators import Evaluation
-from ragtrial.pipeline.index_stage import IndexStage, open_indexes
-from ragtrial.pipeline.open_setting import OpenSetting, open_setting
-from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
+from ragtrial.pipeline.vector_stages import IndexStage, open_indexes
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.schema import AuditPart

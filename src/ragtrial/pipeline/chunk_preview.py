@@ -19,9 +19,9 @@ from ragtrial.config.settings import (
     uncovered_warnings,
 )
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.pipeline.context_stage import prefix_warnings
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.embedding_stage import LengthStage
+from ragtrial.pipeline.text_stages import prefix_warnings
+from ragtrial.pipeline.vector_stages import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import ReportWarning, WarningCode

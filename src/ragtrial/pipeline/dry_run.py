@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtrial.cache.seals import Seal
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW
-from ragtrial.pipeline.graph import Graph, SettingRun
+from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in

@@ -23,8 +23,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates
 from ragtrial.errors import listed
-from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
-from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, SettingStages, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage

@@ -30,10 +30,9 @@ from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
-from ragtrial.pipeline.graph import Graph, SettingRun
+from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.latency_stage import Latency
-from ragtrial.pipeline.open_setting import SettingContext, SettingStages
-from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Inputs, Stage

@@ -25,11 +25,12 @@ from ragtrial.report.schema import (
     MetricPart,
     Part,
     QueryPart,
+    ScoredPart,
     SearchedPart,
     SettingPart,
     WarningPart,
+    scored_by,
 )
-from ragtrial.report.scored import ScoredPart, scored_by
 
 if TYPE_CHECKING:
     from pandas import DataFrame

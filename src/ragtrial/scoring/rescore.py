@@ -35,8 +35,8 @@ from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.document_stage import fingerprint_of
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
+from ragtrial.pipeline.text_stages import fingerprint_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
@@ -44,9 +44,8 @@ from ragtrial.report.model import PARTS, Report, new_run_id, write_report
 from ragtrial.report.rows import Row
 from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import check_new, write_new, write_score_report
-from ragtrial.scoring.new_labels import ChosenLabels, choose_labels
 from ragtrial.scoring.score_runs import Protocol, score_given
-from ragtrial.scoring.stored import StoredSetting, stored_setting
+from ragtrial.scoring.stored import ChosenLabels, StoredSetting, choose_labels, stored_setting
 
 _OF_LABELS = {
     WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS, WarningCode.TIES,

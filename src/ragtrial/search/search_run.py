@@ -20,11 +20,11 @@ from ragtrial.config.settings import Setting, setting_of
 from ragtrial.config.variants import Point, Space, probes_of
 from ragtrial.errors import RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.pipeline.embedding_stage import EmbeddingStage
 from ragtrial.pipeline.outcome import score_settings
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
+from ragtrial.pipeline.vector_stages import EmbeddingStage
 from ragtrial.search.split import Split
 
 _DRAWS = 30

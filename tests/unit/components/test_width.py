@@ -27,7 +27,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines import Index, Vectors
 from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore, HnswOptions
 from ragtrial.engines.exact import ExactStore
-from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows

@@ -17,10 +17,10 @@ from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.chunk_stage import embedder_names, estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.text_stages import embedder_names, estimated_chunks
 from ragtrial.records import WarningCode
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
-from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.stage import Runner, Stage, all_needs
 

@@ -28,8 +28,7 @@ from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, search_settings
-from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.latency_stage import Latency, measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.run import Run

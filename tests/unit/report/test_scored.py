@@ -9,7 +9,7 @@ import pytest
 
 from contests import changed_queries, report_of
 from ragtrial.report.model import write_folder
-from ragtrial.report.scored import ScoredPart
+from ragtrial.report.schema import ScoredPart
 
 
 @pytest.mark.parametrize(

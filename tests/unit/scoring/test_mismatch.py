@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.scoring.mismatch import Mismatch, document_warning, guessed_reason, mismatch_warnings
+from ragtrial.scoring.score_runs import Mismatch, document_warning, guessed_reason, mismatch_warnings
 
 
 def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:
