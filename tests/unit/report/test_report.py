@@ -124,15 +124,9 @@ def test_the_report_has_these_parts(written: Written) -> None:
     assert set(setting["health"]) == known
     assert setting["audit"] is None
     assert set(graph["audit"]) == {
-        "overlap",
-        "lowest_overlap",
-        "queries_that_differ",
-        "short_queries",
-        "unreachable",
-        "lost",
-        "use",
-        "used",
-    }
+        "overlap", "lowest_overlap", "queries", "queries_that_differ", "repeats", "short_queries", "unreachable",
+        "lost", "use", "used",
+    }  # fmt: skip
     assert list(graph["audit"]["lost"]) == list(graph["scores"])
     assert set(setting["latency"]) == set(LatencyPart.model_fields)
     assert set(setting["counts"]) == {
