@@ -6,7 +6,6 @@ import http.client
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -85,16 +84,6 @@ def test_what_cannot_be_labelled_is_refused(tmp_path: Path, capsys: Capture, arg
     assert told.format(here=tmp_path) in made.err
     assert json.loads(Path("prompt_queries.json").read_text()) == LABELS
     assert list(tmp_path.glob("*.answers.jsonl")) == []
-
-
-def test_a_port_in_use_is_refused_and_named(tmp_path: Path, capsys: Capture) -> None:
-    write_work(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        made = ragtrial(capsys, "label", "worklist.json", "--no-browser", "--port", port, "-q")
-    assert (made.code, made.err) == (
-        2, f"error: --port: port {port} is in use; name another one, or none: then any that is free is taken.\n",
-    )  # fmt: skip
 
 
 def start_page(*arguments: str) -> tuple[subprocess.Popen[str], str]:

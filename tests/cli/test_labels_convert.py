@@ -413,12 +413,6 @@ def test_what_was_asked_for_wrongly_is_told(
     assert (made.code, made.out, made.err) == (2, "", f"error: {error}\n")
 
 
-def test_labels_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    made = ragtrial(capsys, "labels", "--help")
-    assert made.code == 0
-    assert "convert  Turn labels of another tool into passages of documents." in made.out
-
-
 def test_what_is_written_fits_the_schema_and_the_experiment_whose_config_gave_the_documents(
     convert: Conversions, capsys: pytest.CaptureFixture[str], root: Path
 ) -> None:

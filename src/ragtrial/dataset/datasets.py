@@ -136,7 +136,7 @@ class DatasetOptions(Options):
 
     corpus: PathText | None = None
     """A folder of documents (.md, .txt, .html, .pdf; names that begin with a dot are left out), or a corpus.jsonl with
-    `_id`, `title`, `text`."""
+    `_id`, `title`, `text`. Other keys of rows and of front matter are not kept."""
 
     queries: PathText | None = None
     """The labels: a prompt_queries.json."""

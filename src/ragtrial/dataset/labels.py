@@ -133,6 +133,7 @@ def prompt_queries(text: str, file: Path, *, may_be_empty: bool = False) -> Prom
         if not _is_foreign(value):
             raise
         raise LabelsError(*error.faults, Fault(str(file), message=_converted(file))) from None
+    del value  # labels can be millions, and their rows hold all of it
     faults = [fault_at(where, message) for where, message in _faults(rows)]
     if not rows.queries and not may_be_empty:
         faults = [fault_at(("queries",), "there is no query; an experiment needs at least one.")]
@@ -176,25 +177,31 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
 
 def row_faults(row: QueryRow) -> Iterator[tuple[FieldPath, str]]:
     """The faults inside of a query: the path from there, and the rest of a sentence."""
-    texts: dict[FieldPath, str | None] = {("text",): row.text}
+    if not row.text.strip():
+        yield ("text",), "is empty"
     for place, label in enumerate(row.relevant_docs):
-        texts |= {("relevant_docs", place, "doc"): str(label.doc), ("relevant_docs", place, "quote"): label.quote}
-        if (label.start is None) != (label.end is None):
-            there, lacking = ("start", "end") if label.end is None else ("end", "start")
-            yield ("relevant_docs", place, there), f"comes without {lacking}; give both or neither"
-        elif label.start is not None and label.end is not None and label.start >= label.end:
-            yield ("relevant_docs", place, "end"), f"is {label.end}; it must be above start, {label.start}"
+        yield from ((("relevant_docs", place, *path), message) for path, message in _label_faults(label))
     wordings = [normalised(wording).strip() for wording in (row.text, *row.phrasings)]
     for place, wording in enumerate(wordings[1:]):
-        texts["phrasings", place] = wording
-        if wording and wording in wordings[: place + 1]:
+        if not wording:
+            yield ("phrasings", place), "is empty"
+        elif wording in wordings[: place + 1]:
             yield ("phrasings", place), "repeats the text or a phrasing; it must be another wording"
-    for path, text in texts.items():
-        if text is not None and not text.strip():
-            yield path, "is empty"
     for key, condition in (("where", row.where), ("where_document", row.where_document)):
         if condition is not None and not condition:
             yield (key,), "is empty; leave it out to search everything"
+
+
+def _label_faults(label: LabelRow) -> Iterator[tuple[FieldPath, str]]:
+    if not str(label.doc).strip():
+        yield ("doc",), "is empty"
+    if label.quote is not None and not label.quote.strip():
+        yield ("quote",), "is empty"
+    if (label.start is None) != (label.end is None):
+        there, lacking = ("start", "end") if label.end is None else ("end", "start")
+        yield (there,), f"comes without {lacking}; give both or neither"
+    elif label.start is not None and label.end is not None and label.start >= label.end:
+        yield ("end",), f"is {label.end}; it must be above start, {label.start}"
 
 
 def _query(row: QueryRow) -> Query:
