@@ -31,8 +31,8 @@ from quiet import refuse_if_busy
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.evaluation.evaluators import EVALUATORS
 from ragtrial.evaluation.grading import GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.grading.spans import Overlaps
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Codes, Floats, Rankings
 from ragtrial.runs.qrels import Judgments
 

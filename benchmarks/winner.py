@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.statistics.selection import expected_gain
+from ragtrial.comparison.selection import expected_gain
 from ragtrial.evaluation.grading import Scores
 
 SIZES = (30, 60, 150, 300)

@@ -14,9 +14,9 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
 from ragtrial.comparison.query_differences import query_differences
+from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.comparison.unjudged import depends_on_unjudged
 from ragtrial.evaluation.metrics import METRICS, parse_metric

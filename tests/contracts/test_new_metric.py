@@ -14,12 +14,10 @@ from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.side_by_side import gain_share
-from ragtrial.evaluation.bounds import attainable, tie_range
+from ragtrial.evaluation.bounds import attainable, bounds, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
-from ragtrial.evaluation.metrics.base import Card, metric
-from ragtrial.evaluation.metrics.structure import HitCount, ratio
-from ragtrial.evaluation.unjudged_bounds import bounds
+from ragtrial.evaluation.metrics.base import Card, HitCount, metric, ratio
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report

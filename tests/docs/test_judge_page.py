@@ -10,7 +10,7 @@ import pytest
 
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
-from ragtrial.comparison.judge_side import LEAST_PEOPLE
+from ragtrial.comparison.judge import LEAST_PEOPLE
 from ragtrial.comparison.statistics.two_phase import LEAST_ERRORS
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrial.comparison.compared import Compared
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
-from ragtrial.comparison.conclusion import conclusion_of
+from ragtrial.comparison.conclusion import Compared, conclusion_of
 from ragtrial.comparison.gates import Findings, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, ScoredPart, SettingPart
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.evaluation.grading import GradedRankings, grade_spans
+from ragtrial.evaluation.grading.spans import Overlaps
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import from_rows
 from ragtrial.runs.qrels import Judgments
 from scenarios import FORMULAS

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from ragtrial.errors import Fault, InputError, MetricError, did_you_mean
 from ragtrial.evaluation.grading import GradedRankings, Scores, graded_hits
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluation.metrics.base import Aggregate, gains_of, summary
-from ragtrial.evaluation.metrics.structure import ratio
+from ragtrial.evaluation.metrics.base import Aggregate, gains_of, ratio, summary
 from ragtrial.runs.inputs import RunInput, joined_runs, load_judgments
 from ragtrial.scoring.score_runs import Protocol, evaluate
 

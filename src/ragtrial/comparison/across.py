@@ -13,10 +13,10 @@ from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, o
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
 from ragtrial.comparison.conclusion import WORSE
-from ragtrial.comparison.evidence import finite, verdict_of_claim
+from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import ComparedReport, read_entries
-from ragtrial.comparison.statistics.estimates import combined_effect
+from ragtrial.comparison.statistics.estimates import combined_effect, finite
 from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
 from ragtrial.report.schema import Part
 

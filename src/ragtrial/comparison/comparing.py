@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.comparison.commands import Commands, commands_about
-from ragtrial.comparison.compared import compared_of
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
-from ragtrial.comparison.conclusion import conclusion_of
+from ragtrial.comparison.conclusion import compared_of, conclusion_of
 from ragtrial.comparison.drafted import drafted_part, drafted_warning
-from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, finite, too_wide
-from ragtrial.comparison.judge_part import JudgePart, judge_part, people_needed
-from ragtrial.comparison.judge_side import JudgeSide, judge_side
+from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, too_wide
+from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_part, judge_side, people_needed
 from ragtrial.comparison.judgments import read_judgments
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
+from ragtrial.comparison.selection import SelectionPart, select_winner
+from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import (
@@ -32,11 +32,9 @@ from ragtrial.comparison.statistics.samples import (
     Inference,
     Procedure,
 )
-from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
 from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.errors import ComparisonError, counted
-from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import WarningPart
 
@@ -352,7 +350,7 @@ class _Comparing:
             both = ~np.isnan(differences)
             wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
             means = [
-                _mean(scores.values[index][both]) if estimated is None else finite(estimated[index])
+                mean_of(scores.values[index][both]) if estimated is None else finite(estimated[index])
                 for index in (pair.baseline, pair.setting)
             ]
             deviation, difference = float(inference.deviation[row]), finite(inference.mean[row])
@@ -429,7 +427,3 @@ def _procedure_sentence(options: ComparisonOptions, comparisons: int, queries: i
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     intervals = f"{percent(1 - procedure.level)} intervals{family}"
     return f"Paired sign-flip test and balanced bootstrap-t (max-t, {draws}); {intervals}."
-
-
-def _mean(values: Scores) -> float | None:
-    return float(values.mean()) if len(values) else None

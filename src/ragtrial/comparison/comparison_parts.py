@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from ragtrial.comparison.drafted import DraftedPart
-from ragtrial.comparison.judge_part import JudgePart
-from ragtrial.comparison.statistics.selection import SelectionPart
+from ragtrial.comparison.judge import JudgePart
+from ragtrial.comparison.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.records import Direction
 from ragtrial.report.notebooks import data_frame, html_table

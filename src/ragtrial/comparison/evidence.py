@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
-from ragtrial.comparison.statistics.estimates import highest_mean
+from ragtrial.comparison.statistics.estimates import finite, highest_mean
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
@@ -144,11 +144,6 @@ def too_wide(margin: float, metric: str) -> str:
         return ""
     near = f" Did you mean {margin / 100:g}?" if highest == 1 and margin < 100 else ""
     return f"{metric} lies between 0 and {highest:g}; a margin of {margin:g} says nothing.{near}"
-
-
-def finite(number: float) -> float | None:
-    """The number, None if it is infinite or unknown."""
-    return float(number) if math.isfinite(number) else None
 
 
 def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterator[ReportWarning]:

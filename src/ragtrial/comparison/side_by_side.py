@@ -13,7 +13,7 @@ from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInpu
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, WeightedSum
+from ragtrial.evaluation.metrics.base import FirstHit, HitCount, WeightedSum
 from ragtrial.records import FoundText, Unit, highest_grades
 from ragtrial.report.model import Report, part_file
 from ragtrial.report.schema import JudgmentPart, Part, QueryPart

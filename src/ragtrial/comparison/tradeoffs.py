@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.statistics.estimates import finite
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
@@ -70,10 +71,8 @@ def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
     Settings that are equal in everything do not beat each other. Unknown values neither beat nor are beaten.
     """
     settings, k = [setting.part for setting in inputs.settings], parse_metric(inputs.primary).k
-    values = inputs.scores(inputs.primary).values
-    counted = ~np.isnan(values)
-    n = counted.sum(axis=1)
-    means = np.where(n > 0, np.where(counted, values, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
+    scores = inputs.scores(inputs.primary)
+    means, n = scores.means, (~np.isnan(scores.values)).sum(axis=1)
     in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
     columns = {name: _column(settings, name, k, in_tokens=in_tokens) for name in _COSTS}
     known: list[CostName] = [name for name, column in columns.items() if not np.isnan(column).all()]
@@ -83,11 +82,11 @@ def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
     parts = [
         TradeoffPart(
             setting=setting.name,
-            mean=_number(means[place]),
+            mean=finite(means[place]),
             n=int(n[place]),
-            latency=_number(columns["latency"][place]),
-            context=_number(columns["context"][place]),
-            index=None if (size := _number(columns["index"][place])) is None else int(size),
+            latency=finite(columns["latency"][place]),
+            context=finite(columns["context"][place]),
+            index=None if (size := finite(columns["index"][place])) is None else int(size),
             vector_bytes=setting.part.costs.vector_bytes if setting.part.costs else None,
             undominated={name: _marked(fronts[name], place, means, columns[name]) for name in known},
             undominated_in_all=_marked(of_all, place, means, *(columns[name] for name in known)) if known else None,
@@ -131,10 +130,6 @@ def _column(settings: Sequence[SettingPart], cost: CostName, k: int | None, *, i
             found = next((one for one in setting.context if one.k == cutoff), None)
             known.append(None if found is None else found.tokens if in_tokens else found.characters)
     return np.array(known, dtype=np.float64)  # None becomes NaN
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _marked(front: Bools, place: int, *needed: Scores) -> bool | None:

@@ -24,8 +24,7 @@ from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
-from ragtrial.evaluation.span_labels import SpanLabels, span_labels
-from ragtrial.evaluation.span_overlap import Overlaps
+from ragtrial.evaluation.grading.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.audit_stage import audit
 from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.retrieval import Ranked

@@ -14,11 +14,10 @@ import numpy as np
 
 from ragtrial.dataset.qrels_text import repeated_rows
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean, listed
-from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
+from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
-from ragtrial.evaluation.unjudged_bounds import bounds, why_unbounded
 from ragtrial.records import Brief, Mean, ReportWarning, WarningCode
 from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments

@@ -12,10 +12,10 @@ import numpy as np
 from ragtrial.comparison.comparing import ComparisonOptions, primary_comparisons
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.statistics.estimates import mean_interval
+from ragtrial.comparison.selection import select_winner
+from ragtrial.comparison.statistics.estimates import mean_interval, mean_of
 from ragtrial.comparison.statistics.procedures import infer_by
 from ragtrial.comparison.statistics.samples import Family
-from ragtrial.comparison.statistics.selection import select_winner
 from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
@@ -89,7 +89,7 @@ def decide(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
             FinalistPart(
                 setting=inputs.names[index],
                 searched=inputs.sign(inputs.primary) * float(choice.searched[index]),
-                judged=_mean(values[index]),
+                judged=mean_of(values[index]),
             )
             for index in ranked[: choice.finalists]
         ],
@@ -182,8 +182,3 @@ def _shown_as_good(inputs: ComparisonInput, costs: Scores, options: ComparisonOp
             beats[first, second] = no_more[0] and (low[row] > 0 or (less[0] and low[row] > -options.margin))
             beats[second, first] = no_more[1] and (high[row] < 0 or (less[1] and high[row] < options.margin))
     return beats
-
-
-def _mean(values: Scores) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None

@@ -14,8 +14,7 @@ from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.judge_part import JudgePart, people_needed
-from ragtrial.comparison.judge_side import JudgeSide, judge_side
+from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_side, people_needed
 from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, read_judgments
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure

@@ -12,7 +12,7 @@ from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial import compare
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.judge_side import judge_side
+from ragtrial.comparison.judge import judge_side
 from ragtrial.comparison.judgments import JudgmentsError, on_scale, read_judgments
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.errors import ComparisonError, InputError

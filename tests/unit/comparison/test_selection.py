@@ -7,9 +7,10 @@ import pytest
 from scipy.linalg import sqrtm
 
 from hand_made import contest_between
+from ragtrial.comparison import selection
 from ragtrial.comparison.comparison_input import ComparisonInput
-from ragtrial.comparison.statistics import resamples, selection
-from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
+from ragtrial.comparison.selection import SelectionPart, select_winner
+from ragtrial.comparison.statistics import resamples
 
 
 def winner_of(inputs: ComparisonInput, draws: int = 1000, seed: int = 0) -> SelectionPart:

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
-from ragtrial.evaluation.bounds import Bounds
+from ragtrial.evaluation.bounds import Bounds, bounds, why_unbounded
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
-from ragtrial.evaluation.unjudged_bounds import bounds, why_unbounded
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, UNRETRIEVABLE, parameters_of, scenarios
 

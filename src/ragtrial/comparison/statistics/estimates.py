@@ -16,6 +16,17 @@ from ragtrial.evaluation.metrics import parse_metric
 _ROUNDING = 1e-12
 
 
+def mean_of(values: Scores) -> float | None:
+    """The mean of the known values; None if there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def finite(number: float) -> float | None:
+    """The number, None if it is infinite or unknown."""
+    return float(number) if math.isfinite(number) else None
+
+
 def mean_interval(values: Scores, level: float, metric: str) -> tuple[float, float] | None:
     """The interval of the true mean of ``metric``, from a sample ``values`` of shape (queries,).
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric
-from ragtrial.evaluation.metrics.structure import ratio
-from ragtrial.evaluation.span_overlap import CoveredText, Overlaps
+from ragtrial.evaluation.grading.spans import CoveredText, Overlaps
+from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric, ratio
 from ragtrial.rankings import Counts
 
 _SMITH = "Smith & Troynikov 2024, Evaluating Chunking Strategies for Retrieval, Chroma Technical Report"

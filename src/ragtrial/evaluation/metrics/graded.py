@@ -16,10 +16,11 @@ from ragtrial.evaluation.metrics.base import (
     Card,
     Formulas,
     MetricParameter,
+    WeightedSum,
     gains_of,
     metric,
+    ratio,
 )
-from ragtrial.evaluation.metrics.structure import WeightedSum, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 

@@ -9,8 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, MetricParameter, metric
-from ragtrial.evaluation.metrics.structure import FirstHit, Parametrised, PrecisionSum, WeightedSum, ratio
+from ragtrial.evaluation.metrics.base import (
+    Alias,
+    Card,
+    FirstHit,
+    Formulas,
+    MetricParameter,
+    Parametrised,
+    PrecisionSum,
+    WeightedSum,
+    metric,
+    ratio,
+)
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"

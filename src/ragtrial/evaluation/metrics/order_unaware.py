@@ -8,9 +8,18 @@ from typing import cast
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, MetricParameter, metric
+from ragtrial.evaluation.metrics.base import (
+    RELEVANCE,
+    Alias,
+    Card,
+    FirstHit,
+    HitCount,
+    MetricParameter,
+    Parametrised,
+    metric,
+    ratio,
+)
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
-from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, Parametrised, ratio
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"

@@ -11,8 +11,8 @@ from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
     from ragtrial.comparison.drafted import DraftedPart
-    from ragtrial.comparison.judge_part import AgreementPart, JudgePart
-    from ragtrial.comparison.statistics.selection import SelectionPart
+    from ragtrial.comparison.judge import AgreementPart, JudgePart
+    from ragtrial.comparison.selection import SelectionPart
 
 
 class SelectionView(View["SelectionPart"]):
