@@ -266,16 +266,17 @@ def test_a_text_that_is_judged_already_waits_for_a_save_like_any_other(seen: Lab
     assert judgments(tmp_path, "q1") == {"returns.md": 2}
 
 
-def test_after_a_conflict_about_the_same_text_s_saves_again(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
+def test_after_a_failed_save_s_saves_again_and_theirs_stays(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
     with opened(browser, page, said=True) as seen:
         seen.answer(" ", "2 of 6")
         seen.answer("3", "3 of 6")
         labels = json.loads((tmp_path / "prompt_queries.json").read_text())
+        (tmp_path / "prompt_queries.json").write_text("{")
+        seen.press("s")
+        expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written; mend")
+        expect(seen.page.get_by_role("button", name="Save to labels")).to_be_enabled()
         labels["queries"][0]["relevant_docs"].append({"doc": "warranty.md", "relevance": 0})
         (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
-        seen.press("s")
-        expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written; save")
-        expect(seen.page.get_by_role("button", name="Save to labels")).to_be_enabled()
         seen.press("s")
         seen.show("1 answer saved. 1 was judged by somebody else meanwhile; theirs stays. Every answer is kept.")
         expect(seen.page.get_by_role("alert")).to_be_hidden()
