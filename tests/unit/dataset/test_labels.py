@@ -201,116 +201,57 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
     assert faults_of(tmp_path, content) == [fault]
 
 
-@pytest.mark.parametrize(
-    ("query", "fault"),
-    [
-        ("7", ":2:1: queries[0] is 7; it must be a mapping of keys to values."),
-        ('{"id": 1, "text": "x"}', ":2:1: queries[0].relevant_docs is missing; it is required."),
-        ('{"text": "x", "relevant_docs": []}', ":2:1: queries[0].id is missing; it is required."),
-        (
-            '{"id": true, "text": "x", "relevant_docs": []}',
-            ":2:8: queries[0].id is true; it must be a text (put it in quotes) or a whole number.",
-        ),
-        (
-            '{"id": 1, "text": 5, "relevant_docs": []}',
-            ":2:19: queries[0].text is 5; it must be a text (put it in quotes).",
-        ),
-        ('{"id": 1, "text": " \\n", "relevant_docs": []}', ":2:19: queries[0].text is empty (query '1')."),
-        (
-            '{"id": "\\ud800", "text": "x", "relevant_docs": []}',
-            ":2:8: query id '\\ud800' has half of a surrogate pair.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "tag": "a"}',
-            ":2:52: unknown key 'tag' in queries[0]. Did you mean 'tags'? "
-            "Allowed here: id, text, relevant_docs, tags, ordered, phrasings, where, where_document.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "tags": "a"}',
-            ":2:53: queries[0].tags is 'a'; it must be a list.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "ordered": "yes"}',
-            ":2:56: queries[0].ordered is 'yes'; it must be true or false.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": ["d1"]}',
-            ":2:42: queries[0].relevant_docs[0] is 'd1'; it must be a mapping of keys to values.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"relevance": 1}]}',
-            ":2:42: queries[0].relevant_docs[0].doc is missing; it is required.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevence": 1}]}',
-            ":2:68: unknown key 'relevence' in queries[0].relevant_docs[0]. Did you mean 'relevance'? "
-            "Allowed here: doc, relevance, quote, start, end, text_hash.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": 2.5}]}',
-            ":2:68: queries[0].relevant_docs[0].relevance is 2.5; it must be a whole number.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": "2"}]}',
-            ":2:68: queries[0].relevant_docs[0].relevance is '2'; it must be a whole number.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": null}]}',
-            ":2:68: queries[0].relevant_docs[0].relevance is null; it must be a whole number. "
-            "Leave the key out for its default.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": ""}]}',
-            ":2:50: queries[0].relevant_docs[0].doc is empty (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": "\\t"}]}',
-            ":2:64: queries[0].relevant_docs[0].quote is empty (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["y", " "]}',
-            ":2:64: queries[0].phrasings[1] is empty (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["y", "x "]}',
-            ":2:64: queries[0].phrasings[1] repeats the text or a phrasing; it must be another wording (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["\\u00e9", "z", "e\\u0301"]}',
-            ":2:74: queries[0].phrasings[2] repeats the text or a phrasing; it must be another wording (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": "y"}',
-            ":2:58: queries[0].phrasings is 'y'; it must be a list.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "where": {}}',
-            ":2:54: queries[0].where is empty; leave it out to search everything (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "where_document": {}}',
-            ":2:63: queries[0].where_document is empty; leave it out to search everything (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [], "where": "en"}',
-            ":2:54: queries[0].where is 'en'; it must be a mapping of names to values.",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "start": 3}]}',
-            ":2:64: queries[0].relevant_docs[0].start comes without end; give both or neither (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": "b", "end": 3}]}',
-            ":2:76: queries[0].relevant_docs[0].end comes without start; give both or neither (query '1').",
-        ),
-        (
-            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "start": 3, "end": 3}]}',
-            ":2:74: queries[0].relevant_docs[0].end is 3; it must be above start, 3 (query '1').",
-        ),
-    ],
-)
-def test_a_query_that_is_none_is_refused_with_line_and_column(tmp_path: Path, query: str, fault: str) -> None:
-    assert faults_of(tmp_path, f'{{"queries": [\n{query}\n]}}') == [fault]
+LABEL = '{"id": 1, "text": "x", "relevant_docs": [%s]}'
+ASIDE = '{"id": 1, "text": "x", "relevant_docs": [], %s}'
+TEXT, WHOLE_NUMBER = "it must be a text (put it in quotes)", "it must be a whole number."
+DOC = "queries[0].relevant_docs[0]"
+WRONG = {  # a query, with a mark before the place of its fault, and the fault
+    "¦7": "queries[0] is 7; it must be a mapping of keys to values.",
+    '¦{"id": 1, "text": "x"}': "queries[0].relevant_docs is missing; it is required.",
+    '¦{"text": "x", "relevant_docs": []}': "queries[0].id is missing; it is required.",
+    '{"id": ¦true, "text": "x", "relevant_docs": []}': f"queries[0].id is true; {TEXT} or a whole number.",
+    '{"id": 1, "text": ¦5, "relevant_docs": []}': f"queries[0].text is 5; {TEXT}.",
+    '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text is empty (query '1').",
+    '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
+    ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
+    "relevant_docs, tags, ordered, phrasings, where, where_document.",
+    ASIDE % '"tags": ¦"a"': "queries[0].tags is 'a'; it must be a list.",
+    ASIDE % '"ordered": ¦"yes"': "queries[0].ordered is 'yes'; it must be true or false.",
+    ASIDE % '"phrasings": ["y", ¦" "]': "queries[0].phrasings[1] is empty (query '1').",
+    ASIDE % '"phrasings": ["y", ¦"x "]': "queries[0].phrasings[1] repeats the text or a phrasing; it must be another "
+    "wording (query '1').",
+    ASIDE % '"phrasings": ["\\u00e9", "z", ¦"e\\u0301"]': "queries[0].phrasings[2] repeats the text or a phrasing; it "
+    "must be another wording (query '1').",
+    ASIDE % '"phrasings": ¦"y"': "queries[0].phrasings is 'y'; it must be a list.",
+    ASIDE % '"where": ¦{}': "queries[0].where is empty; leave it out to search everything (query '1').",
+    ASIDE % '"where_document": ¦{}': "queries[0].where_document is empty; leave it out to search "
+    "everything (query '1').",
+    ASIDE % '"where": ¦"en"': "queries[0].where is 'en'; it must be a mapping of names to values.",
+    LABEL % '¦"d1"': f"{DOC} is 'd1'; it must be a mapping of keys to values.",
+    LABEL % '¦{"relevance": 1}': f"{DOC}.doc is missing; it is required.",
+    LABEL % '{"doc": "a", "relevence": ¦1}': "unknown key 'relevence' in queries[0].relevant_docs[0]. Did you mean "
+    "'relevance'? Allowed here: doc, relevance, quote, start, end, text_hash.",
+    LABEL % '{"doc": "a", "relevance": ¦2.5}': f"{DOC}.relevance is 2.5; {WHOLE_NUMBER}",
+    LABEL % '{"doc": "a", "relevance": ¦"2"}': f"{DOC}.relevance is '2'; {WHOLE_NUMBER}",
+    LABEL % '{"doc": "a", "relevance": ¦null}': f"{DOC}.relevance is null; {WHOLE_NUMBER} Leave the "
+    "key out for its default.",
+    LABEL % '{"doc": "a", "relevance": ¦1000001}': f"{DOC}.relevance is 1000001; it must be at most "
+    "1000000 (default 1).",
+    LABEL % '{"doc": "a", "relevance": ¦-1000001}': f"{DOC}.relevance is -1000001; it must be at "
+    "least -1000000 (default 1).",
+    LABEL % '{"doc": ¦""}': f"{DOC}.doc is empty (query '1').",
+    LABEL % '{"doc": "a", "quote": ¦"\\t"}': f"{DOC}.quote is empty (query '1').",
+    LABEL % '{"doc": "a", "start": ¦3}': f"{DOC}.start comes without end; give both or neither (query '1').",
+    LABEL % '{"doc": "a", "quote": "b", "end": ¦3}': f"{DOC}.end comes without start; give both or "
+    "neither (query '1').",
+    LABEL % '{"doc": "a", "start": 3, "end": ¦3}': f"{DOC}.end is 3; it must be above start, 3 (query '1').",
+}
+
+
+@pytest.mark.parametrize("query", WRONG)
+def test_a_query_that_is_none_is_refused_with_line_and_column(tmp_path: Path, query: str) -> None:
+    content = query.replace("¦", "")
+    assert faults_of(tmp_path, f'{{"queries": [\n{content}\n]}}') == [f":2:{query.index('¦') + 1}: {WRONG[query]}"]
 
 
 def test_an_id_that_stands_twice_is_refused_as_number_or_text(tmp_path: Path) -> None:
@@ -373,19 +314,6 @@ def test_nesting_of_any_depth_is_refused_without_a_crash(tmp_path: Path, depth: 
         ":1:14: queries[0] is a list; it must be a mapping of keys to values.",
         ": has a number too long, or is nested too deeply, to be labels.",
     }
-
-
-@pytest.mark.parametrize("grade", [1_000_001, -1_000_001])
-def test_a_grade_beyond_a_million_is_refused_at_its_place(tmp_path: Path, grade: int) -> None:
-    path = tmp_path / "prompt_queries.json"
-    path.write_text(
-        f'{{"queries": [{{"id": 1, "text": "t", "relevant_docs": [{{"doc": "d", "relevance": {grade}}}]}}]}}',
-        encoding="utf-8",
-    )
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(path)
-    (fault,) = caught.value.faults
-    assert (fault.line, fault.message[:44]) == (1, f"queries[0].relevant_docs[0].relevance is {grade}"[:44])
 
 
 def test_a_label_may_have_offsets_and_the_hash_of_its_document(tmp_path: Path) -> None:
