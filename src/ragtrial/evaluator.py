@@ -52,9 +52,9 @@ class RetrievalEvaluator:
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
 
-        Results are matched to queries by id; a query without results scores as one that found nothing. A document
-        ranked twice counts once, at its first rank. Evaluations that are there already are kept. The given values are
-        not changed. Raises LabelsError for results of queries that are not labelled, or given twice.
+        Results are matched to queries by id; a query without results scores like an empty result. A document ranked
+        twice counts once, at its first rank. Evaluations that are there already are kept. The given values are not
+        changed. Raises LabelsError for results of queries that are not labelled, or given twice.
         """
         return [self._evaluated(result) for result in results]
 

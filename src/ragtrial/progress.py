@@ -79,7 +79,7 @@ class _Counted:
 
 @contextmanager
 def timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    """Add the seconds of the block to those of ``name``."""
+    """Add the seconds of the block to the entry ``name``."""
     start = time.perf_counter()
     yield
     timings[name] = timings.get(name, 0.0) + time.perf_counter() - start

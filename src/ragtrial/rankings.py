@@ -67,10 +67,10 @@ def unfilled(queries: int, depth: int) -> Rankings:
 
 @dataclass(frozen=True, eq=False)
 class Collapsed:
-    """Rankings in which every owner stands once, at the rank of its first unit.
+    """Rankings with every owner once, at the rank of its first unit.
 
-    ``units`` has the code of that unit, shape as ``rankings``; ``places`` has where it stood in its row, counted from
-    1, int64 of that shape, 0 at the padding; ``dropped`` counts the later ones per query.
+    ``units`` has the code of that unit, shape as ``rankings``; ``places`` has its original rank, counted from 1, int64
+    of that shape, 0 at the padding; ``dropped`` counts the later units per query.
     """
 
     rankings: Rankings
@@ -79,11 +79,11 @@ class Collapsed:
     dropped: Counts
 
     def cut(self, depth: int) -> Collapsed:
-        """The first ``depth`` owners of every query; ``dropped`` stays what it was."""
+        """The first ``depth`` owners of every query; ``dropped`` is unchanged."""
         return Collapsed(self.rankings.cut(depth), self.units[:, :depth], self.places[:, :depth], self.dropped)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Collapsed:
-        """Those queries alone that ``rows``, shape (queries,), marks."""
+        """The rows that ``rows``, shape (queries,), marks."""
         rankings = Rankings(self.rankings.codes[rows], self.rankings.scores[rows])
         return Collapsed(rankings, self.units[rows], self.places[rows], self.dropped[rows])
 
@@ -101,10 +101,10 @@ class Collapsed:
 
 
 def deeper(depth: int, width: Callable[[int], int | None]) -> int:
-    """How many hits to ask for where ``depth`` were too few: twice as many.
+    """The number of hits to request if ``depth`` were too few: twice as many.
 
-    ``width`` tells how widely is searched for so many: what a search finds that is no wider comes before that, so that
-    how wide a search gets does not depend on where it began.
+    ``width`` is the width of a search for a number of hits. Searches that are no wider are exhausted first, so that the
+    width does not depend on the first depth.
     """
     wide = width(depth)
     return 2 * depth if wide is None or wide <= depth else min(2 * depth, wide)
@@ -113,8 +113,8 @@ def deeper(depth: int, width: Callable[[int], int | None]) -> int:
 def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     """Replace each unit by its owner (a chunk by its document); the first unit of an owner wins.
 
-    ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates. Padding may
-    stand between units, too; it goes.
+    ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates. Padding
+    between units is removed, too.
     """
     codes = rankings.codes
     is_unit = codes != PADDING
@@ -137,13 +137,13 @@ def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
 
 
 def _any_twice(codes: Codes) -> bool:
-    """Whether a code, other than the padding, stands twice in a row."""
+    """True if a code, other than the padding, occurs twice in a row."""
     ordered = np.sort(codes, axis=1)
     return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != PADDING)).any())
 
 
 def _is_first(codes: Codes) -> npt.NDArray[np.bool_]:
-    """Which codes do not stand further left in their row, in the shape of ``codes``."""
+    """A mask of the codes that are the first of their kind in the row, in the shape of ``codes``."""
     order = np.argsort(codes, axis=1, kind="stable")  # rows are short: quicker than sorting all of it at once
     ascending = np.take_along_axis(codes, order, axis=1)
     is_first = np.ones(codes.shape, dtype=np.bool_)

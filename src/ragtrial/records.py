@@ -16,7 +16,7 @@ Direction = Literal["higher", "lower"]
 """Which values of a metric are better."""
 
 Unit = Literal["document", "span"]
-"""What is found and scored: whole documents, or labelled passages in them."""
+"""The unit that is retrieved and scored: whole documents, or labelled passages in them."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -36,7 +36,7 @@ def brief(value: object, names: Iterable[str]) -> str:
 
 
 class Brief:
-    """A dataclass whose ``repr`` is short, whatever it holds: one in a notebook does not fill the page."""
+    """A dataclass with a short ``repr``, which does not fill the page of a notebook."""
 
     __slots__ = ()
     __match_args__: tuple[str, ...]
@@ -47,10 +47,10 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file of a folder, or a row of a corpus file, its text normalised (line ends, NFC).
+    """A file of a folder, or a row of a corpus file, with normalised text (line ends, NFC).
 
-    ``title`` is a field of its own: it is indexed with every chunk, but spans concern ``text`` alone. ``pages`` has
-    the character of ``text`` at which each page starts, ascending from 0; empty for a document without pages.
+    ``title`` is a separate field: it is indexed with every chunk, but spans concern ``text`` alone. ``pages`` has the
+    character of ``text`` at which each page starts, ascending from 0; empty for a document without pages.
     """
 
     id: str
@@ -69,12 +69,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """How relevant a document is to a query: what a label says.
+    """The relevance of a document to a query, from a label.
 
-    ``relevance`` is the grade; 0 and below mean judged and not relevant. ``spans`` are the places of the
-    label's quote (or, under ``match: content``, of its passage) in the document, each of them the answer; empty when
-    it has none. Of a label with ``start`` and ``end`` they are that one place. ``text_hash`` is that of the document's
-    normalised text when the label was made (``dataset.texts.text_hash``); None where the label does not say it.
+    ``relevance`` is the grade; 0 and below mean judged and not relevant. ``spans`` are the positions of the label's
+    quote (or, under ``match: content``, of its passage) in the document, each of which is an answer; empty without one.
+    A label with ``start`` and ``end`` has this one position. ``text_hash`` is the hash of the document's normalised
+    text when the label was made (``dataset.texts.text_hash``); None if the label has no hash.
     """
 
     doc: str
@@ -94,9 +94,9 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a chat model wrote for a question. ``by`` is a hash of the model and what it was asked.
+    """The text that a chat model wrote for a question. ``by`` is a hash of the model and its prompt.
 
-    Tokens are as billed; None where the endpoint does not say.
+    Tokens are as billed; None if the endpoint does not report them.
     """
 
     by: str
@@ -107,12 +107,12 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a retriever is asked.
+    """The question that a retriever is asked.
 
-    ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
-    ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
-    there are none. ``written`` is what chat models wrote for it. ``own_document`` is the id of the document that is the
-    question itself, which does not count as found; "" if there is none.
+    ``id`` is the id of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
+    ``where_document`` are filters on the metadata and the text of hits, as Chroma writes them; None without any.
+    ``written`` are texts that chat models wrote for it. ``own_document`` is the id of the document that is the question
+    itself, which does not count as found; "" if there is none.
     """
 
     text: str
@@ -143,7 +143,7 @@ class Query(Brief):
 
     @property
     def question(self) -> Question:
-        """What a retriever is asked."""
+        """The question that a retriever is asked."""
         return Question(self.text, self.phrasings, self.where, self.where_document, self.id)
 
 
@@ -162,14 +162,14 @@ DRAWN_AT_RANDOM, CHOSEN_BY_STAKES = "drawn-at-random", "chosen-by-stakes"
 """Tags of queries that say how they came to be judged, which a judge's worth depends on."""
 
 DRAFTED, NOT_REVIEWED = "drafted", "not-reviewed"
-"""Tags of queries that a model drafted from a passage, and of those of them that no person has reviewed."""
+"""Tags of queries that a model drafted from a passage, and of drafted queries that no person has reviewed."""
 
 UNANSWERABLE = "unanswerable"
 """The tag of questions that the documents do not answer: they have no relevant documents, and that is meant."""
 
 
 class WarningCode(StrEnum):
-    """What a warning is about: stable, for programs. ``about`` says it in a sentence."""
+    """The subject of a warning: stable, for programs. ``about`` describes it in a sentence."""
 
     about: str
 
@@ -307,9 +307,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryResult(Brief):
-    """What a setting returned for one query, best first, and what the evaluators said of it.
+    """The hits of a setting for one query, best first, and their evaluations.
 
-    A value in ``evaluations`` is None where the metric is not defined for the query (no relevant documents).
+    A value in ``evaluations`` is None if the metric is not defined for the query (no relevant documents).
     """
 
     id: str
@@ -355,7 +355,7 @@ class FoundText:
     grade: int | None = None
     pages: tuple[int, int] | None = None
     matches: tuple[tuple[str, float], ...] = ()
-    """The largest parts of the score, where the retriever tells them: shared terms, or tokens that match."""
+    """The largest parts of the score, if the retriever knows them: shared terms, or tokens that match."""
 
     terms: tuple[tuple[str, float], ...] = ()
     """The terms that weigh most in the text, for a sparse model."""

@@ -148,10 +148,7 @@ CEILINGS = {
     "cache": 45,
     "cli": 41,
     "engines": 15,
-    "pipeline": 49,
-    "report": 34,
     "runs": 41,
-    "scoring": 48,
     "views": 37,
     ".": 27,
 }

@@ -255,10 +255,10 @@ def audit(
 
 
 def overlap(found: Rankings, scores: Floats, exact: Rankings) -> Shares:
-    """The share of each query's exact hits that was found.
+    """The share of each query's exact hits among the found hits.
 
     ``found`` is compared as a set with ``exact``, which was asked for as many hits. Another hit counts if its exact
-    score, in ``scores``, is as high as that of the last exact hit: of equal hits the engine may return any.
+    score, in ``scores``, is as high as the score of the last exact hit: of equal hits the engine may return any.
     """
     shares = np.full(len(exact), np.nan)
     for row, length in enumerate(exact.lengths.tolist()):

@@ -1,4 +1,4 @@
-"""What the chunkers of a config make of its documents: the chunks, what is indexed for them, and how long they are."""
+"""A preview of the chunks that the chunkers of a config cut, their indexed texts, and their lengths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sizes:
 
     @classmethod
     def of(cls, sizes: Counts) -> Sizes | None:
-        """Of ``sizes``; None where there are none."""
+        """The statistics of ``sizes``; None without any."""
         if not len(sizes):
             return None
         return cls(*np.percentile(sizes, [0, 50, 95, 100], method="inverted_cdf").astype(int).tolist())
@@ -46,10 +46,10 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class CutSetting:
-    """The chunks of a setting, all or those of one document.
+    """The chunks of a setting, of all documents or of one.
 
-    ``positions`` (int64) are theirs among all chunks; ``documents`` counts the documents that they are of; ``tokens``
-    are those of each indexed text with the special ones, None without a tokenizer.
+    ``positions`` (int64) are their positions among all chunks; ``documents`` counts their documents; ``tokens`` count
+    each indexed text with special tokens, None without a tokenizer.
     """
 
     setting: Setting
@@ -70,7 +70,7 @@ class CutSetting:
 
     @property
     def indexed_tokens(self) -> Sizes | None:
-        """How long what is indexed for them is; None without any chunk, or without a tokenizer."""
+        """The lengths of their indexed texts; None without any chunk, or without a tokenizer."""
         return None if self.tokens is None else Sizes.of(self.tokens[self.positions])
 
     def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
@@ -96,9 +96,9 @@ def cut_settings(
 ) -> list[CutSetting]:
     """The chunks of every setting, or of ``only`` one; of all documents, or of the ``document`` with that id.
 
-    Those of parts that are no settings of their own are there, too; settings that cut no documents are not.
-    A file of prefixes that is not there, or wrong, is left aside with a warning: this is where the next one comes
-    from. Raises ConfigError for an unknown setting and InputError for an unknown document.
+    Chunks of parts that are not settings themselves are included; settings that cut no documents are left out. A
+    missing or invalid file of prefixes is ignored with a warning, since the preview is the source of the next one.
+    Raises ConfigError for an unknown setting and InputError for an unknown document.
     """
     progress = progress or Silent()
     settings = chosen_settings(settings_of(config)[0], only and [only])
@@ -111,7 +111,7 @@ def cut_settings(
 
 
 def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of all settings, ``most`` of each; a chunk that several have stands once, as the first has it."""
+    """The rows of all settings, ``most`` of each; a chunk of several settings is listed once, for the first setting."""
     seen: set[str] = set()
     for one in found:
         for row in one.rows(most):
@@ -121,7 +121,7 @@ def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[
 
 
 def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
-    """The chunks of one setting. A chunker that only returns text has no stage for what is indexed: one is made."""
+    """The chunks of one setting. A chunker that only returns text has no stage of indexed texts: one is added."""
     runner, resources = corpus.runner, corpus.resources
     chunks = runner.artefact(corpus.chunk_stage(setting))
     warnings = list(uncovered_warnings(setting, chunks))

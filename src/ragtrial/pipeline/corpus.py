@@ -47,12 +47,12 @@ class Corpus:
         self.documents = documents
         self.library: Library = self.runner.artefact(documents)
         self.fingerprint = documents.key()
-        """What tells these documents from others; in reports, too."""
+        """The fingerprint of the documents, also in reports."""
         self._stages: dict[str, Stage[Any]] = {}
         self._settings: dict[Setting, SettingStages] = {}
 
     def among(self, positions: Sequence[int]) -> Corpus:
-        """The corpus of some of its documents, with stages of its own in the same workspace."""
+        """The corpus of some of its documents, with separate stages in the same workspace."""
         made = copy(self)
         made._begin(SampleStage(self.resources, self._whole, positions))  # noqa: SLF001 - its own
         return made
@@ -86,11 +86,11 @@ class Corpus:
         return self.once(ChunkStage(self.resources, self.documents, setting))
 
     def text_stage(self, setting: Setting) -> ContextStage:
-        """The stage of what is indexed for these chunks."""
+        """The stage of the indexed texts of these chunks."""
         return self.once(ContextStage(self.resources, self.chunk_stage(setting), setting))
 
     def once(self, stage: S) -> S:
-        """``stage``, or the one that is equal to it and was there before."""
+        """``stage``, or an equal stage that exists already."""
         found: S = self._stages.setdefault(stage.definition_fingerprint, stage)  # type: ignore[assignment]  # equal ones are of one class
         return found
 
@@ -124,22 +124,22 @@ class Corpus:
                 f"{setting.name}: late chunking reads documents as they are; remove headings, sentences and prefixes "
                 "from context, or use kind: sentence-transformer."
             )
-        list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
+        list(self.prefix_warnings(setting))  # whose rows can only be checked against chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:
-        """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
+        """The context of the retriever of ``setting`` before anything is searched: its index is not open."""
         return SettingContext(self.resources, self.stages(setting), self.runner, loads_models=loads_models)
 
 
 _NONE: Mapping[str, Exception] = MappingProxyType({})
 
 Search = tuple[str, int | None]
-"""The key of a ranking, and how widely is searched for it, where that changes what is found."""
+"""The key of a ranking, and the width of the search, if it changes the hits."""
 
 
 @dataclass(frozen=True, eq=False)
 class SettingRun:
-    """The last stages of a setting: its rankings, and what is measured of it where that is asked for."""
+    """The last stages of a setting: its rankings, and its latency and audit if requested."""
 
     stages: SettingStages
     ranking: RankingStage
@@ -148,16 +148,16 @@ class SettingRun:
 
     @property
     def fingerprint(self) -> str:
-        """That of the setting, whatever is asked."""
+        """The fingerprint of the setting, for any questions."""
         return fingerprint(["setting", self.ranking.query_free_fingerprint, self.stages.setting.retriever.top_k])
 
 
 class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
 
-    ``unit`` is what rankings are of: documents, or, for passages in them, chunks. ``latency`` measures single queries,
-    drawn with ``seed``. Rankings are as deep as the settings ``later``, which are not run, will need them, too.
-    ``failures`` are of what writes wordings, by its key: no setting that needs it can run.
+    ``unit`` is the ranked unit: documents, or chunks if passages are scored. ``latency`` measures single queries, drawn
+    with ``seed``. Rankings are deep enough for the settings ``later``, too, which are not run. ``failures`` are errors
+    of chat models that write wordings, by the writer's key: a setting that needs the writer cannot run.
     """
 
     def __init__(
@@ -184,10 +184,10 @@ class Graph:
 
     @cached_property
     def depths(self) -> dict[Search, Depth]:
-        """How deep each search must go for the settings, all that they are made of, and their exact twins.
+        """The depth of each search for the settings, all their parts, and their exact twins.
 
-        One search serves all that look at it equally widely. An approximate index that is searched more widely finds
-        other hits, and what a setting finds must not depend on which others there are.
+        Searches of equal width share one. A wider search of an approximate index finds other hits, and the hits of a
+        setting must not depend on the other settings.
         """
         found: dict[Search, Depth] = {}
 
@@ -245,7 +245,7 @@ class Graph:
 
 
 def search_of(setting: Setting, depth: Depth) -> Search:
-    """What must be searched for ``depth``: one search serves all depths with which it is the same."""
+    """The search that serves ``depth``; depths with equal width share one."""
     return setting.ranking_key, setting.width(depth.hits)
 
 

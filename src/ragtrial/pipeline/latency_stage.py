@@ -38,13 +38,13 @@ _PERCENTILES = (25, 50, 75, 95, 99)
 
 @dataclass(frozen=True)
 class Latency:
-    """What was measured: ``summary`` has the fields of ``LatencyPart``, ``seconds`` are of each query, by its text."""
+    """The measured latency: ``summary`` has the fields of ``LatencyPart``, ``seconds`` has each query, by its text."""
 
     summary: Mapping[str, Any]
     seconds: Mapping[str, float]
 
     def after(self, parts: Sequence[Latency]) -> Latency:
-        """Of queries for which all of ``parts`` are asked first, one after the other."""
+        """The latency of queries for which all of ``parts`` are asked first, in sequence."""
         steps = [self, *parts]
         seconds = {asked: sum(step.seconds[asked] for step in steps) for asked in self.seconds}
         loads, shares = ([step.summary[name] for step in steps] for name in ("load", "waited"))
@@ -58,13 +58,13 @@ class Latency:
 
 @dataclass(eq=False)
 class LatencyStage(Stage[Latency | None]):
-    """How long single queries of a setting take; None without queries. Measured with its indexes open and warm.
+    """The latency of single queries of a setting, with its indexes open and warm; None without queries.
 
-    What was measured of other queries serves as well, unless it was of half as many or fewer.
+    An earlier measurement of other queries serves as well, unless it had half as many or fewer.
 
-    A refiner's ``parts`` are asked one after the other: to what was measured of them, once for all that is made of
-    them, the time is added that it takes over what they found. Where too few of their queries are asked here, or they
-    were measured on another machine, all is measured together.
+    The latency of a refiner is the sum of its own time, over the hits of its ``parts``, and of the latency of the
+    parts, which are measured once for all settings. If the parts were measured with too few of these queries, or on
+    another machine, the whole is measured together.
     """
 
     kind = "latency"
@@ -91,7 +91,7 @@ class LatencyStage(Stage[Latency | None]):
     def inputs(self) -> Inputs:
         tree = [one.setting for one in self.stages.tree()]
         devices = [options.model_dump().get("device") for one in tree for options in (one.embedder, one.retriever)]
-        # A retriever gets one question at a time, whatever its batches are; a refiner has many hits of that one.
+        # A retriever gets one question at a time, so its batches do not matter; a refiner gets many hits.
         refiners = [one.retriever.model_dump() for one in tree if isinstance(one.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
         depth = {"top_k": self.depth.units, "hits looked at": self.depth.candidates}
@@ -105,7 +105,7 @@ class LatencyStage(Stage[Latency | None]):
         return fingerprint([self.input_fingerprint, self.ranking.query_free_fingerprint])
 
     def kept_key(self, workspace: Workspace) -> str | None:
-        """That of the most queries."""
+        """The kept measurement with the most queries."""
         found = [int(path.name.rpartition("-")[2]) for path in (workspace.root / self.kind).glob(f"{self._base}-*")]
         for count in sorted(found, reverse=True):
             if 2 * count > self._count and workspace.has(self.kind, name := f"{self._base}-{count}"):
@@ -207,7 +207,7 @@ def _machine() -> str:
 
 
 def _row(found: Candidates, row: int) -> Candidates:
-    """What was found for one question."""
+    """The hits for one question."""
     rankings = Rankings(found.rankings.codes[row : row + 1], found.rankings.scores[row : row + 1])
     return replace(found, rankings=rankings, skipped=found.skipped[row : row + 1])
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class SettingStages:
-    """The stages of the corpus that reach ``setting``, each None where it plays no part; and those of its parts."""
+    """The corpus stages that affect ``setting``, None for a stage that plays no part; and the stages of its parts."""
 
     setting: Setting
     documents: Stage[Library]
@@ -47,7 +47,7 @@ class SettingStages:
     parts: tuple[SettingStages, ...] = ()
 
     def tree(self) -> Iterator[SettingStages]:
-        """Those of all that the setting is made of, the parts before what is made of them."""
+        """The stages of all parts, at any depth, before the stages of the setting itself."""
         for part in self.parts:
             yield from part.tree()
         yield self
@@ -55,10 +55,10 @@ class SettingStages:
 
 @dataclass(eq=False)
 class SettingContext:
-    """What the retriever or refiner of one setting is handed: each artefact is made when it is asked for.
+    """The context that a retriever or refiner gets; artefacts are built when first needed.
 
     ``open_index`` is its index, while that is held open. With ``is_fresh`` nothing that depends on a question is read
-    from the disk; without ``loads_models`` whoever asks for vectors gets ModelNotFoundError.
+    from the disk; without ``loads_models`` a request for vectors raises ModelNotFoundError.
     """
 
     resources: Resources
@@ -89,7 +89,7 @@ class SettingContext:
 
     @cached_property
     def _texts_by_chunks(self) -> dict[str, IndexedTexts]:
-        """What is indexed for the chunks of all that the setting is made of, by the name of the chunks."""
+        """The indexed texts of all chunks of the setting and its parts, by the name of the chunks."""
         texts = [self.runner.artefact(one.texts) for one in self.stages.tree() if one.texts is not None]
         return {one.chunks.name: one for one in texts}
 
@@ -135,7 +135,7 @@ class OpenSetting:
 
     def __init__(self, setting: Setting, context: SettingContext, parts: Sequence[OpenSetting], unit: Unit) -> None:
         self.kept = context.kept
-        """Kind and name of the stages that its retriever keeps, those that it has asked for so far."""
+        """Kind and name of the stages that its retriever keeps, as far as it asked for them."""
         self._setting = setting
         self._parts = parts
         self._unit: Unit = unit
@@ -150,9 +150,9 @@ class OpenSetting:
         advance: Callable[[int], None] = lambda _: None,
         found: Sequence[Candidates] | None = None,
     ) -> Ranked:
-        """The rankings of ``questions``; ``advance`` is called for every one that is done.
+        """The rankings of ``questions``; ``advance`` is called for every finished question.
 
-        ``found`` is what the parts of a refiner found; without it they are searched on the way.
+        ``found`` are the hits of the parts of a refiner; without them the parts are searched now.
         """
         setting, refine = self._setting, self._refine
         if self._search is not None:
@@ -181,7 +181,7 @@ def open_setting(
     opened: dict[SettingStages, OpenSetting] = {}
     stages_of_indexes = dict.fromkeys(one.index for one in tree if one.index is not None)
     with open_indexes(runner, resources.workspace, stages_of_indexes) as indexes:
-        for one in tree:  # parts come before what is made of them
+        for one in tree:  # parts come before the whole
             index = indexes[one.index] if one.index is not None else None
             context = SettingContext(resources, one, runner, index, is_fresh=is_fresh)
             parts = [opened[part] for part in one.parts] if with_parts else []
@@ -191,10 +191,10 @@ def open_setting(
 
 @dataclass(eq=False)
 class RankingStage(Stage[Ranked]):
-    """The rankings of ``questions``, as deep as all need them that are made of them.
+    """The rankings of ``questions``, deep enough for all stages that need them.
 
-    ``width`` is how widely is searched for them, where that changes what is found (see ``Store.width``). The depth is
-    no part of what later stages depend on: it follows the key, and deeper rankings that are kept serve as well.
+    ``width`` is the width of the search, if it changes the hits (see ``Store.width``). Later stages do not depend on
+    the depth: it follows the key, and deeper kept rankings serve as well.
     """
 
     kind = "rankings"
@@ -240,7 +240,7 @@ class RankingStage(Stage[Ranked]):
 
     @cached_property
     def query_free_fingerprint(self) -> str:
-        """Equal for rankings of equal settings, whatever these are asked."""
+        """Equal for rankings of equal settings, for any questions."""
         own = {name: value for name, value in self.all_inputs.items() if name != "questions"}
         corpus = [need.definition_fingerprint for need in self.needs if not isinstance(need, RankingStage)]
         return fingerprint([own, corpus, [part.query_free_fingerprint for part in self.parts]])
@@ -256,7 +256,7 @@ class RankingStage(Stage[Ranked]):
         return f"{self.identity()}-{self.depth.candidates}-{self.depth.units}"
 
     def kept_key(self, workspace: Workspace) -> str | None:
-        """Its own rankings, or the least deep ones that are deep enough."""
+        """Its own rankings, or the shallowest kept rankings that are deep enough."""
         own, base = self.key(), self.identity()
         if workspace.has(self.kind, own):
             return own
@@ -319,7 +319,7 @@ class RankingStage(Stage[Ranked]):
         return Amount(count, "questions", to_do, seconds=seconds, cost=self.expected_cost(kept, to_do))
 
     def expected_cost(self, kept: KeptArtefacts, count: int) -> float | None:
-        """About what endpoints are paid for ``count`` of its questions; None where no price is known."""
+        """The estimated price that endpoints charge for ``count`` of its questions; None without a known price."""
         chunks = next((one.chunks.amount(kept).count for one in self.stages.tree() if one.chunks), 0)
         size = float(kept.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
         own = self.setting.retriever.expected_cost(self.questions, Texts(chunks, size))
@@ -327,7 +327,7 @@ class RankingStage(Stage[Ranked]):
         return sum(parts) * count / max(1, len(self.questions)) if parts else None
 
     def query_cost(self) -> float | None:
-        """What it costs to embed all of its questions; None where nothing is paid for that."""
+        """The price of embedding all of its questions; None if nothing is paid."""
         if not self._has_embedder or not self.setting.embedder.is_paid:
             return None
         embedder = self.resources.embedder(self.setting.embedder)

@@ -1,4 +1,4 @@
-"""The report of scored settings: its parts, its warnings, and the rows of the files beside it."""
+"""The report of scored settings: its parts, its warnings, and the rows of its other files."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def scoring_warnings(scored: ScoredSetting) -> Iterator[ReportWarning]:
         )
 
 
-# --- rows of the files beside the report
+# --- rows of the other files
 
 
 def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:

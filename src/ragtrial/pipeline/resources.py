@@ -1,4 +1,4 @@
-"""What the stages of a run share: the workspace, the models and tokenizers, each loaded once, and the progress."""
+"""The shared resources of a run: workspace, models and tokenizers, each loaded once, and progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragtrial.progress import Progress, stage
 
 
 class Resources:
-    """The workspace of a run, its embedders and tokenizers, and whom to tell of progress. Loads no model by itself."""
+    """The workspace of a run, its embedders, tokenizers and progress. Loads no model by itself."""
 
     def __init__(self, config: ExperimentConfig, progress: Progress) -> None:
         root = workspace_folder(config)
@@ -35,13 +35,13 @@ class Resources:
         self._executor = config.executor
         self.rates = self.workspace.rates
         self.counted: dict[tuple[str, str], TokenCounts] = {}
-        """The tokens of what settings find, by the names of the chunks and of the tokenizer."""
+        """The counted tokens of hits, by the names of the chunks and of the tokenizer."""
         self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
-        """The one for all settings with this embedder. Raises ModelNotFoundError."""
+        """The shared embedder of all settings with this embedder. Raises ModelNotFoundError."""
         with self._lock:
             whole = embedder.whole
             if whole not in self._embedders:
@@ -52,19 +52,20 @@ class Resources:
             return self._embedders[embedder]
 
     def release(self, embedder: Embedder) -> None:
-        """Let go of the model of ``embedder``: no later setting needs it, cut to whatever dimensions."""
+        """Release the model of ``embedder``: no later setting needs it, with any dimensions."""
         if embedder in self._embedders:
             self._embedders[embedder].release()
 
     def note_tokens(self, embedder: Embedder, length: float, tokens: int | None) -> None:
-        """So many tokens were billed for texts of so much length (see ``CachedEmbedder.lengths``)."""
+        """Note the billed ``tokens`` of texts of a total ``length`` (see ``CachedEmbedder.lengths``)."""
         if tokens is not None:
             self.rates.note(self._billed(embedder), length, tokens)
 
     def embedding_cost(self, embedder: Embedder, length: float, tokens: float | None = None) -> float | None:
-        """What it costs to embed texts of so much length, for which ``tokens`` were billed; None if nothing is paid.
+        """The price of embedding texts of a total ``length``, for which ``tokens`` were billed; None if nothing is
+        paid.
 
-        Without these, as much as was billed so far for so much length.
+        Without ``tokens``, estimated from earlier bills.
         """
         if not embedder.is_paid:
             return None
@@ -82,7 +83,7 @@ class Resources:
         self.workspace.mark("vectors", self.embedder(embedder).path.stem)
 
     def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
-        """What counts the sizes of the setting's chunks; None for characters. Raises ModelNotFoundError."""
+        """The counter of the sizes of the setting's chunks; None for characters. Raises ModelNotFoundError."""
         counted_by = setting.chunker.counted_by
         if counted_by == "characters":
             return None
@@ -105,7 +106,7 @@ class Resources:
 
     @contextmanager
     def working(self, name: str, total: int, unit: str, rate: str, amount: float | None = None) -> Iterator[Progress]:
-        """Announce a stage, and note how long ``amount`` units (by default ``total``) of the work ``rate`` take."""
+        """Announce a stage, and note the seconds for ``amount`` units (by default ``total``) of the work ``rate``."""
         start = time.perf_counter()
         with stage(self.progress, name, total, unit) as progress:
             yield progress
@@ -113,14 +114,16 @@ class Resources:
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:
-    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
+    """The folder of finished stages: named by the config, else by RAGTRIAL_WORKSPACE, else .ragtrial next to the
+    config.
+    """
     named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
     beside = Path(config.file).absolute().parent if config.file else Path.cwd()
     return expand_user(named).absolute() if named else beside / ".ragtrial"
 
 
 def user_of(config: ExperimentConfig) -> str:
-    """What the experiment of ``config`` is called among the users of its workspace."""
+    """The id of the experiment of ``config`` among the users of its workspace."""
     return user(config.experiment, config.file or str(Path.cwd()))
 
 

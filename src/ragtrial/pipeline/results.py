@@ -49,7 +49,7 @@ _HITS_EXPLAINED = 20
 class Diagnostics:
     """Observations about a setting or a part, apart from its rankings.
 
-    ``facts`` are its retriever's, ``health`` is the health of its own vectors (None without any); ``too_long`` counts
+    ``facts`` come from its retriever, ``health`` describes its own vectors (None without any); ``too_long`` counts
     chunks and queries that its model would cut (None: unknown).
     """
 
@@ -74,9 +74,9 @@ class ComponentRanking:
 
 @dataclass(frozen=True, eq=False)
 class SettingResult:
-    """The rankings of a setting before they are scored, and all that was measured.
+    """The rankings of a setting before they are scored, and all measurements.
 
-    ``chunks`` are the ranked units: all chunks of a chunker if ``are_all``, otherwise only the retrieved ones.
+    ``chunks`` are the ranked units: all chunks of a chunker if ``are_all``, otherwise only the retrieved chunks.
     ``index`` describes its own index, empty without one. ``timings`` are seconds per stage in this run; ``latency`` is
     from the run that retrieved; ``audited`` is None if the index is exact. ``parts`` are the components, at any depth,
     that the report shows. ``wordings`` are asked in addition to each question. ``matches`` explain the scores of the
@@ -429,7 +429,7 @@ class Results:
         )
 
     def _query_cost(self, ranking: RankingStage) -> float | None:
-        """The cost of a thousand queries, at known prices, from what these questions took."""
+        """The price of a thousand queries, extrapolated from the price of these questions."""
         stages, pending = dict[str, RankingStage](), [ranking]
         while pending:
             stage = pending.pop()

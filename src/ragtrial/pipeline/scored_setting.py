@@ -52,7 +52,7 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSetting:
-    """A setting with its scores, from whichever source.
+    """A setting with its scores, from any source.
 
     ``known`` has the fields of ``KNOWN``. ``short``, ``skipped`` and ``collapsed`` have one value per query. ``judged``
     is None for a run file, whose hits are not kept; ``result`` is None for a setting that was not run here.

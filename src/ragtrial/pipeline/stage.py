@@ -79,7 +79,7 @@ class Stage(ABC, Generic[T]):
     reads: Sequence[Stage[Any]] = ()
 
     is_kept: bool = True
-    """Whether its artefact is kept: a stage that takes moments is loaded from its needs."""
+    """True if its artefact is kept: a stage that takes moments is loaded from its needs."""
 
     # --- identity
 
@@ -103,7 +103,7 @@ class Stage(ABC, Generic[T]):
 
     @cached_property
     def definition_fingerprint(self) -> str:
-        """Equal for equal stages, whichever builds of an index they depend on."""
+        """Equal for equal stages, independent of the builds of an index."""
         return fingerprint([self.input_fingerprint, *(need.definition_fingerprint for need in self.needs)])
 
     def key(self) -> str:
@@ -145,10 +145,10 @@ class Stage(ABC, Generic[T]):
 
     @abstractmethod
     def load(self, folder: Path, *artefacts: Any) -> T:
-        """The artefact that ``build`` has put into ``folder``; ``artefacts`` are those of ``reads``."""
+        """The artefact that ``build`` has put into ``folder``; ``artefacts`` are the artefacts of ``reads``."""
 
     def is_incomplete(self, artefact: T) -> bool:
-        """Whether something failed that a later run may succeed at."""
+        """True if something failed that a later run may succeed at."""
         return False
 
     def error_context(self, need: Stage[Any]) -> AbstractContextManager[None]:

@@ -71,7 +71,7 @@ class DocumentStage(Stage[Library]):
 
 
 class SampleStage(Stage[Library]):
-    """Some documents of ``whole``, by position: a corpus of its own."""
+    """Some documents of ``whole``, by position, as a separate corpus."""
 
     kind = "documents"
 
@@ -93,12 +93,12 @@ class SampleStage(Stage[Library]):
 
 
 def documents_fingerprint(corpus: Path, on_error: OnError, digest: Digest = file_digest) -> str:
-    """What tells the documents of ``corpus`` from others, as reports name them; ``digest`` hashes files."""
+    """The fingerprint of the documents of ``corpus``, as reports have it; ``digest`` hashes files."""
     return fingerprint(["documents", corpus_fingerprint(corpus, on_error, digest)])
 
 
 def fingerprint_of(config: ExperimentConfig) -> str:
-    """What ``Corpus.fingerprint`` would be of ``config``; every byte of its documents is read. Raises CorpusError."""
+    """The ``Corpus.fingerprint`` of ``config``; every byte of its documents is read. Raises CorpusError."""
     return documents_fingerprint(corpus_of(config.dataset), config.dataset.on_error)
 
 
@@ -179,7 +179,7 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
 
 
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
-    """What changes the vectors of texts, but the texts."""
+    """The inputs that change the vectors of given texts."""
     found = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
     if embedder.embedder.used_dimensions is not None:
         found[f"embedder.{embedder.embedder.cut_option}"] = embedder.embedder.used_dimensions
@@ -187,7 +187,7 @@ def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
 
 
 def embedder_names(setting: Setting) -> dict[str, Any]:
-    """What embedders are called by their users; what is hashed of a model are its files."""
+    """The names that users give to embedders; only the files of a model are hashed."""
     options = setting.embedder.model_dump(mode="json", include={"kind", "model", "revision", "function"})
     return {f"embedder.{name}": value for name, value in options.items()}
 

@@ -57,7 +57,7 @@ class Embeddings:
     matrix: Floats
     health: VectorHealth
     spent: Spent
-    """What embedding all of the texts took, as it was measured when each was embedded."""
+    """The time and tokens to embed all of the texts, as measured when each was embedded."""
 
     in_windows: int | None = None
     """How many documents were read in windows, because they are longer than the model reads; None without any read."""
@@ -103,7 +103,7 @@ class VectorStage(Stage[Embeddings]):
     resources: Resources
     setting: Setting
     whole: EmbeddingStage
-    """That of the model's own vectors: itself, unless they are cut."""
+    """The stage of the model's full vectors: itself, unless vectors are cut."""
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
@@ -199,7 +199,7 @@ class EmbeddingStage(VectorStage):
         return self.resources.workspace.path("tokens", f"{name}.sqlite")
 
     def _nearness(self, texts: IndexedTexts) -> Nearness:
-        """How near vectors of some texts are to those of the embedder's reference, if it has one."""
+        """The nearness of some vectors to the vectors of the embedder's reference, if it has one."""
         reference = self._embedder.embedder.reference
         if reference is None:
             return None
@@ -221,7 +221,7 @@ class EmbeddingStage(VectorStage):
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
 
     def cost(self, length: float, tokens: float | None = None) -> float | None:
-        """What it costs to embed texts of so much length, for which ``tokens`` were billed, if that is known."""
+        """The price of embedding texts of a total ``length``, for which ``tokens`` were billed, if known."""
         return self.resources.embedding_cost(self.setting.embedder, length, tokens)
 
     def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
@@ -268,7 +268,7 @@ class TruncationStage(VectorStage):
 
 
 def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:
-    """Write vectors of so many ``distinct`` texts, and what they are like."""
+    """Write vectors of ``distinct`` texts, and their health."""
     seen = NormStatistics()
     write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
     health = replace(seen.health(shape[0], distinct, shape[1]), nearness=near)
@@ -276,7 +276,7 @@ def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], disti
 
 
 def _write_spent(folder: Path, spent: Spent) -> None:
-    """Write it in the same number of bytes, whatever it is: they count as a part of an exact index."""
+    """Write ``spent`` in a fixed number of bytes, since they count as a part of an exact index."""
     sums = [np.nan if one is None else one for one in (spent.seconds, spent.tokens)]
     write_array(folder / "spent.npy", np.array(sums, dtype=np.float64))
 
@@ -328,7 +328,7 @@ class IndexStage(Stage[dict[str, Any]]):
         )
 
     def build_identity(self) -> str:
-        """What tells this build of the index from others, however it is searched. Raises NotBuiltError."""
+        """The identity of this build of the index, apart from the options of searches. Raises NotBuiltError."""
         key = self.key()
         if self.store.is_repeatable:
             return key
@@ -357,11 +357,11 @@ class IndexStage(Stage[dict[str, Any]]):
         return {**description, "id": sealed.id, **facts, "bytes": size}
 
     def vectors(self, runner: Runner) -> Vectors:
-        """What is indexed, with the order that breaks ties; every byte of it is checked."""
+        """The indexed vectors, with the order that breaks ties; every byte is checked."""
         return vectors_of(runner.artefact(self.texts), runner.artefact(self.embeddings, every_byte=True))
 
     def open(self, runner: Runner) -> Index:
-        """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
+        """The index, open for search; a damaged index is rebuilt. Raises StoreError."""
         vectors = self.vectors(runner)
         # Chroma finds nothing in a graph with other bytes, or ends the process.
         runner.artefact(self, every_byte=True)

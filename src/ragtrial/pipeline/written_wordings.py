@@ -31,7 +31,7 @@ _TOKENS_WRITTEN = 80
 
 @dataclass(frozen=True)
 class WrittenWordings:
-    """Questions with what was written for them.
+    """Questions with their written wordings.
 
     ``failures`` has the errors of writers, by the writer's key; ``planned`` the requests to send.
     """

@@ -1,1 +1,1 @@
-"""report.json: what is in it, how it is written, found and read again."""
+"""Reports: the schema of report.json, writing, finding and reading."""

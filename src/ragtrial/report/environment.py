@@ -1,4 +1,4 @@
-"""What a run ran on, for the report."""
+"""The environment of a run, for the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALWAYS = ("ragtrial", "numpy")
 
 
 def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
-    """Versions and machine, as JSON values; of ``packages``, named as pip names them, those that are installed."""
+    """Versions and machine, as JSON values; with versions of installed ``packages``, named as pip names them."""
     versions = {name: installed_version(name) for name in sorted({*_ALWAYS, *packages})}
     return {
         "python": platform.python_version(),

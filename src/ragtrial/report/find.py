@@ -12,8 +12,8 @@ from ragtrial.errors import ReportError, counted, did_you_mean, listed
 def find_report(reference: str, directory: Path) -> Path:
     """The folder of a report: ``reference`` is a folder, a run id (or how it begins), or ``latest``.
 
-    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` that of one, and
-    ``latest~1`` the one before. Raises ReportError with what there is.
+    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` the newest of one
+    experiment, and ``latest~1`` the run before. Raises ReportError that lists the existing runs.
     """
     reference, back = _without_steps(reference)
     folder = Path(reference)

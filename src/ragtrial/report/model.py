@@ -1,4 +1,4 @@
-"""report.json and what lies beside it: the schema, writing it whole, finding and reading it again."""
+"""report.json and its neighbours: writing them atomically, finding and reading them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PARTS = "parts"
 """Where the rankings of parts are, below rankings/."""
 
 _END = b'"\n}\n'
-"""What follows the checksum of report.json, which comes last."""
+"""The bytes after the checksum of report.json, its last field."""
 
 _METRICS_SHOWN = 6
 _LARGEST = 2**31
@@ -56,14 +56,14 @@ class Report(Part):
     experiment: str
     run_id: str
     parent: str | None = None
-    """The run whose rankings were scored again by other labels or metrics; null for a run of its own."""
+    """The run whose rankings were scored again by other labels or metrics; null for an original run."""
 
     config: dict[str, Any]
     """As it was written; variables are not resolved."""
 
     dataset: DatasetPart
     unit: Unit = "document"
-    """What is found, and relevant or not."""
+    """The retrieved unit, which is relevant or not."""
 
     span_coverage: float | None = None
     """The share of a passage's characters that must be found, under unit: span; null for documents."""
@@ -94,7 +94,7 @@ class Report(Part):
     """The bytes of each packed file of the folder before it was packed: readers read no more."""
 
     checksum: str = ""
-    """That of this file, taken while it was empty here."""
+    """The checksum of this file, computed while this field was empty."""
 
     _folder: Path | None = PrivateAttr(default=None)
     _sound: set[str] = PrivateAttr(default_factory=set)
@@ -113,7 +113,7 @@ class Report(Part):
 
     @property
     def folder(self) -> Path:
-        """Where the report stands, once it is written or if it was read. Raises ReportError before."""
+        """The folder of the report, once it is written or if it was read. Raises ReportError before."""
         if self._folder is None:
             raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
         return self._folder
@@ -149,7 +149,7 @@ class Report(Part):
         return self.file(f"rankings/{setting}.jsonl.gz")
 
     def rankings(self, setting: str, queries: Sequence[str]) -> Iterator[Row]:
-        """What a setting, or a part, found for each of ``queries``, in this order: all hits in columns.
+        """The hits of a setting, or a part, for each of ``queries``, in this order, in columns.
 
         No other query is read. Raises ReportError if the file is missing or damaged, KeyError for an unknown query.
         """
@@ -223,7 +223,7 @@ class Report(Part):
         ]
 
     def setting(self, name: str) -> SettingPart:
-        """The setting called ``name``. Raises ReportError with those that there are."""
+        """The setting called ``name``. Raises ReportError that lists the settings."""
         for setting in self.settings:
             if setting.name == name:
                 return setting
@@ -237,11 +237,11 @@ class Report(Part):
         return scored_by(self.queries, self.settings, self.primary_metric)
 
     def sign(self, metric: str) -> int:
-        """1 where higher values of ``metric`` are better, -1 where lower ones are."""
+        """1 if higher values of ``metric`` are better, -1 if lower values are."""
         return -1 if metric in self.metrics and self.metrics[metric].better == "lower" else 1
 
     def ranked_settings(self) -> list[SettingPart]:
-        """The settings by the primary metric, best first; those without a value last; equal ones by name."""
+        """The settings by the primary metric, best first; settings without a value last; ties by name."""
 
         def key(setting: SettingPart) -> tuple[bool, float, str]:
             mean = setting.scores[self.primary_metric].mean
@@ -256,10 +256,10 @@ def report_schema() -> dict[str, Any]:
 
 
 def part_file(whole: Mapping[str, Any], entry: str) -> str:
-    """The name, below rankings/ and without its ending, of what ``whole`` looked at of its part ``entry``.
+    """The name, below rankings/ and without its ending, of the component ranking of ``entry`` in ``whole``.
 
-    ``whole`` are the parameters of a setting, or of a part with parts, as they are in the report. Equal parts that
-    are looked at equally deep have one file, whatever is made of them.
+    ``whole`` are the parameters of a setting, or of a part with parts, as they are in the report. Equal parts that are
+    used equally deep have one file, in any setting.
     """
     looked_at = whole["retriever"].get("candidates")
     return f"{PARTS}/{entry}-{fingerprint([whole['parts'][entry], looked_at])[:12]}"
@@ -282,7 +282,7 @@ def write_report(
 
     ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
     retrieved chunk; ``beside`` has the texts of other files by their names. Returns the report, which now knows its
-    folder. What killed runs left half-made beside it goes. Raises RunError if it cannot be written.
+    folder. Partial folders of killed runs are removed. Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
@@ -373,7 +373,7 @@ def _with_warning(report: Report, folder: Path) -> Report:
 
 
 def _has_places(row: Row) -> bool:
-    """Whether the columns of numbers that a row has hold some that arrays can hold."""
+    """True if the columns of numbers of a row fit into arrays."""
     columns = [row.get(name) or [0] for name in ("starts", "ends", "tokens")]
     try:
         return all(column[0] is None or -_LARGEST < min(column) <= max(column) < _LARGEST for column in columns)
@@ -382,7 +382,7 @@ def _has_places(row: Row) -> bool:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether the name of a file leads to one in the folder that it is in."""
+    """True if the name of a file stays inside its folder."""
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and "\0" not in name
 

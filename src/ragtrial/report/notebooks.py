@@ -18,7 +18,7 @@ _MOST_ROWS = 20
 
 
 def html_table(caption: str, rows: Sequence[Row]) -> str:
-    """The first 20 rows as HTML, numbers with four decimals; whatever is in them is shown as text."""
+    """The first 20 rows as HTML, numbers with four decimals; every value is shown as text."""
     rest = f" The first {_MOST_ROWS} of {len(rows):,} rows." if len(rows) > _MOST_ROWS else ""
     lines = [_line("th", list(rows[0]))] if rows else []
     lines += [_line("td", list(row.values())) for row in rows[:_MOST_ROWS]]

@@ -1,4 +1,4 @@
-"""The .jsonl.gz files beside report.json: one JSON object per line, each of which can be read without the others.
+"""The .jsonl.gz files of a report: one JSON object per line, which can be read without the other lines.
 
 A file is a series of gzip members (RFC 1952) of ``ROWS_IN_MEMBER`` rows each, so any gzip reader reads it as one. The
 header of a member has the member's length in an extra field, which lets a reader skip it.
@@ -43,7 +43,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> int:
 
 
 def read_rows(path: Path, size: int | None = None) -> Iterator[Row]:
-    """All rows, in order. ``size`` is how many bytes they were before they were packed, None where nobody states it.
+    """All rows, in order. ``size`` is their number of bytes before packing, None if unknown.
 
     Raises ReportError if the file cannot be read, is damaged, or holds more.
     """

@@ -25,7 +25,7 @@ COSTS = (
     *("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"),
     *PAID,
 )
-"""What a setting takes, by name; ``SettingPart.cost`` also knows ``tokens@K`` and ``characters@K``."""
+"""The costs of a setting, by name; ``SettingPart.cost`` also knows ``tokens@K`` and ``characters@K``."""
 
 _CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")
 
@@ -58,7 +58,7 @@ class JudgmentPart(Part):
     doc: str
     relevance: Small
     spans: list[SpanPart] = Field(default=[])
-    """Where the label's quote stands."""
+    """The position of the label's quote."""
 
 
 class QueryPart(Part):
@@ -76,7 +76,7 @@ class CoveredPart(Part):
 
     rank: int
     share: float
-    """In (0, 1], of the passage's characters, down to this rank; the same until the next one that is named."""
+    """The share in (0, 1] of the passage's characters, down to this rank; it stays until the next named rank."""
 
 
 class PassagePart(Part):
@@ -86,11 +86,13 @@ class PassagePart(Part):
     """The rank at which enough of it is covered; null if it is not found."""
 
     covered: list[CoveredPart]
-    """Each rank that adds to it. Of a passage with several places that which counts: found first, or covered most."""
+    """Each rank that covers more of it. A passage with several places has the place that was found first, or covered
+    most.
+    """
 
 
 class QueryColumns(Part):
-    """What a setting found for each query: columns in the order of the report's queries.
+    """The results of a setting for each query: columns in the order of the report's queries.
 
     The hits themselves are in ``rankings/``, in the same order.
     """
@@ -99,10 +101,10 @@ class QueryColumns(Part):
     """For each metric its values; null where it is not defined for a query, which is then not in its mean."""
 
     short: list[bool]
-    """Whether fewer hits than top_k were found."""
+    """True if fewer hits than top_k were found."""
 
     skipped: list[bool]
-    """Whether a query could not be answered, and is in none of the means."""
+    """True if a query could not be answered; it is in none of the means."""
 
     collapsed: list[int]
     """Chunks read that belong to a document already ranked higher."""
@@ -114,7 +116,7 @@ class QueryColumns(Part):
         return f"<{len(self.short):,}>"
 
     def at(self, places: Sequence[int]) -> QueryColumns:
-        """Those of the queries at these places."""
+        """The columns for the queries at these positions."""
 
         def chosen(column: Sequence[T]) -> list[T]:
             return [column[place] for place in places]
@@ -141,7 +143,7 @@ class LatencyPart(Part):
     p50: float
     p95: float
     p99: float | None = None
-    """Of fewer than 100 queries the slowest; null in a report of before it was measured."""
+    """The 99th percentile; the slowest query if there are fewer than 100. Null in an older report."""
 
     p25: float | None = None
     """A quarter of the queries took at most this; null in a report of before it was kept."""
@@ -163,14 +165,14 @@ class LatencyPart(Part):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether other programs slowed it: it waited a fifth of the time or, where that is not known, may have."""
+        """True if other programs slowed it: it waited a fifth of the time, or may have, if that is unknown."""
         if self.waited is not None:
             return self.waited >= _LOADED
         return self.load is not None and self.cpus is not None and self.load > self.cpus
 
 
 class AuditPart(Part):
-    """What an approximate index loses against exact search over the same vectors, with the same top_k."""
+    """The loss of an approximate index against exact search over the same vectors, with the same top_k."""
 
     overlap: float | None
     """The share of the documents of exact search that the index found, mean over queries; equal scores count."""
@@ -185,7 +187,7 @@ class AuditPart(Part):
     """Queries for which the index misses a document."""
 
     repeats: bool | None = None
-    """Whether another build of the index returns the same hits; null for an existing collection."""
+    """True if another build of the index returns the same hits; null for an existing collection."""
 
     short_queries: int = 0
     """Queries for which the index returned fewer documents than exact search did."""
@@ -194,7 +196,7 @@ class AuditPart(Part):
     """Vectors that no search of the index returns, not even one for themselves; null for an existing collection."""
 
     used: bool | None = None
-    """Whether the engine answers from its index; null if that is not known. If not, it scans: exact search."""
+    """True if the engine answers from its index; null if unknown. If false, it scans: exact search."""
 
     use: str = ""
     """How that is known, in a sentence."""
@@ -204,7 +206,7 @@ class AuditPart(Part):
 
 
 class HealthPart(Part):
-    """What the vectors are like."""
+    """Statistics of the vectors."""
 
     vectors: int
     distinct_texts: int
@@ -233,31 +235,31 @@ class ContextPart(Part):
 
 
 class CostsPart(Part):
-    """What a setting takes beside its quality, as measured when its stages were made; null where that is not known.
+    """The costs of a setting, as measured when its stages were built; null if unknown.
 
-    Of a setting that is made of others: of all its parts together, what they share counted once.
+    A setting with parts has the costs of all parts together, each shared cost counted once.
     """
 
     embedding_seconds: float | None
-    """To embed all of its texts: the sum of what was measured when each was embedded, in this run or an earlier one."""
+    """Seconds to embed all of its texts: the sum of the times of all texts, in this run or an earlier one."""
 
     indexing_seconds: float | None
     """To build its index from the vectors, or from the words; of exact search next to nothing."""
 
     index_bytes: int | None
-    """What its index takes on the disk; exact search has the vectors themselves."""
+    """The bytes of its index on the disk; for exact search the bytes of the vectors."""
 
     vector_bytes: int | None = None
     """How many bytes of a vector are searched; null without vectors, or for a run that was made elsewhere."""
     embedding_cost: float | None = None
-    """What endpoints are paid for the tokens that were billed when its texts were embedded, at the config's prices."""
+    """The price of the tokens that endpoints billed when its texts were embedded, at the config's prices."""
 
     query_cost: float | None = None
-    """What endpoints are paid for a thousand queries: to embed, expand and rerank them."""
+    """The price of a thousand queries at endpoints: to embed, expand and rerank them."""
 
 
 class BudgetPart(Part):
-    """The scores of the first hits that fit into a context of so many tokens together."""
+    """The scores of the first hits that fit into a context of a number of tokens together."""
 
     tokens: int
     hits: float
@@ -267,10 +269,11 @@ class BudgetPart(Part):
     """Queries whose whole ranking of top_k hits fits: more could have been taken."""
 
     top_k_needed: int | None = None
-    """With about so many hits none of these would end too early; null without any, or where it was not kept."""
+    """The top_k with which about no ranking ends too early; null if none does, or if unknown."""
 
     scores: dict[str, MeanPart]
-    """By the metric without a cutoff, which the budget is; those that divide by their cutoff are left out."""
+    """Scores by the metric without a cutoff, since the budget cuts; metrics that divide by their cutoff are left out.
+    """
 
 
 class SettingPart(Part):
@@ -282,13 +285,13 @@ class SettingPart(Part):
     scores: dict[str, MeanPart]
     counts: dict[str, int | None]
     facts: dict[str, int | float | str | bool | None] = Field(default={})
-    """What the retriever or the refiner itself tells of its work."""
+    """Facts that the retriever or the refiner reports."""
 
     index: dict[str, Any]
-    """Empty for a setting without an index of its own."""
+    """The description of its own index; empty without one."""
 
     health: HealthPart | None
-    """Null for a setting without vectors of its own."""
+    """The health of its own vectors; null without any."""
 
     audit: AuditPart | None
     """Null where the index is exact, or too large to be compared unasked."""
@@ -345,7 +348,7 @@ def _has_endpoint(options: object) -> bool:
 
 
 class MetricPart(Part):
-    """What a metric means."""
+    """The meaning of a metric."""
 
     formula: str
     family: str
@@ -371,11 +374,11 @@ class FailurePart(Part):
     name: str
     error: str
     details: str | None = None
-    """The traceback, where it failed in a way that nobody expected."""
+    """The traceback of an unexpected error."""
 
 
 class DatasetPart(Part):
-    """What was searched and by which labels it was scored."""
+    """The searched documents and the labels."""
 
     documents: int | None
     """Null where runs that were made elsewhere were scored, as is the rest about documents."""
@@ -389,15 +392,15 @@ class DatasetPart(Part):
 
 
 class SearchedPart(Part):
-    """How the settings of the report were chosen; search.json beside it says what came of that."""
+    """The search that chose the settings of the report; search.json has its result."""
 
     method: str
     is_adaptive: bool
-    """Whether settings were chosen by scores on the queries that are not held out: those void any test."""
+    """True if settings were chosen by scores on the queries that are not held out, which voids any test on these."""
 
     baseline: str
     winner: str | None
-    """Null where no setting meets what the search was limited to."""
+    """The winning setting; null if no setting meets the limits of the search."""
 
     held_out: list[str]
     """The ids of queries that no choice has looked at; without any, all queries count for the choice."""

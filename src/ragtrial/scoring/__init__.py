@@ -1,1 +1,1 @@
-"""Rankings that are there already, scored: runs of other tools, and those of reports."""
+"""Scoring of existing rankings: runs of other tools, and stored reports."""

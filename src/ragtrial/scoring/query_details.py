@@ -19,20 +19,20 @@ from ragtrial.report.schema import MeanPart, PassagePart, QueryPart, SettingPart
 
 @dataclass(frozen=True)
 class QueryRanking:
-    """What one setting found for one query, and how that was scored."""
+    """The hits of one setting for one query, and their scores."""
 
     setting: SettingPart
     query: QueryPart
     evaluations: dict[str, float | None]
     hits: tuple[FoundText, ...]
     passages: tuple[PassagePart, ...] | None = None
-    """What became of the passage of each label of the query, under unit: span."""
+    """The outcome for the passage of each label of the query, under unit: span."""
 
     query_terms: tuple[tuple[str, float], ...] = ()
     """The terms that weigh most in the query, for a sparse model."""
 
     wordings: tuple[str, ...] = ()
-    """What was asked beside the query itself, or instead of it."""
+    """The texts that were asked in addition to the query or instead of it."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -52,18 +52,18 @@ Weighted = tuple[str, float]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a row of a report's rankings says beside the hits; empty where the setting has none of it."""
+    """The explanation in a row of a report's rankings; empty if the setting has none."""
 
     wordings: tuple[str, ...]
     query_terms: tuple[Weighted, ...]
     matches: tuple[tuple[Weighted, ...], ...]
-    """Of the first hits, in their order, as ``terms``."""
+    """For the first hits, in order, like ``terms``."""
 
     terms: tuple[tuple[Weighted, ...], ...]
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Explanation:
-        """What ``row`` says."""
+        """The explanation in ``row``."""
         matches, terms = (tuple(map(_pairs, row.get(name) or ())) for name in ("matches", "terms"))
         return cls(tuple(map(str, row.get("wordings") or ())), _pairs(row.get("query_terms")), matches, terms)
 
@@ -73,7 +73,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class FilledPrompt:
-    """A prompt template filled with what a setting found."""
+    """A prompt template filled with the texts of a setting's hits."""
 
     setting: str
     query: str
@@ -112,7 +112,7 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
             'the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.'
         )
     contexts = "\n\n".join(hit.text or "" for hit in ranking.hits)
-    # Not str.format: a template may hold braces of its own, of JSON for example.
+    # Not str.format: a template may contain other braces, for example of JSON.
     prompt = report.prompt.replace("{query}", ranking.query.text).replace("{contexts}", contexts)
     return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
@@ -143,10 +143,10 @@ def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | No
 
 
 def of_tag(report: Report, tag: str) -> Report:
-    """The report of the queries with ``tag`` alone: their scores, and the means over them.
+    """The report over the queries with ``tag``: their scores, and the means over them.
 
-    What was measured over all queries is left out: context, budget, audit, latency and costs. Raises ReportError for
-    a tag that no query has.
+    Measurements over all queries are left out: context, budget, audit, latency and costs. Raises ReportError for a tag
+    that no query has.
     """
     chosen = [place for place, query in enumerate(report.queries) if tag in query.tags]
     if not chosen:

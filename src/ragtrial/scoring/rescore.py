@@ -1,4 +1,4 @@
-"""Rescoring: the rankings of a report scored by other labels or metrics, as a report of its own."""
+"""Rescoring: the rankings of a report scored by other labels or metrics, as another report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
-"""Warnings about labels or metrics: the warnings of the parent do not hold for new ones."""
+"""Warnings about labels or metrics, which may not hold for other labels or metrics."""
 
 _OF_QUERIES = {"short"}
 """Warnings that count queries: kept if the queries are the same."""
@@ -73,10 +73,11 @@ def rescore(
     ``labels`` is a prompt_queries.json or qrels, by default the labels of the report; ``overrides`` set keys of
     ``evaluators``; ``metrics`` are comma-separated names that replace the metrics of the config. The numbers equal a
     run with these labels and metrics, and the same rankings. Documents are read only if labels have passages: the
-    documents of ``config_file``, or of ``labels`` if it is a config. ``target`` is a new folder, by default next to
-    that of ``report``.
+    documents of ``config_file``, or of ``labels`` if it is a config. ``target`` is a new folder, by default next to the
+    folder of ``report``.
 
-    Raises ConfigError for metrics that look deeper than was kept, LabelsError, DocumentsNotFoundError, ReportError.
+    Raises ConfigError for metrics that look deeper than the kept rankings, LabelsError, DocumentsNotFoundError,
+    ReportError.
     """
     if labels is None and metrics is None and not overrides:
         raise InputError("nothing would change: give --labels, --metrics, or --set evaluators...")
@@ -318,7 +319,7 @@ class DocumentsNotFoundError(CorpusError):
 
 
 def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Corpus]:
-    """The config in ``config_file``, and its documents, which must be those of ``report``.
+    """The config in ``config_file``, and its documents, which must equal the documents of ``report``.
 
     Raises DocumentsNotFoundError without a config, or if its documents have changed.
     """
@@ -332,7 +333,7 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
 
 
 def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:
-    """The config in ``config_file``. Raises DocumentsNotFoundError if its documents are not those of ``report``."""
+    """The config in ``config_file``. Raises DocumentsNotFoundError if ``report`` has other documents."""
     config = load_config(config_file)
     if fingerprint_of(config) != report.dataset.documents_fingerprint:
         message = (
@@ -347,7 +348,7 @@ def config_with_documents(report: Report, config_file: str | Path) -> Experiment
 
 
 def is_of_given_runs(report: Report) -> bool:
-    """Whether ``ragtrial score -o`` wrote the report."""
+    """True if ``ragtrial score -o`` wrote the report."""
     return set(report.config) == {"score"}
 
 

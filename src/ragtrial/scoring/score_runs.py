@@ -29,11 +29,11 @@ _LONGEST_PREFIX = 24
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Queries of the qrels and of the run, and how far they are the same.
+    """The overlap of the queries of the qrels and of the run.
 
-    ``judged`` counts the queries of the qrels, ``retrieved`` those of them that the run has. ``missing_names`` has up
-    to ten of the others: they score 0 and are counted. ``unknown`` counts the run's queries without a judgment, which
-    are left out; ``unknown_names`` has up to ten of them.
+    ``judged`` counts the queries of the qrels, ``retrieved`` the judged queries in the run. ``missing_names`` has up to
+    ten judged queries that are missing in the run: they score 0 and are counted. ``unknown`` counts the run's queries
+    without a judgment, which are left out; ``unknown_names`` has up to ten of them.
     """
 
     judged: int
@@ -48,7 +48,7 @@ class Mismatch:
 
 
 def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> Iterator[ReportWarning]:
-    """What should be known of it; ``judged`` has the ids of the qrels."""
+    """Warnings about a mismatch; ``judged`` has the ids of the qrels."""
     missing, unknown, both = mismatch.missing, mismatch.unknown, mismatch.retrieved
     if missing:
         yield ReportWarning(
@@ -73,7 +73,7 @@ def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
 
 
 def document_warning(run: str, judged: Collection[str], found: Sequence[str]) -> ReportWarning:
-    """What should be known where no hit of a run is judged; ``found`` has some of its documents."""
+    """A warning if no hit of a run is judged; ``found`` has some of its documents."""
     names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
     return ReportWarning(
         WarningCode.NO_DOCUMENTS_MATCH,
@@ -88,7 +88,7 @@ _RULES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("zeros before the number", lambda name: re.sub(r"0*(\d+)$", r"\1", name)),
     ("numbers that were written as decimals, like 7.0 for 7", lambda name: re.sub(r"(?<=.)\.0*$", "", name)),
 )
-"""By what ids differ that are the same after a change."""
+"""Rules that make equal ids out of ids that differ."""
 
 
 def guessed_reason(judged: Collection[str], unknown: Sequence[str]) -> str:
@@ -118,20 +118,20 @@ STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged
 
 
 _BLOCK = 2**17
-"""So many queries are evaluated at a time."""
+"""The number of queries that are evaluated at a time."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """By which rules runs are scored.
+    """The rules by which runs are scored.
 
     ``relevance_threshold`` is the grade from which a document is relevant. ``no_relevant`` decides about queries for
     which a metric is not defined: ``skip`` leaves them out of its mean, ``zero`` counts them. ``depth`` cuts every
-    ranking, None keeps all. ``judged_only`` drops hits that nobody judged before anything is counted. ``duplicates``
-    says what a document that stands twice in a ranking is: an error, or the first one alone. ``trec_compat`` does all
-    as trec_eval does: equal scores by document id, descending; ``no_relevant`` is zero; grades below 0 are documents
-    of the pool that nobody judged; more than six columns in a run are its tag. ``bounds`` and ``ties`` ask for the
-    ranges of every metric under unjudged documents, and over the orders of equal scores.
+    ranking, None keeps all. ``judged_only`` drops unjudged hits before anything is counted. ``duplicates`` decides
+    about a document that occurs twice in a ranking: an error, or only its first occurrence counts. ``trec_compat``
+    follows trec_eval: equal scores by document id, descending; ``no_relevant`` is zero; grades below 0 are pooled
+    documents without a judgment; more than six columns in a run are its tag. ``bounds`` and ``ties`` ask for the ranges
+    of every metric under unjudged documents, and over the orders of equal scores.
 
     Raises InputError for a threshold or a depth below 1.
     """
@@ -175,11 +175,11 @@ class Protocol:
 
 @dataclass(frozen=True)
 class RunCounts:
-    """What was read, and what came of it.
+    """Counts of the rows that were read.
 
-    ``rows`` counts the lines of the run, ``duplicates`` those dropped because their document stands higher already.
-    ``tied`` counts the queries with equal scores, ``ties_that_matter`` those where another order of equal scores could
-    change a score, ``contradicted`` those whose rank column says another order than their scores.
+    ``rows`` counts the lines of the run, ``duplicates`` the dropped lines, whose document has a higher rank already.
+    ``tied`` counts the queries with equal scores, ``ties_that_matter`` the queries in which another order of equal
+    scores could change a score, ``contradicted`` the queries whose rank column contradicts their scores.
     """
 
     rows: int
@@ -249,7 +249,7 @@ class RunScores(Brief):
 
 
 def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
-    """The scores of a run that was joined with its qrels; ``seconds`` is what that took, stage by stage."""
+    """The scores of a run that was joined with its qrels; ``seconds`` has the time of each earlier stage."""
     start, hits = time.perf_counter(), joined.hits
     whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
     graded = protocol.prepared(whole)
@@ -285,7 +285,7 @@ def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: M
 
 
 def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
-    """The evaluations of ``metrics``, whatever their families, in their order."""
+    """The evaluations of ``metrics`` of all families, in their order."""
     parts: dict[str, list[Evaluation]] = {str(metric): [] for metric in metrics}
     for part in graded.parts(_BLOCK):
         for evaluator in EVALUATORS:
@@ -350,7 +350,7 @@ def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCo
 class Scoring(Brief):
     """Runs that were scored by the same qrels and the same rules.
 
-    ``attainable`` is what an ideal run would score, None for metrics that have no best.
+    ``attainable`` has the scores of an ideal run, None for metrics that have no best.
     """
 
     protocol: Protocol
@@ -401,9 +401,9 @@ def score(
     Both may be files (TREC, MS MARCO, BEIR, JSON, JSONL, Parquet, our labels and reports; plain or .gz; ``-`` for
     standard input), dicts (``{query: {document: grade or score}}``), or tables of pandas, polars or Arrow, whose
     columns are guessed by their usual names or given: ``run_columns={"query": "q", "document": "d", "score": "s"}``.
-    ``runs`` is one of these or a list of them, ``names`` what they are called. ``rules`` are fields of ``Protocol``:
+    ``runs`` is one of these or a list of them, ``names`` has their names. ``rules`` are fields of ``Protocol``:
     ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``, ``trec_compat``, ``bounds``,
-    ``ties``. Raises LabelsError for what is wrong with the qrels, RunFileError for a run, MetricError.
+    ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run, MetricError.
     """
     known = [one.name for one in fields(Protocol)][1:]
     for rule in rules:
@@ -421,7 +421,7 @@ def score(
 
 
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:
-    """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
+    """Score the ``given`` runs. Raises the errors of ``score``, for all runs at once."""
     start = time.perf_counter()
     qrels = load_judgments(given)
     reading = time.perf_counter() - start

@@ -40,7 +40,7 @@ class ChosenLabels:
     warnings: tuple[ReportWarning, ...]
 
     def need_texts(self, *, by_content: bool) -> bool:
-        """Whether the texts of the documents are needed to locate them."""
+        """True if the texts of the documents are needed to locate them."""
         if self.are_places:
             return False
         return (by_content and not self.are_qrels) or any(
@@ -213,7 +213,7 @@ class StoredSetting:
         return {name: own.get(name, count) for name, count in self.part.counts.items()}
 
     def are_of(self, chunks: Chunks) -> bool:
-        """Whether ``chunks`` have all ranked chunks, and as many chunks as the report counts."""
+        """True if ``chunks`` include all ranked chunks, and are as many as the report counts."""
         if self.part.counts.get("chunks") not in (None, len(chunks)):
             return False
         return self.chunks.keys() <= set(chunks.ids(range(len(chunks))))
