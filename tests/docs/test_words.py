@@ -150,7 +150,6 @@ CEILINGS = {
     "engines": 15,
     "runs": 41,
     "views": 37,
-    ".": 27,
 }
 
 
