@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.cli.gating import Compared, GateOptions, checks_of_contest, judged_contest, tell
+from ragtrial.cli.gating import GateOptions, checks_for_comparison
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import input_of
@@ -237,18 +237,18 @@ def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
     """What `compare` does with gates: a comparison of the latest report with its setting ``good``."""
     contest = input_of([load_report("latest")], baseline="good")
     terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
-    checks = checks_of_contest(GateOptions(**asked), contest, terminal)
+    checks = checks_for_comparison(GateOptions(**asked), contest, terminal)
     aim = ComparisonOptions("good")
-    findings = judged_contest(checks, Compared(contest, aim, compare_settings(contest, aim)))
+    findings = checks.of_comparison(contest, aim, compare_settings(contest, aim))
     capsys.readouterr()
-    tell(terminal, checks, findings)
+    checks.write(terminal, findings)
     return findings.exit_code, Outcome(findings.exit_code, *capsys.readouterr())
 
 
 def test_a_comparison_of_reports_is_gated_likewise(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2, broken="broken")
     run(capsys)
-    code, done = compared(capsys, fail_if=("rr@3 worse than baseline", "ndcg@3 < 0.1"), markdown="out.md")
+    code, done = compared(capsys, fail_if=("rr@3 worse than baseline", "ndcg@3 < 0.1"), files={"markdown": "out.md"})
     assert (code, done.out) == (1, "\n2 gates: 1 passed, 1 failed\n")
     assert done.err.startswith("gate failed: rr@3 worse than baseline: bad -0.5833 against good")
     assert Path("out.md").is_file()

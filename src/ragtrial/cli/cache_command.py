@@ -53,7 +53,7 @@ def command() -> None:
 @click.argument("where", required=False)
 @common_options
 def list_entries(terminal: Terminal, where: str | None) -> int:
-    """List what is kept: what it is, its size, its last use, and by which experiments."""
+    """List the entries of the cache: content, size, last use, and the experiments that use them."""
     upkeep = _upkeep(where)
     entries = upkeep.entries()
     _say(terminal, entries)
@@ -84,9 +84,10 @@ def prune(
     latency: bool,
     dry_run: bool,
 ) -> int:
-    """Remove what all the given options allow; it is built again if it is needed. Reports are not touched.
-    An index on a server goes if WHERE or --config is the config that built it. Others are kept and listed; the exit
-    code is then 4.
+    """Remove the entries that all the given options allow; they are rebuilt if needed. Reports are not touched.
+
+    An index on a server is removed if WHERE or --config is the config that built it. Others are kept and listed; the
+    exit code is then 4.
     """
     if older_than is None and experiment is None and not unused and not latency:
         message = "say what may go: --unused, --older-than AGE, --experiment NAME, --latency, or several of them."
@@ -118,9 +119,10 @@ def prune(
 @_config_option
 @common_options
 def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> int:
-    """Read everything that is kept, and remove what was changed or cut.
-    An index on a server is checked if WHERE or --config is a config that connects to it. One that cannot be asked is
-    kept and listed; the exit code is then 4.
+    """Read every entry of the cache, and remove entries that are damaged.
+
+    An index on a server is checked if WHERE or --config is a config that connects to it. An index that cannot be
+    reached is kept and listed; the exit code is then 4.
     """
     upkeep = _upkeep(where, configs)
     entries = upkeep.entries()
@@ -152,8 +154,9 @@ def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> i
 @click.option("--verify", is_flag=True, help="Also read what is there already, and send again what is damaged.")
 @common_options
 def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> int:
-    """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or whatever fsspec reaches.
-    Only what is not there yet is sent. Indexes on servers and latencies stay here.
+    """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or any URL that fsspec reaches.
+
+    Only new entries are sent. Indexes on servers and latencies stay here.
     """
     shared, upkeep = SharedCache(url), _upkeep(where)
     entries = upkeep.entries()

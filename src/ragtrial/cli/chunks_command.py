@@ -41,7 +41,8 @@ def command(
     most: int | None,
     target: str | None,
 ) -> int:
-    """Show how the settings of CONFIG cut its documents, and what is indexed for each chunk.
+    """Show how the settings of CONFIG cut its documents, and the indexed text of each chunk.
+
     Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
     """
     if target is not None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ragtrial.cli import completion, gating
-from ragtrial.cli.gating import GateOptions, gate_options
+from ragtrial.cli import completion
+from ragtrial.cli.gating import GateOptions, checks_for_comparison, gate_options
 from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.comparison.across import compare_across
@@ -59,7 +59,7 @@ class _WithViews(click.Command):
 def command(
     terminal: Terminal,
     compared: ComparisonInputs,
-    asked: GateOptions,
+    gates: GateOptions,
     settings: tuple[str, ...],
     metrics: str | None,
     procedure: str,
@@ -81,7 +81,7 @@ def command(
     if across:
         switches = {"all-pairs": all_pairs, "common": compared.common, "judge": judge, "metrics": metrics}
         given = [f"--{name}" for name, value in switches.items() if value] + [f"--{view.name}" for view in views]
-        if given or asked != GateOptions():
+        if given or gates != GateOptions():
             first = given[0] if given else "gates"
             raise click.UsageError(f"--across cannot be combined with {first}; remove one of them.")
         return _across(terminal, compared, settings)
@@ -96,19 +96,19 @@ def command(
     if judge is not None:
         aim = with_judge(contest, aim, expand_user(judge))
         contest = contest if aim.judge is None else aim.judge.inputs
-    checks = gating.checks_of_contest(asked, contest, terminal)
+    checks = checks_for_comparison(gates, contest, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.report))
     made = analyse(contest, aim, **options)
-    findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
+    findings = checks.of_comparison(contest, aim, made)
     if not alone:
         terminal.show(comparison_blocks(made, terminal.width, everything=full, every_metric=metrics is not None))
     for view in views:
         terminal.show(view.blocks(view.of(made), terminal.width, everything=full))
     terminal.warn(made.warnings if alone else made.all_warnings)
-    gating.tell(terminal, checks, findings)
+    checks.write(terminal, findings)
     whole = made.model_dump(mode="json", exclude={"comparisons"})
-    terminal.say_json({**whole, "comparisons": made.comparisons, **gating.as_json(findings)})
+    terminal.say_json({**whole, "comparisons": made.comparisons, **findings.as_json()})
     return findings.exit_code
 
 

@@ -27,7 +27,7 @@ def reports(context: click.Context, _parameter: click.Parameter, typed: str) -> 
 def settings(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
     """The settings of the config, or of the reports, that the command names."""
     with suppress(Exception):
-        # What is typed so far is no whole command, so that click has not read its arguments.
+        # The command is not complete yet, so click has not read its arguments.
         words = shlex.split(os.environ.get("COMP_WORDS", ""))[2:]
         found = (
             _of_config(words, context) if {"config", "words"} & context.params.keys() else _of_reports(words, context)
@@ -37,7 +37,7 @@ def settings(context: click.Context, _parameter: click.Parameter, typed: str) ->
 
 
 def metrics(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-    """Every metric, and those of a list behind its last comma."""
+    """Every metric; in a list, the metrics that match the text behind its last comma."""
     from ragtrial.evaluation.metrics import METRICS
 
     before, comma, last = typed.rpartition(",")

@@ -63,7 +63,7 @@ def command(terminal: Terminal, folder: str) -> int:
 
 
 def _write_sample(root: Path) -> None:
-    """Write what is not there yet. Raises InputError if ``root`` has files of somebody else, or cannot be written."""
+    """Write missing files. Raises InputError if ``root`` has other files, or cannot be written."""
     sample = dict(sample_files())
     way_out = "Name another folder: ragtrial demo FOLDER."
     try:

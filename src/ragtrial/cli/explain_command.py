@@ -55,7 +55,7 @@ def command(terminal: Terminal, name: str) -> int:
 
 
 def _in_a_sentence(name: str) -> str | None:
-    """What a warning, or a word of a comparison, means; None for anything else."""
+    """The meaning of a warning, or of a word of a comparison; None for other names."""
     return next((code.about for code in WarningCode if code.value == name), None) or meaning_of(name)
 
 

@@ -27,10 +27,10 @@ def command(
     terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, duplicates: str, *, qrels: bool
 ) -> int:
     """Write a run, or judgments, as trec_eval reads them.
-    SOURCE may be whatever `ragtrial score` reads: a report, results, labels (with --qrels), any form of file. TARGET
-    may end in .gz, or be `-` for standard output. Sorted as trec_eval sorts them, by score in single precision and
-    equal ones by id, the last first, rows keep their order: with their own scores if these do that, else with scores
-    that count down.
+
+    SOURCE may be any file that `ragtrial score` reads: a report, results, labels (with --qrels). TARGET may end in .gz,
+    or be `-` for standard output. trec_eval sorts rows by score in single precision, equal scores by id, descending.
+    Rows keep their scores if that gives their order; otherwise they get scores that count down.
     """
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):

@@ -81,7 +81,7 @@ def command(
 def _next_command(
     terminal: Terminal, corpus: str | None, labels: str | None, converted: Mapping[str, Any] | None
 ) -> str:
-    """What to type next; before it, what to expect of own documents."""
+    """The next command to type; for your own documents, printed after a word about the first run."""
     if corpus is None:
         return "ragtrial run"
     if converted and converted["without_answers"] < converted["queries"]:
@@ -117,7 +117,7 @@ def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> s
 
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path, empty: Empty) -> dict[str, Any]:
-    """Write the labels of ``labels``; those that are not found are listed, with what helps."""
+    """Write the labels of the file ``labels``; labels that are not found are listed, with advice."""
     read = read_labels(Path(labels).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)

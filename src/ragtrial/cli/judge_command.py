@@ -41,8 +41,9 @@ def command(
     queries: int | None, config: str | None, output: str, *, offline: bool,
 ) -> int:  # fmt: skip
     """Let a model grade, from 0 to 3, the texts that the settings of the REPORTs found, for `ragtrial compare --judge`.
-    The judgments go into a file of their own; labels stay as they are. Every reply is saved the moment it arrives, so
-    the same command resumes after an interruption. A reply without a grade counts as not judged.
+
+    The judgments go into a separate file; labels stay as they are. Every reply is saved the moment it arrives, so the
+    same command resumes after an interruption. A reply without a grade counts as not judged.
     """
     file = expand_user(output)
     if offline and (asked.endpoint or asked.model):
@@ -69,7 +70,7 @@ def command(
 def _judged(
     terminal: Terminal, judging: Judging, texts: list[list[TextToGrade]], asked: ModelInputs, file: Path
 ) -> list[ModelJudgment]:
-    """The judgments; what was answered is written, whatever happens."""
+    """The judgments; they are written even if an error or an interruption ends the work."""
     progress = terminal.progress()
     progress.begin("judge", sum(map(len, texts)), "texts")
     try:

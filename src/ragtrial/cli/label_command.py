@@ -78,7 +78,7 @@ def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser opens in a window; one that opens in the terminal would be in the way."""
+    """True if a browser opens in a window; a browser in the terminal would be in the way."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

@@ -58,7 +58,8 @@ _STANDARD_OUTPUT = "-"
 @click.group("labels")
 def command() -> None:
     """Labels: known good answers, as passages of documents.
-    A label with its characters survives every change of chunk size: what is scored is the passage, not the chunk.
+
+    A label with its characters survives every change of chunk size: the passage is scored, not the chunk.
     """
 
 
@@ -70,7 +71,7 @@ _who_option = click.option("--who", metavar="NAME",
 @config_option
 @common_options
 def list_labels(terminal: Terminal, config: str) -> int:
-    """List the queries of CONFIG's labels: id, judgments, those that are relevant, tags, text."""
+    """List the queries of CONFIG's labels: id, judgments, relevant judgments, tags, text."""
     loaded = load_config(config)
     labels, threshold = load_dataset(loaded.dataset).labels, loaded.evaluators.relevance_threshold
     rows: list[dict[str, Any]] = [
@@ -118,7 +119,7 @@ def add_label(
 def remove_labels(
     terminal: Terminal, config: str, query: str, doc: str | None, quote: str | None, who: str | None
 ) -> int:
-    """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps what they were."""
+    """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps a copy."""
     if quote is not None and doc is None:
         raise click.UsageError("--quote needs --doc.")
     return _change(terminal, config, who, lambda base: removed(base, query, doc, quote))
@@ -134,7 +135,7 @@ def remove_labels(
 def merge_labels(
     terminal: Terminal, config: str, files: tuple[str, ...], prefer: Prefer | None, who: str | None
 ) -> int:
-    """Bring the labels of FILEs into those of CONFIG. Questions of one text are one query."""
+    """Merge the labels of FILEs into the labels of CONFIG. Questions with the same text are one query."""
     return _change(terminal, config, who, lambda base: merged(base, [expand_user(one) for one in files], prefer))
 
 
@@ -258,7 +259,7 @@ def say_lost(terminal: Terminal, converted: Converted, read: ReadLabels, library
 def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
-    """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
+    """Raises LabelsError for labels that are not found, and under ``strict`` for inexact matches."""
     if converted.lost and not skip_lost:
         ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes the most similar passages")
         lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
@@ -278,7 +279,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
-    """Write the labels; on standard output they are alone, and what is said of them goes to stderr."""
+    """Write the labels; if they go to standard output, the terminal prints to standard error from now on."""
     with contextlib.redirect_stdout(terminal.out), opened(output) as file:
         file.write(text.encode("utf-8"))
     if output == _STANDARD_OUTPUT:
@@ -287,7 +288,7 @@ def _write(terminal: Terminal, output: str, text: str) -> None:
 
 @contextlib.contextmanager
 def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
-    """The documents of a config through its workspace, those of a folder for once."""
+    """The documents of a config through its workspace, or the documents of a folder in a temporary one."""
     if config is not None:
         loaded = load_config(config)
         yield Corpus(loaded, terminal.progress()).library

@@ -46,7 +46,8 @@ _KINDS = (
 @results_option
 @common_options
 def command(terminal: Terminal, what: str, results: str) -> int:
-    """List the runs there are, or what a config may name.
+    """List the runs, or the names that a config may use.
+
     WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections, metrics or
     warnings.
     """
@@ -83,12 +84,12 @@ def _warnings() -> list[tuple[str, str]]:
 
 
 def _say_runs(terminal: Terminal, directory: Path) -> int:
-    """The runs, newest first: what each compared, by which labels, and what it was made from."""
+    """Print the runs, newest first: settings, queries, labels, the best setting, and the run that was scored again."""
     rows: list[dict[str, Any]] = []
     for folder in reversed(list_reports(directory)):
         try:
             report = load_report(folder)
-        except ReportError as error:  # one that is damaged does not hide the others
+        except ReportError as error:  # a damaged report does not hide the others
             rows.append({"name": folder.name, "error": str(error)})
             continue
         best = report.ranked_settings()[0]

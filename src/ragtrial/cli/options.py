@@ -44,13 +44,13 @@ class ComparisonInputs:
     def contest(
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
     ) -> ComparisonInput:
-        """What is compared; the rest is of ``input_of``, and so are the errors. No ``settings`` are all."""
+        """The settings to compare, all without ``settings``; ``input_of`` documents other options and errors."""
         chosen = tuple(dict.fromkeys(settings)) or None
         return input_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
                           common=self.common, directory=self.results, **options)  # fmt: skip
 
     def aim(self, contest: ComparisonInput, **options: Any) -> ComparisonOptions:
-        """How ``contest`` is compared; ``options`` and errors are those of ``options_of``."""
+        """The options of the comparison; ``options`` and errors are documented in ``options_of``."""
         return options_of(contest, margin=self.margin, confidence=self.confidence, **options)
 
 
@@ -58,7 +58,7 @@ _USUAL = ("results", 0.02, 0.95)
 
 
 def contest_options(function: F) -> F:
-    """The options; the command is given them as ``compared``. Stands above ``gate_options`` and ``common_options``."""
+    """Adds comparison options; the command receives them as ``compared``. Apply above other options."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -89,12 +89,12 @@ _COMPARISON_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 _CHAT = {"model": "model", "base_url": "endpoint", "api_key": "api_key", "price": "price",
          "output_price": "output_price", "max_tokens": "max_tokens", "temperature": "temperature", "seed": "seed",
          "concurrency": "concurrency", "retries": "retries", "fields": "fields"}  # fmt: skip
-"""The options of a chat model, and what they are called on the command line."""
+"""The options of a chat model, and their names on the command line."""
 
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """Which model is asked, and what may be spent, as it was written."""
+    """A chat model and its budget, as they were written."""
 
     endpoint: str | None
     model: str | None
@@ -114,13 +114,13 @@ class ModelInputs:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of one's own. Raises UsageError for one that is not NAME=VALUE."""
+        """The user's own fields. Raises UsageError unless each is NAME=VALUE."""
         return dict(_field(text) for text in self.field)
 
     def chat(self, output: Path, without: str = "") -> BudgetedChat:
-        """The model; its replies are kept beside ``output``. ``without`` says how to do without one.
+        """The model, with its replies in a file next to ``output``. ``without`` names the way to do without a model.
 
-        Raises UsageError for options that do not go together, InputError for values that are wrong.
+        Raises UsageError for options that conflict, InputError for wrong values.
         """
         if not self.endpoint or not self.model:
             raise click.UsageError(f"name the model: --endpoint URL --model NAME{without}.")
@@ -136,7 +136,7 @@ class ModelInputs:
         return BudgetedChat(validate(ChatOptions, given, InputError, fault), KeptReplies(replies_file(output)))
 
     def template(self, own: str, places: tuple[str, ...]) -> ModelPrompt:
-        """The prompt: our ``own``, or that of a file, with ``places``. Raises InputError."""
+        """The prompt ``own``, or the prompt of the user's file, with ``places``. Raises InputError."""
         return read_prompt(None if self.prompt is None else expand_user(self.prompt), own, places)
 
     def limit(self) -> Budget:

@@ -1,4 +1,4 @@
-"""From whatever a command comes to, to messages and an exit code; a crash never looks like anything else."""
+"""Messages and exit codes for every outcome of a command; a crash never looks like another outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORKERS = "ragtrial_"
 _RUNNING = threading.Lock()
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 3.0
-"""Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
+"""Seconds until an interrupted run is ended anywhere; as after a kill, finished work is kept."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -82,9 +82,9 @@ def leave(code: int) -> NoReturn:
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if code == _INTERRUPTED:
-        os._exit(code)  # a Python that shuts down heeds no handlers: another signal would be what it ends by
+        os._exit(code)  # a Python that shuts down ignores handlers: another signal would end it
     if any(thread.name.startswith(_WORKERS) for thread in threading.enumerate()):
-        # The run ended, as --fail-fast ends it, with a stage at work beside it, which Python would wait for.
+        # A run that --fail-fast ended may have another stage at work, for which Python would wait.
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -125,7 +125,7 @@ class _Interruption:
                     signal.signal(number, handler)
 
     def report(self, error: BaseException | None = None) -> int:
-        """Say that it was interrupted, unless that is said or being said; the exit code."""
+        """Print once that the command was interrupted; the exit code."""
         if self._reporting.acquire(blocking=False):
             keeps_nothing = bool(self._arguments) and self._arguments[0] in _BRIEF
             message = "interrupted." if keeps_nothing else _where("interrupted", error)
@@ -151,7 +151,7 @@ class _Interruption:
 
 
 def _where(what: str, error: BaseException | None = None) -> str:
-    """What happened and at which stage, what is kept, and how to go on."""
+    """The event and its stage, the work that is kept, and the way to resume."""
     return f"{what} {getattr(error, '__notes__', [''])[0]}".strip() + f". {_KEPT}"
 
 
@@ -167,7 +167,7 @@ def _failed(
 
 
 def _crash(error: BaseException) -> str:
-    """Keep the traceback in a file of the workspace, or of the user's without one; the sentence that says so."""
+    """Keep the traceback in a file of the workspace, or in a temporary folder; a sentence that names the file."""
     if isinstance(error, MemoryError):
         return _where("out of memory", error)
     summary = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")  # notes follow in a traceback

@@ -84,7 +84,7 @@ def command(
 
 
 def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str) -> None:
-    """What is in the worklist, how it was chosen, and what to do next."""
+    """Print the content of the worklist, how it was chosen, and the next command."""
     worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")
     terminal.tell(f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {made.repeated:,} already judged")

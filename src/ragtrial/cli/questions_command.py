@@ -44,8 +44,9 @@ def command(
     unanswerable: float, output: str,
 ) -> int:  # fmt: skip
     """Let a model draft questions from passages of the documents of CONFIG, for review with `ragtrial label`.
-    The drafts go into a file of their own. Only those that you keep in review become labels. Passages are drawn at
-    random, each folder with its share. Every reply is saved the moment it arrives, so the same command resumes after an
+
+    The drafts go into a separate file. Only drafts that you keep in review become labels. Passages are drawn at random,
+    each folder with its share. Every reply is saved the moment it arrives, so the same command resumes after an
     interruption.
     """
     file = expand_user(output)
@@ -88,7 +89,7 @@ def _answered(
     terminal: Terminal, drafting: Drafting, asked: ModelInputs, total: int,
     write: Callable[[Sequence[Answered]], DraftCounts],
 ) -> list[Answered]:  # fmt: skip
-    """The replies within the budget; those that came before an error or an interruption are written."""
+    """The replies within the budget; replies before an error or an interruption are written."""
     progress = terminal.progress()
     progress.begin("draft", total, "questions")
     try:

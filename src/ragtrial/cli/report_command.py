@@ -49,7 +49,7 @@ def command(
     verify: bool,
     opens: bool,
 ) -> int:
-    """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
+    """Write one HTML page about one or more reports: verdicts, plots, and the hits of every query."""
     if verify:
         if (plot, output, opens) != (None, None, False):
             raise InputError("--verify writes nothing; leave out --plot, -o and --open.")
@@ -80,7 +80,7 @@ def command(
 
 
 def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
-    """Say of every report that its files are as they were written. Raises ReportError that names all that are not."""
+    """Check the files of every report. Raises ReportError with all faults."""
     sound: list[Report] = []
     faults: list[Fault] = []
     for reference in compared.reports:

@@ -35,8 +35,8 @@ def command(
 ) -> int:
     """Score the stored rankings of a REPORT by other labels or metrics.
 
-    Nothing is retrieved or embedded. The numbers are those of a run with these labels and metrics; costs and latency
-    stay those that were measured. The new report names its parent.
+    Nothing is retrieved or embedded. The numbers equal a run with these labels and metrics; costs and latency are kept.
+    The new report names its parent.
     """
     from ragtrial.options import expand_user
     from ragtrial.report.model import load_report

@@ -13,7 +13,7 @@ import click
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import visible
 from ragtrial.cli import completion
-from ragtrial.cli.gating import GateOptions, RunBaseline, as_json, gate_options, prepared, tell
+from ragtrial.cli.gating import GateOptions, RunBaseline, checks_for_run, gate_options
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
 from ragtrial.comparison.comparing import (
     MOST_SETTINGS,
@@ -84,7 +84,7 @@ def command(
     jobs: int,
     baseline: str | None,
     extrapolate: int | None,
-    asked: GateOptions,
+    gates: GateOptions,
     *,
     audit: bool,
     no_latency: bool,
@@ -97,12 +97,12 @@ def command(
     """
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
-    if experiment.search and (baseline is not None or asked != GateOptions()):
+    if experiment.search and (baseline is not None or gates != GateOptions()):
         raise InputError(
             "gates and --baseline are for settings that are chosen before a run; this config has a search. Say its "
             "baseline in search.baseline, or run the winner's config with gates."
         )
-    checks = prepared(experiment, asked, baseline, limit, terminal, config)
+    checks = checks_for_run(experiment, gates, baseline, limit, terminal, config)
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     options = RunOptions(
         settings=settings or None,
@@ -116,14 +116,14 @@ def command(
     )
     report = run_experiment(experiment, options)
     found = _found(report)
-    findings = checks.findings(report) if checks else None
+    findings = checks.of_run(report) if checks else None
     comparison = None if found else _compared(report, config)
     page = _page(report, checks.baseline if checks else None, terminal) if with_page else None
     _say(terminal, report, findings, comparison, found)
     grown = _extrapolated(report, terminal) if extrapolate else None
     terminal.say(f"page: {page or f'ragtrial report {_from_here(report.folder)} --open'}")
     if checks and findings:
-        tell(terminal, checks.checks, findings)
+        checks.write(terminal, findings)
     told = {**_as_json(report, findings, comparison, found), **({"page": str(page)} if page else {})}
     told |= {"search": found.model_dump(mode="json")} if found else {}
     terminal.say_json(told | ({"extrapolation": grown.model_dump(mode="json")} if grown else {}))
@@ -131,7 +131,7 @@ def command(
 
 
 def _found(report: Report) -> SearchResult | None:
-    """What a search came to; None where the run was none: what searches takes a while to import."""
+    """The result of a search; None if the config has no search."""
     if report.search is None:
         return None
 
@@ -139,7 +139,7 @@ def _found(report: Report) -> SearchResult | None:
 
 
 def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | None:
-    """Say what the scores would be with more documents."""
+    """Print the estimated scores with more documents."""
     grown = load_extrapolation(report)
     if grown:
         terminal.show(["", *grown.sentences, "", extrapolation_table(grown), ""])
@@ -235,7 +235,7 @@ def _say(
 
 
 def _say_failures(report: Report) -> None:
-    """Once more at the end, where they are not lost among what was said since."""
+    """Print failures again at the end, below other output."""
     if not report.failures:
         return
     names = ", ".join(failure.name for failure in report.failures)
@@ -257,6 +257,6 @@ def _as_json(
         **({"conclusion": comparison.conclusion.model_dump(mode="json")} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],
-        **(as_json(findings) if findings else {}),
+        **(findings.as_json() if findings else {}),
         **({"comparison": findings.comparison.model_dump(mode="json")} if findings and findings.comparison else {}),
     }

@@ -20,10 +20,10 @@ from ragtrial.report.model import report_schema
 @common_options
 def command(terminal: Terminal, what: str, output: str | None) -> int:
     """Print the JSON Schema of a config, of prompt_queries.json (labels) or of report.json.
+
     WHAT is config (the default), labels or report.
 
-    Editors complete and check a config that begins with
-    `# yaml-language-server: $schema=PATH/config.schema.json`.
+    Editors complete and check a config that begins with `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()
     text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -34,9 +34,9 @@ _KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " pas
 
 
 def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and the passages that a person gives to ``hits``, by their numbers; those that are left have none.
+    """The grades and passages that a person gives to ``hits``, by their numbers; skipped hits have none.
 
-    ``form`` is what labels of them name.
+    ``form`` is the form of the labels.
     """
     grading = _Hits(hits, form)
     terminal.say(_KEYS)
@@ -76,7 +76,7 @@ def _key(prompt: str) -> str:
 
 
 class _Hits:
-    """Hits of a search, and what they were given."""
+    """Hits of a search, with their grades and passages."""
 
     def __init__(self, hits: Sequence[FoundText], form: Form) -> None:
         self._hits, self._form = hits, form
@@ -142,7 +142,8 @@ def command(
     label: bool,
     **given: Any,
 ) -> int:
-    """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels.
+    """Show the hits of the settings of CONFIG for TEXT; with --label or --grade, add graded answers to the labels.
+
     All settings make one list, best ranks first. --grade takes the numbers of this list, or documents.
     """
     if len(words) > 2:

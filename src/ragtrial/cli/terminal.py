@@ -41,10 +41,10 @@ def write(text: str, stream: TextIO) -> None:
 
 
 def write_as_is(text: str, stream: TextIO, end: str = "\n") -> None:
-    """Print lines whose escape sequences are ours.
+    """Print lines with our own escape sequences.
 
-    Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on. Raises RunError if
-    standard output cannot be written, to a full disk for example.
+    Once the reader of a pipe has gone (``| head``) further lines are dropped; the work goes on. Raises RunError if
+    standard output cannot be written, for example if the disk is full.
     """
     try:
         print(text, file=stream, end=end, flush=True)
@@ -56,7 +56,7 @@ def write_as_is(text: str, stream: TextIO, end: str = "\n") -> None:
 
 
 def write_json(value: Any, stream: TextIO) -> None:
-    """Print one JSON document, in whatever encoding ``stream`` has, block by block.
+    """Print one JSON document, in the encoding of ``stream``, block by block.
 
     Models of pydantic in it become JSON when they are reached, so that a long list of them is never in memory twice.
     """
@@ -116,7 +116,7 @@ class _Log(logging.Handler):
 
 
 class Stopped(KeyboardInterrupt):
-    """An interruption with a message of the command: what is kept, and how to go on."""
+    """An interruption with a message of the command: the work that is kept, and the way to resume."""
 
 
 class Terminal:
@@ -136,7 +136,7 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Columns to write in: those of the terminal, plenty for a file or a pipe."""
+        """The width in columns: the width of the terminal, or plenty for a file or a pipe."""
         return shutil.get_terminal_size(fallback=(160, 24)).columns
 
     @property
@@ -192,7 +192,7 @@ class Terminal:
             write(wrapped(visible(note), self.prose_width), self.out)
 
     def warn(self, warnings: Sequence[AnyWarning]) -> None:
-        """All warnings in one place, on stderr; those of one kind are counted after the third."""
+        """Print all warnings together on standard error; after three warnings of a kind, only their number."""
         if self.quiet or not warnings:
             return
         write(f"\n{counted(len(warnings), 'warning')}:", sys.stderr)
@@ -291,7 +291,7 @@ class _Work:
 
     def advance(self, count: int) -> None:
         self.done += count
-        if self._first is None:  # the first step is what the cache has: it says nothing about the speed
+        if self._first is None:  # the first step is read from the cache: it does not show the speed
             self._first = time.monotonic(), self.done
 
     def so_far(self) -> str:

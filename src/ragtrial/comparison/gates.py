@@ -1,4 +1,4 @@
-"""Gates and expected scores: conditions on a run or a comparison, how they are written, and what came of them."""
+"""Gates and expected scores: conditions on a run or a comparison, how they are written, and their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
@@ -24,7 +24,7 @@ from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
 TOLERANCE = 0.001
 NEARLY = 0.01
-"""Where a file of expected scores says nothing else: what counts as equal, and what only nearly does."""
+"""The default tolerances of expected scores: equal, and nearly equal."""
 
 Relation = Literal["<", "<=", ">", ">=", "worse than", "not within"]
 Outcome = Literal["passed", "failed", "undecided", "not checked"]
@@ -32,14 +32,14 @@ Agreement = Literal["OK", "nearly", "FAIL", "not checked"]
 
 _BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _DECIMALS = 12
-"""Means that differ in later decimals alone are equal: their last bits are those of rounding."""
+"""Means that differ only in later decimals are equal: the last bits are rounding."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What must not be. ``quantity`` is a metric or one of COSTS; without a ``setting`` it is about every one.
+    """A condition that must not hold. ``quantity`` is a metric or one of COSTS; no ``setting`` means every setting.
 
-    ``limit`` is what a mean or a cost is compared with; of ``not within`` how much worse than the baseline is allowed.
+    ``limit`` bounds a mean or a cost; for ``not within`` it is the loss against the baseline that is allowed.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Gate:
         return self.relation not in _BOUNDS
 
     def about(self, names: Collection[str]) -> list[str]:
-        """Those of ``names`` that it is about."""
+        """The ``names`` of settings that the gate applies to."""
         return [name for name in names if self.setting in (None, name)]
 
 
@@ -69,7 +69,7 @@ class ExpectedScore:
 
 
 class Finding(Part):
-    """What was found for a gate and a setting."""
+    """The result of a gate for a setting."""
 
     setting: str
     outcome: Outcome
@@ -78,7 +78,7 @@ class Finding(Part):
 
 
 class GateOutcome(Part):
-    """A gate and what came of it."""
+    """A gate and its results."""
 
     gate: str
     """As it was asked for."""
@@ -89,16 +89,16 @@ class GateOutcome(Part):
 
     findings: list[Finding]
     note: str = ""
-    """What should be known of how it was tested, or nothing."""
+    """A remark on how it was tested; may be empty."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether it could not be checked for some setting."""
+        """Could not be checked for some setting."""
         return self.outcome == "not checked" or any(finding.outcome == "not checked" for finding in self.findings)
 
 
 class ExpectedOutcome(Part):
-    """An expected score, and what was found."""
+    """An expected score, and the score of the setting."""
 
     setting: str
     metric: str
@@ -113,10 +113,10 @@ class ExpectedOutcome(Part):
 
 @dataclass(frozen=True, eq=False)
 class GateEvidence:
-    """What gates are judged by: settings by name, and for each metric that a gate compares the comparison.
+    """The evidence for gates: settings by name, and the comparison for each metric that a gate compares.
 
-    ``failed`` are settings that could not be run, ``baseline`` is what the comparisons are with, ``primary`` the metric
-    that decides where nobody says otherwise.
+    ``failed`` are settings that could not be run, ``baseline`` is the baseline of the comparisons, ``primary`` the
+    usual metric of decisions.
     """
 
     settings: Mapping[str, SettingPart]
@@ -128,10 +128,10 @@ class GateEvidence:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Gates and expected scores with what came of them, beside what they were judged by.
+    """Gates and expected scores with their results, and the evidence.
 
-    ``subject`` is what was run or compared; ``settings`` are those that were scored, best first, ``failures`` those
-    that could not be run.
+    ``subject`` is the experiment; ``settings`` are the scored settings, best first, ``failures`` the settings that
+    could not be run.
     """
 
     subject: str
@@ -144,13 +144,13 @@ class Findings:
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything that was asked for is not shown to hold."""
+        """Some condition is not shown to hold."""
         wrong = any(one.outcome == "FAIL" for one in self.expected)
         return wrong or any(gate.outcome in ("failed", "undecided") for gate in self.gates)
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether a setting could not be run, or something could not be checked."""
+        """Some setting could not be run, or something could not be checked."""
         unchecked = any(one.outcome == "not checked" for one in self.expected)
         return bool(self.failures) or unchecked or any(gate.is_incomplete for gate in self.gates)
 
@@ -159,6 +159,14 @@ class Findings:
         """1 where anything failed or is undecided; else 4 where a setting could not be run; else 0."""
         return 1 if self.has_failed else 4 if self.is_incomplete else 0
 
+    def as_json(self) -> dict[str, Any]:
+        """The fields of gates and expected scores under ``--json``, and the exit code."""
+        return {
+            "exit_code": self.exit_code,
+            "gates": [gate.model_dump(mode="json") for gate in self.gates],
+            "expected": [score.model_dump(mode="json") for score in self.expected],
+        }
+
 
 def compared_metrics(gates: Sequence[Gate]) -> list[str]:
     """The metrics for which a comparison with the baseline is needed, each once."""
@@ -166,7 +174,9 @@ def compared_metrics(gates: Sequence[Gate]) -> list[str]:
 
 
 def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutcome]:
-    """What came of every gate, in their order. What was not measured, or counts for no query, is undecided."""
+    """The outcomes of ``gates``, in their order. A quantity that was not measured, or counts for no query, is
+    undecided.
+    """
     outcomes = []
     for gate in gates:
         findings = list(_findings(gate, evidence))
@@ -228,10 +238,11 @@ def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float, margi
 
 
 def _loss(gate: Gate, part: ComparisonPart, margin: float) -> tuple[Outcome, str]:
-    """What comes of a gate on a setting that differs from the baseline, and why in words.
+    """The outcome of a gate on a setting that differs from the baseline, and the reason in words.
 
-    ``worse than`` fails if it is shown to be worse, and is undecided if too few questions differ and the mean loss is
-    above the margin. ``not within`` fails if a loss above its limit is shown, and is undecided if one is not excluded.
+    ``worse than`` fails if the setting is shown to be worse, and is undecided if too few questions differ and the mean
+    loss is above the margin. ``not within`` fails if a loss above its limit is shown, and is undecided if such a loss
+    is not excluded.
     """
     loss, is_thin = -(part.gain or 0.0), part.verdict == "too few differences"
     if gate.relation == "worse than":
@@ -255,7 +266,7 @@ def _loss(gate: Gate, part: ComparisonPart, margin: float) -> tuple[Outcome, str
 def judge_expected(
     expected: Sequence[ExpectedScore], settings: Mapping[str, SettingPart], failed: Collection[str] = ()
 ) -> list[ExpectedOutcome]:
-    """What came of every expected score, in their order; a score too high is as unexpected as one too low.
+    """The outcomes of ``expected`` scores, in their order; a score too high is as unexpected as a score too low.
 
     ``failed`` are settings that could not be run.
     """
@@ -293,9 +304,9 @@ _FORMS = '"ndcg@10 < 0.70" (also <=, >, >=), "ndcg@10 worse than baseline" or "n
 
 @dataclass(frozen=True)
 class Subject:
-    """What gates can be about: settings and metrics by name, and the baseline that settings are compared with.
+    """The possible subjects of gates: settings and metrics by name, and the baseline of comparisons.
 
-    ``settings`` are those that a gate without a setting is about.
+    A gate without a setting is about all ``settings``.
     """
 
     settings: tuple[str, ...]
@@ -330,7 +341,7 @@ def known_metric(text: str, metrics: Sequence[str]) -> str:
 
 
 def _gate(text: str, subject: Subject) -> Gate:
-    """Raises GateError for what is no gate, or of no metric that there is."""
+    """Raises GateError for an invalid gate, or an unknown metric."""
     match = _GATE.fullmatch(text)
     if match is None:
         raise GateError(f"this is no gate. Write one like {_FORMS}, for one setting with its name and a colon before.")
@@ -386,7 +397,7 @@ Value = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class ExpectedValue(Options):
-    """A score with tolerances of its own."""
+    """A score with separate tolerances."""
 
     value: Value
     tolerance: Off | None = None
@@ -401,7 +412,7 @@ Expected = Annotated[Annotated[Value, Tag("score")] | Annotated[ExpectedValue, T
 
 
 class ExpectedFile(Options):
-    """What a file of expected scores may say."""
+    """The content of a file of expected scores."""
 
     report: str | None = None
     """The run that it was written from."""
@@ -410,7 +421,7 @@ class ExpectedFile(Options):
     """Within it a score is OK."""
 
     nearly: Off = NEARLY
-    """Within it a score is nearly what is expected, which is reported and does not fail; at least the tolerance."""
+    """A score within it is nearly equal, which is reported and does not fail; at least the tolerance."""
 
     settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
     """By setting, and by metric in any spelling."""
@@ -419,10 +430,10 @@ class ExpectedFile(Options):
 def read_expected(
     path: str | Path, settings: Sequence[str] | None = None, metrics: Sequence[str] | None = None
 ) -> list[ExpectedScore]:
-    """The expected scores of a file, in its order, metrics in our spelling.
+    """The expected scores of a file, in its order, with canonical names of metrics.
 
-    Where ``settings`` and ``metrics`` are given they may be of no others. Raises ConfigError for what is no YAML,
-    GateError for all else that is wrong, each with line and column.
+    ``settings`` and ``metrics``, if given, are the only valid names. Raises ConfigError for invalid YAML, GateError for
+    other faults, each with line and column.
     """
     content = parse_yaml(read_text(Path(path), GateError), str(path), Path(path).resolve().parent)
     file = validate(ExpectedFile, content.value, GateError, content.fault_at)
@@ -453,9 +464,9 @@ def read_expected(
 def expected_text(
     run_id: str, settings: Sequence[SettingPart], metrics: Sequence[str], kept: Sequence[ExpectedScore] = ()
 ) -> str:
-    """The scores of ``settings`` by ``metrics`` as YAML, in six digits; those over no queries are left out.
+    """The scores of ``settings`` by ``metrics`` as YAML, in six digits; scores over no queries are left out.
 
-    Scores in ``kept`` keep their tolerances, where these are not the usual ones.
+    Scores in ``kept`` keep their tolerances, if these are unusual.
     """
     import yaml
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Analysis(Comparison):
-    """A comparison, and what views found beside it; as JSON, one document with the parts of all views."""
+    """A comparison with the parts that views add; as JSON, one document with all parts."""
 
     found: dict[str, Any] = Field(exclude=True)
-    """By the name of the view; None where there is nothing. What was not asked for is not in it."""
+    """The parts by the name of their view; None if a view has nothing. Views that were not asked for are absent."""
 
     @model_serializer(mode="wrap")
     def _with_all_parts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -37,16 +37,16 @@ class Analysis(Comparison):
 
     @property
     def all_warnings(self) -> list[WarningPart]:
-        """Those of the comparison, then those of what was found beside it."""
+        """The warnings of the comparison, then the warnings of its views."""
         found = [(view, view.of(self)) for view in all_views()]
         return [*self.warnings, *(one for view, part in found if part is not None for one in view.warnings(part))]
 
 
 def analyse(contest: ComparisonInput, aim: ComparisonOptions, **options: str | bool) -> Analysis:
-    """The comparison, what is always looked into beside it, and the views that ``options`` name.
+    """The comparison, the views that are always computed, and the views that ``options`` name.
 
-    A view takes True, or the value of its option: ``slices=True, query="q7"``. Raises ComparisonError or ReportError
-    if the baseline or the query is missing, KeyError for an unknown view.
+    A view takes True, or the value of its option: ``slices=True, query="q7"``. Raises ComparisonError or ReportError if
+    the baseline or the query is missing, KeyError for an unknown view.
     """
     chosen = {VIEWS[name].name: value for name, value in options.items() if value not in (False, None)}
     made = compare_settings(contest, aim)
@@ -82,9 +82,9 @@ def check_plot(name: str, output: str) -> None:
 
 
 def draw(name: str, contest: ComparisonInput, analysis: Analysis) -> Figure:
-    """The plot called ``name``; ``analysis`` must have what its view computes.
+    """The plot called ``name``; ``analysis`` must have the part of its view.
 
-    Raises PlotError where the reports have no data for it, and where matplotlib is not installed.
+    Raises PlotError if the reports have no data for it, or matplotlib is not installed.
     """
     with styled():
         return view_of(name).plots[name](ViewInput(contest, analysis))

@@ -19,7 +19,7 @@ from ragtrial.views.table import Column, Table, mean_number
 
 
 def heading(comparison: Comparison) -> str:
-    """One line that says what was compared."""
+    """One line that names the compared settings, questions and metric."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
     questions = comparison.conclusion.scored.sentence
     return f"{counted(len(comparison.settings), 'setting')}, {questions}, {comparison.primary_metric}, {against}"
@@ -34,9 +34,9 @@ def flat_sentences(conclusion: ConclusionPart) -> list[str]:
 def comparison_blocks(
     comparison: Comparison, width: int, *, everything: bool, every_metric: bool
 ) -> Iterator[str | Table]:
-    """What the terminal shows of a comparison: the verdicts first, then the other metrics.
+    """The blocks of a comparison in the terminal: the verdicts first, then the other metrics.
 
-    ``everything`` means all pairs, however many; ``every_metric`` all metrics, however wide that is.
+    ``everything`` shows all pairs, ``every_metric`` all metrics, however wide the table is.
     """
     rows = close_comparisons(comparison, everything=everything)
     lines = [left_out_line(comparison, rows), *looked_into_lines(comparison)]
@@ -61,11 +61,11 @@ def verdict_blocks(
 
 
 def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width: int | None = None) -> Table:
-    """One row per comparison: means, interval, p, won queries, what queries can show, verdict.
+    """One row per comparison: means, interval, p, questions won and lost, questions needed, verdict.
 
-    Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
-    that is wider than ``width``, columns go: won and lost, n, p, means; those that say how many questions to ask stay.
-    Notes say what verdicts and columns mean, or which it lacks; ~ and ? mark intervals to be careful with.
+    A baseline that all rows share is a row by itself; otherwise each row has its baseline and the mean of it. If the
+    table is wider than ``width``, columns go in this order: won, tied and lost, n, p, means, detectable. Notes explain
+    verdicts and columns, and name the columns that are left out; ~ and ? mark intervals that need care.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     names = ["setting"] if shared else ["setting", "against", "baseline"]
@@ -136,7 +136,7 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
 
 
 def _advice(comparison: Comparison) -> list[str]:
-    """What the columns about queries mean; nothing where they are empty."""
+    """The meaning of the columns about questions; empty if the columns are."""
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
@@ -146,7 +146,7 @@ def _advice(comparison: Comparison) -> list[str]:
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
-    """What views have to say below the verdicts; nothing where none looked into it."""
+    """The lines of views below the verdicts; empty if no view has any."""
     found = [(view, view.of(comparison)) for view in all_views()]
     return [line for view, part in found if part is not None for line in view.summary_lines(part)]
 

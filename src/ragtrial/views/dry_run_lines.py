@@ -1,4 +1,4 @@
-"""A plan of work as text: one line for each piece of it, and what all of it comes to."""
+"""A plan of work as text: one line for each stage, and their sum."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage
 from ragtrial.views.table import duration, money
 
-_INDENT = " " * 8  # of what continues a line: below the stage, beside the status
-_WHAT = 32  # columns at most for what it is
+_INDENT = " " * 8  # the indentation of continued lines, next to the status
+_WHAT = 32  # the most columns of a description
 
 
 def plan_lines(plan: DryRun, width: int, *, verbose: bool = False) -> list[str]:
@@ -30,7 +30,7 @@ def plan_lines(plan: DryRun, width: int, *, verbose: bool = False) -> list[str]:
 
 
 def total_lines(plan: DryRun) -> list[str]:
-    """What all work comes to, and what the signs in its lines mean."""
+    """The sum of all work, and the meaning of the signs in its lines."""
     to_do, cached = len(plan.to_do), len(plan.stages) - len(plan.to_do)
     if not to_do:
         return [f"Nothing to do: all {cached:,} stages are cached."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -13,15 +13,17 @@ from ragtrial.comparison.gates import ExpectedOutcome, Findings, GateOutcome
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.report.schema import MeanPart
+from ragtrial.runs.formats.output import opened
+from ragtrial.runs.formats.score_tables import write_table
 from ragtrial.views import comparison_tables as tables
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.table import Table, mean_row, mean_table
 
 
 def gate_lines(findings: Findings) -> list[str]:
-    """A line for each gate and each expected score that is not just so, and one that sums up; none if none was asked.
+    """A line for each gate and expected score that did not pass, and a line that sums up; empty without any.
 
-    A line of a gate that failed tells what was asked and what was found.
+    The line of a failed gate has the condition and the result.
     """
     lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
     lines += [f"expected {one.outcome}: {expected_line(one)}" for one in findings.expected if one.outcome != "OK"]
@@ -45,7 +47,7 @@ def gate_line(gate: GateOutcome) -> str:
 
 
 def gate_details(gate: GateOutcome) -> str:
-    """What was found for the settings that decided, and how many others passed."""
+    """The results of the settings that decided, and how many others passed."""
     shown = [one for one in gate.findings if one.outcome in (gate.outcome, "not checked")]
     texts = [f"{finding.setting} {finding.found}" for finding in shown]
     passed = sum(finding.outcome == "passed" for finding in gate.findings)
@@ -67,14 +69,14 @@ def expected_line(one: ExpectedOutcome) -> str:
 
 
 def finding_lines(gate: GateOutcome) -> list[str]:
-    """For every setting what was found."""
+    """The result of every setting."""
     return [f"{finding.setting}: {finding.outcome}: {finding.found}" for finding in gate.findings]
 
 
 def markdown_text(findings: Findings) -> str:
-    """A heading with the outcome, a table of the settings or of the comparisons, what failed, and details to open.
+    """A heading with the outcome, a table of settings or comparisons, failures, and details to open.
 
-    Of very many comparisons those with the best setting are shown; the CSV has all.
+    If there are very many comparisons, only comparisons with the best setting are shown; the CSV has all.
     """
     return "\n\n".join(_sections(findings)) + "\n"
 
@@ -128,7 +130,7 @@ def _items(findings: Findings) -> Iterator[str]:
 
 
 def _score_table(findings: Findings, metrics: Sequence[str]) -> Table:
-    """The means of all settings, best first; behind a mean over other queries than the first stands how many."""
+    """The means of all settings, best first; a mean over another number of queries than the first shows its n."""
     unknown = MeanPart(mean=None, n=0)
     rows = [
         mean_row(name, [setting.scores.get(metric, unknown) for metric in metrics])
@@ -148,7 +150,7 @@ def _table(table: Table) -> str:
 
 
 def code(text: str) -> str:
-    """``text`` as code: whatever it holds, it is shown and does nothing."""
+    """``text`` as code: it is shown literally."""
     return f"<code>{for_markdown(text)}</code>"
 
 
@@ -160,7 +162,7 @@ _COUNTS = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 @dataclass(frozen=True)
 class _Case:
-    """A test: its name, what came of it, and what was found, the first line by itself."""
+    """A test: its name, its outcome, and its results, the first line by itself."""
 
     name: str
     outcome: str
@@ -175,8 +177,8 @@ class _Case:
 def junit_text(findings: Findings) -> str:
     """An XML document with up to four suites: gates, expected scores, comparisons, and settings that failed.
 
-    A gate and an expected score are a test each; all comparisons are one, which passes, as nobody asked for an outcome.
-    What was found is the output of each test. A setting that could not be run is an error.
+    Each gate and each expected score is a test. All comparisons are one test, which passes, because no outcome was
+    asked for. The output of a test has its results. A setting that could not be run is an error.
     """
     root = Element("testsuites")
     suites = {
@@ -239,3 +241,30 @@ def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
         else:
             columns[field] = values
     return columns
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of file: the text of its option, and a function that writes findings to a path or to ``-``."""
+
+    help: str
+    write: Callable[[str, Findings], object]
+
+
+def _text_form(help_: str, text: Callable[[Findings], str]) -> Form:
+    def write(target: str, findings: Findings) -> None:
+        with opened(target) as file:
+            file.write(text(findings).encode("utf-8", "backslashreplace"))
+
+    return Form(help_, write)
+
+
+FORMS = {
+    "junit": _text_form("Write the results as JUnit XML; - is standard output.", junit_text),
+    "markdown": _text_form("Write the results as Markdown, for a pull request.", markdown_text),
+    "csv": Form(
+        "Write a row for each comparison, with all fields.",
+        lambda target, findings: write_table(target, csv_columns(findings.comparison), form="csv"),
+    ),
+}
+"""The forms of files by the name of their option."""

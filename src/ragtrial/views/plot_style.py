@@ -68,7 +68,7 @@ class Series:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draws by these rules alone, whatever the user's own say. Raises PlotError where matplotlib is not installed."""
+    """Draws by these rules alone; the user's own rules are ignored. Raises PlotError if matplotlib is not installed."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -131,7 +131,7 @@ class ForestRow:
     ci: tuple[float, float] | None = None
     side: int = 0
     beside: str = ""
-    """What is said at the right."""
+    """The text at the right."""
 
 
 def claimed(part: ComparisonPart) -> int:

@@ -1,4 +1,4 @@
-"""A report as tables and lines: its scores, what they cost, and what its indexes lose."""
+"""A report as tables and lines: its scores, its costs, and the losses of its indexes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ragtrial.search.extrapolation import ExtrapolationPart
 
 _FEWEST_FOR_P99 = 100
-"""Of fewer queries the 99th percentile is the slowest."""
+"""With fewer queries the 99th percentile is the slowest query."""
 
 _ELSEWHERE = "ragtrial show --metrics all"
 
 
 def header_line(report: Report, tag: str | None = None) -> str:
-    """One line that names what was run, and how many questions are scored; of those with a ``tag``, which."""
+    """One line that names the run and counts its scored questions; with a ``tag``, the questions that have it."""
     settings, data = counted(len(report.settings), "setting"), report.dataset
     documents = "" if data.documents is None else f" on {counted(data.documents, 'document')}"
     questions, _, scored = report.scored_queries().sentence.partition(" (")
@@ -44,7 +44,7 @@ def scores_json(report: Report) -> list[dict[str, Any]]:
 def score_table(
     report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
 ) -> Table:
-    """One row per setting, best first by the primary metric: ``metrics``, or as many usual ones as ``width`` allows.
+    """One row per setting, best first by the primary metric: ``metrics``, or as many usual metrics as fit ``width``.
 
     ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
     """
@@ -56,10 +56,10 @@ def score_table(
 
 
 def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> Table:
-    """One row per setting, best first: its scores at equal context; no row where no budget was given.
+    """One row per setting, best first: its scores at equal context; no row without a budget.
 
-    Best by the primary metric, or by the first that does not divide by its cutoff. ``hits`` is how many of the first
-    hits fit into the budget, mean over queries.
+    Best by the primary metric, or by the first metric that does not divide by its cutoff. ``hits`` is the mean number
+    of hits that fit into the budget.
     """
     known = [(setting, setting.budget) for setting in settings if setting.budget]
     if not known:
@@ -93,12 +93,12 @@ _PAID = {"embedding_cost": "embed cost", "query_cost": "1,000 q"}
 
 
 def cost_table(settings: Sequence[SettingPart]) -> Table:
-    """One row per setting: what it takes beside its quality; no row where nothing was measured.
+    """One row per setting: its costs; no row if nothing was measured.
 
     Milliseconds per query, with a ~ if other programs slowed them; seconds to embed its texts and to build its index,
-    megabytes of that, bytes per vector where they differ, and the mean size of its whole ranking in tokens, or in
-    characters where these are not known. Where endpoints are paid, what embedding its texts costs, and a thousand
-    queries.
+    megabytes of the index, bytes per vector where they differ, and the mean size of its whole ranking in tokens, or in
+    characters if tokens are not known. If endpoints are paid, the cost of embedding its texts, and the cost of a
+    thousand queries.
     """
     unit = _context_unit(settings)
     timed = [setting.latency.n for setting in settings if setting.latency]
@@ -135,8 +135,8 @@ def _context_unit(settings: Sequence[SettingPart]) -> str:
 def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
     """One row per setting with an index that is not exact.
 
-    Changes are what the index adds to the primary metric: below 0, it loses. The last column counts queries that got
-    fewer hits than exact search finds, where there are any.
+    Changes are the effect of the index on the primary metric: below 0, it loses. The last column, if any query is
+    short, counts queries with fewer hits than exact search finds.
     """
     rows = []
     some_are_short = any(setting.audit and setting.audit.short_queries for setting in settings)

@@ -49,7 +49,7 @@ def reason_lines(run: RunScores) -> list[str]:
 
 
 def time_line(run: RunScores) -> str:
-    """One line that says what was read, and where the time went."""
+    """One line with the rows that were read, and the time of each stage."""
     parts = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in run.seconds.items())
     return f"{run.name}: {run.counts.rows:,} rows in {sum(run.seconds.values()):.2f} s ({parts})"
 

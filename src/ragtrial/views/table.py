@@ -16,10 +16,10 @@ _LABEL = re.compile(r"(?:  )?[^ ]+(?: [^ ]+)* {2,}")
 
 
 def wrapped(text: str, width: int) -> str:
-    """A line of prose on as many lines as it needs; behind a label and two spaces these are set in.
+    """A line of prose wrapped to ``width``; lines after a label and two spaces are indented below the text.
 
-    One that is set in itself, such as a row of a table, stays as it is, unless it is set in by two spaces and has a
-    label, as the verdicts of a conclusion are.
+    An indented line, such as a row of a table, is not wrapped, unless it is indented by two spaces and has a label,
+    like the verdicts of a conclusion.
     """
     label = _LABEL.match(text)
     if len(text) <= width or (text.startswith(" ") and label is None):
@@ -58,7 +58,7 @@ class Column:
     """Which of its numbers is the best one; None where none is."""
 
     importance: int | None = None
-    """None for a column that is never left out. Of the others the lowest go first, equal ones together."""
+    """None for a column that is never left out. The lowest go first, equal columns together."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
-    """Lines below it, the one that names what was left out among them."""
+    """Lines below the table; one of them names the columns that are left out."""
 
     @classmethod
     def of(
@@ -102,8 +102,8 @@ class Table:
     def fitted(self, width: int, elsewhere: str, most: int | None = None) -> Table:
         """The table without the least important columns, as many as do not fit; a note names them.
 
-        ``elsewhere`` says where to see them. A table that is too wide without all of these keeps the others, as it does
-        those of more importance than ``most``.
+        ``elsewhere`` says where to see them. Columns without importance, or of more importance than ``most``, are kept
+        even if the table stays too wide.
         """
         fitting, left_out = self, list[str]()
         for importance in sorted({one.importance for one in self.columns if one.importance is not None}):
@@ -141,7 +141,7 @@ class Table:
 
 
 def cell_kind(column: Column, cell: str) -> str:
-    """``better``, ``worse`` or ``undecided`` for a verdict, else what its column holds: ``name`` or ``number``."""
+    """``better``, ``worse`` or ``undecided`` for a verdict, else the content of its column: ``name`` or ``number``."""
     if not column.is_text:
         return "number"
     verdicts = {"better": "better", "worse": "worse", "inconclusive": "undecided", "too few differences": "undecided"}
@@ -217,7 +217,7 @@ def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _best_of(metric: str) -> Literal["highest", "lowest"] | None:
-    """Which values of a metric are best; none of counts of what is judged, which say nothing of quality."""
+    """The best values of a metric; None for counts of judged hits, which do not measure quality."""
     from ragtrial.evaluation.metrics import parse_metric  # not for the help, which has tables too
 
     definition = parse_metric(metric).definition

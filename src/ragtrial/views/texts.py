@@ -44,7 +44,7 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
 
 
 def items_text(items: Sequence[Item], settings: Sequence[str], width: int) -> str:
-    """What a search found, numbered, and which of several settings found it at which rank."""
+    """The hits of a search, numbered, with the ranks at which settings found them."""
     head = settings[0] if len(settings) == 1 else f"{len(settings)} settings"
     if not items:
         return f"{head}: nothing found"
@@ -116,7 +116,7 @@ _INDENT = " " * 4
 
 
 def count_line(cut: CutSetting) -> str:
-    """How many chunks a setting has, of what, and how they were made."""
+    """The number of chunks of a setting, and how they were made."""
     made_by = cut.setting.chunker.summary()
     context = cut.setting.context.summary()
     added = f"; context {context}" if context else ""
@@ -124,7 +124,7 @@ def count_line(cut: CutSetting) -> str:
 
 
 def no_chunks_line(setting: Setting) -> str:
-    """What a setting without a chunker of its own works on."""
+    """The input of a setting that does not cut documents."""
     parts = [part.name for part in setting.parts]
     return (
         f"{setting.name}: no chunks of its own"
@@ -144,7 +144,7 @@ def size_table(cut: CutSetting) -> Table:
 
 
 def chunk_texts(cut: CutSetting, most: int, width: int) -> list[str]:
-    """The first ``most`` chunks: where each is, its text, and behind `+` what is indexed before and after it."""
+    """The first ``most`` chunks: place, text, and behind `+` the text that is indexed before and after it."""
     chunks, shown = cut.texts.chunks, []
     for position in cut.positions[:most].tolist():
         span = chunks.span(position)

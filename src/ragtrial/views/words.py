@@ -54,7 +54,7 @@ HEADLINES = {
     "scenario": "A difference if all hits without a label went in favour of one setting. Labels may lead further: a "
     "scenario is not a limit.",
 }
-"""Those of a conclusion."""
+"""The words of a conclusion."""
 
 RUN_COLUMNS = {
     "ms p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
@@ -90,7 +90,7 @@ RUN_COLUMNS = {
     "median": "Half of the values are at most this.",
     "max": "The largest value.",
 }
-"""Those of the tables of a run."""
+"""The columns of the tables of a run."""
 
 VIEW_COLUMNS = {
     "interval": COLUMNS["interval"],
@@ -136,7 +136,7 @@ VIEW_COLUMNS = {
     "size": "Its size on the disk.",
     "last use": "When a run last used it.",
 }
-"""Those of the parts of a comparison, and of lists."""
+"""The columns of parts of a comparison, and of lists."""
 OTHERS = {
     "judged@10": "The share of the first 10 hits that have a label; the others count as not relevant.",
     "span": "`evaluators: {unit: span}` scores the passages that labels quote, so chunk sizes can be compared.",
@@ -173,7 +173,7 @@ _ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | HEADLINES | OTHERS
 
 
 def meaning_of(word: str) -> str | None:
-    """What a column, a verdict, or another word of a table says, however it is written; None for others."""
+    """The meaning of a column, a verdict, or another word of a table, however it is written; None for other words."""
     plain = " ".join(word.casefold().replace("-", " ").split())
     without_number = re.sub(r"^[\d.,]+%? | [\d.,]+%?$", "", plain)
     opening = next((start for start in OPENINGS if plain.startswith(start)), "")

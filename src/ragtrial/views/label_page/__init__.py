@@ -18,5 +18,5 @@ _FILES = {
 
 
 def assets() -> Mapping[str, Asset]:
-    """The page under "", and what it loads by name; its colours and type are those of the page about a report."""
+    """The page under "", and the files that it loads by name; the page about a report has the same colours and type."""
     return {name: Asset(f"{_KINDS[file.suffix]}; charset=utf-8", file.read_bytes()) for name, file in _FILES.items()}

@@ -46,7 +46,7 @@ UNJUDGED = -1_000_000
 
 @dataclass(frozen=True, eq=False)
 class SettingHits:
-    """All hits of a setting, query by query: those of the query at ``place`` are at ``starts[place : place + 2]``."""
+    """All hits of a setting by query: the hits of the query at ``place`` are at ``starts[place : place + 2]``."""
 
     starts: Counts
     codes: Codes
@@ -98,7 +98,7 @@ class FoundHits:
         self.settings = [self._read(contender) for contender in contest.settings]
 
     def place(self, code: int) -> Key:
-        """What a hit is found under: its document, or under unit: span the characters of its chunk."""
+        """The key of a hit: its document, or the characters of its chunk under unit: span."""
         doc, start, end = self.keys[code]
         return (doc, start, end) if self.unit == "span" else (doc, None, None)
 

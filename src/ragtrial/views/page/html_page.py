@@ -49,7 +49,9 @@ def means_by_metric(contest: ComparisonInput) -> Table:
 
 
 def means_by_budget(contest: ComparisonInput) -> Table:
-    """The same for the first hits that fit into so many tokens; no row where not all have the same budget."""
+    """The table of means for the first hits that fit into a budget of tokens; no row unless all settings share a
+    budget.
+    """
     report = contest.report
     settings = [one.part.model_copy(update={"name": one.name}) for one in contest.settings]
     budgets = {setting.budget.tokens if setting.budget else None for setting in settings}
@@ -58,7 +60,7 @@ def means_by_budget(contest: ComparisonInput) -> Table:
 
 
 def column_texts(contest: ComparisonInput) -> dict[str, str]:
-    """What metrics mean, by their names with and without cutoffs."""
+    """The formula of each metric, by its name with and without cutoff."""
     formulas = {name: part.formula for name, part in contest.report.metrics.items()}
     return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
 
@@ -70,7 +72,7 @@ def have_best(table: Table) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Origin:
-    """A report, what it is called on the page, and what its settings are made of."""
+    """A report, its name on the page, and the chunks, labels and models of its settings."""
 
     name: str
     report: Report
@@ -111,7 +113,7 @@ def _ends(values: Sequence[float | None], shape: str) -> str:
 
 
 def _models(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Those of a setting and of its parts: of embedders, of rerankers."""
+    """The models of a setting and of its parts: embedders and rerankers."""
     embedder, retriever = (parameters.get(stage) or {} for stage in ("embedder", "retriever"))
     named = (embedder.get("model"), embedder.get("function"), retriever.get("model"))
     yield from filter(None, named)
@@ -127,9 +129,9 @@ _SCRIPTS = ("data", "state", "tables", "charts", "labels", "sweeps", "pairs", "q
 
 
 def page(contest: ComparisonInput, aim: ComparisonOptions) -> bytes:
-    """The whole page, as the file has it; the same bytes for the same reports.
+    """The bytes of the whole page; the same bytes for the same reports.
 
-    Raises ReportError if what is beside report.json is damaged, or ``aim`` names a baseline that is not there.
+    Raises ReportError if a file of a report is damaged, or if ``aim`` names a baseline that does not exist.
     """
     report = contest.report
     contest = contest.limited_to(usual_metrics(report))
@@ -183,7 +185,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
 
 
 def _sample(contest: ComparisonInput) -> ComparisonInput:
-    """The same over as many of its queries as the page can show, always the same ones, or itself."""
+    """The same inputs over a fixed sample of as many queries as the page can show."""
     most = max(1, MOST_SHOWN // len(contest.settings))
     if len(contest.queries) <= most:
         return contest
@@ -193,7 +195,7 @@ def _sample(contest: ComparisonInput) -> ComparisonInput:
 
 @cache
 def _template() -> Template:
-    """What is put into it is escaped, and has no character that changes how the text around it reads."""
+    """The template. It escapes all values, and removes characters that change how the text around them reads."""
     from jinja2 import Environment, StrictUndefined
 
     def shown(value: object) -> object:
@@ -204,7 +206,7 @@ def _template() -> Template:
 
 
 def _verdict_first(table: Table) -> Table:
-    """The verdict beside the names, where it is seen on a narrow screen as well; the numbers behind it."""
+    """The table with the verdict next to the names, visible on a narrow screen, and the numbers behind it."""
     names = 2 if "against" in table.titles else 1
     first = [replace(column, is_text=True) for column in table.columns[:names]]
     columns = [*first, table.columns[-1], *table.columns[names:-1]]

@@ -1,4 +1,4 @@
-"""What the page draws, as JSON in columns: small, and read by the browser in blocks, each when it is needed."""
+"""The data of the page as JSON in columns: small, and read by the browser in blocks when they are needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragtrial.report.schema import QueryPart
 from ragtrial.views.page.hits import HITS_SHOWN, DeepRanks, FoundHits, SettingHits
 
 TEXT_BYTES = 6_000_000
-"""How much of the texts, compressed, is taken along: those of the best ranks."""
+"""The bytes of compressed texts on the page; texts of the best ranks come first."""
 
 ALL_BYTES = 14_000_000
 """How long the whole page may become for the sake of texts."""
@@ -30,7 +30,7 @@ _ENVELOPE = 4 / 3
 """Base64 makes it longer."""
 
 _TEXT_CHARACTERS = 2000
-"""Of a hit's text more is not shown."""
+"""The longest text of a hit that is shown."""
 
 
 def packed(value: Any) -> str:
@@ -40,7 +40,7 @@ def packed(value: Any) -> str:
 
 
 def summary_block(contest: ComparisonInput, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings, queries, every value of the chosen metrics, the comparison, and what views have ``drawn``."""
+    """Settings, queries, every value of the chosen metrics, the comparison, and the data ``drawn`` by views."""
     report = contest.report
     return {
         **drawn,
@@ -61,9 +61,9 @@ def summary_block(contest: ComparisonInput, comparison: Comparison, drawn: Mappi
 
 
 def hits_block(found: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
-    """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first.
+    """The hits of each setting and query as indices of chunks, and the ids of the chunks, best ranks first.
 
-    Below the hits that are shown, ``deep``, there are ranks alone.
+    Below the shown hits there are only ranks, from ``deep``.
     """
     best = np.full(len(found.keys), np.iinfo(np.int64).max)
     for own in found.settings:

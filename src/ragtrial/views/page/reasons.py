@@ -21,10 +21,10 @@ from ragtrial.views.page.hits import HITS_SHOWN, DeepRanks, FoundHits
 
 
 def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
-    """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
+    """The gain of each hit and its rank in each part, 0 for none, aligned with the hits of each setting.
 
-    ``adds_below`` is the first of these for what ``deep`` has. ``others`` are relevant documents, or chunks, that are
-    not among a setting's own hits, and are in a part of it.
+    ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
+    setting found and the setting did not.
     """
     report = contest.report
     why = why_no_shares(contest.primary, report.unit)
@@ -71,7 +71,7 @@ def _setting(
 def _adds(
     worths: Sequence[GainShare], found: Sequence[Sequence[tuple[str, int]]], lengths: Sequence[int]
 ) -> Iterator[float]:
-    """What each document adds at its rank, query by query."""
+    """The gain of each document at its rank, query by query."""
     for worth, of_query, length in zip(worths, found, lengths, strict=True):
         for doc, rank in of_query:
             yield round(worth.at(doc, rank, length), 5)

@@ -1,4 +1,4 @@
-"""What can be looked into beside a comparison. One file per view; each registers itself."""
+"""Views of a comparison. One file per view; each registers itself."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""A view: something that is looked into beside a comparison, with its option, its computing and all of its forms.
+"""A view of a comparison: its option, its computation and all its forms.
 
-Options are looked up for `--help`: files of views import what computes where it is used.
+Options are looked up for `--help`: files of views import their computation where it is used.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ T = TypeVar("T")
 V = TypeVar("V", bound="View[Any]")
 
 AnalysisOptions = Mapping[str, str | bool]
-"""What is asked for beside the comparison: by the name of its view, True or the value of its option."""
+"""The views to compute: by the name of a view, True or the value of its option."""
 
 
 @dataclass(frozen=True)
 class AnalysisInput:
-    """From what a view computes its part."""
+    """The input from which a view computes its part."""
 
     contest: ComparisonInput
     aim: ComparisonOptions
@@ -54,7 +54,7 @@ class AnalysisInput:
 
 @dataclass(frozen=True)
 class ViewInput:
-    """What the page and plots are made of."""
+    """The input of the page and of plots."""
 
     contest: ComparisonInput
     analysis: Comparison
@@ -62,10 +62,10 @@ class ViewInput:
 
 @dataclass(frozen=True)
 class PageSection:
-    """What a view gives to the page."""
+    """The part of a view on the page."""
 
     heading: str = ""
-    """Of its own section, in which the browser may draw; without one it is only in the summary."""
+    """The heading of its section, in which the browser may draw; without a heading the view is only in the summary."""
 
     tables: Sequence[tuple[str, Table]] = ()
     """Each below its caption."""
@@ -83,11 +83,11 @@ class PageSection:
     """The headline of these."""
 
     data: Any = None
-    """What the browser draws, as JSON; it finds it under the name of the view."""
+    """The data that the browser draws, as JSON, under the name of the view."""
 
 
 class View(Generic[T]):
-    """One view. What it has no form for stays as it is here."""
+    """One view. The methods here are for forms that a view does not have."""
 
     name: ClassVar[str]
     """Its option, its part of the JSON, and its section of the page are called so."""
@@ -96,17 +96,17 @@ class View(Generic[T]):
     """Where it is among the views: ascending."""
 
     help: ClassVar[str] = ""
-    """What the option does; without a text there is none."""
+    """The help of the option; without a text there is no option."""
 
     metavar: ClassVar[str] = ""
     """The value of the option; a flag has none."""
 
     alone: ClassVar[str] = ""
-    """What the option shows, if it shows that and nothing else."""
+    """The content of the option, if it is shown without the comparison."""
 
     is_always_computed: ClassVar[bool] = False
     is_on_page: ClassVar[bool] = False
-    """Whether the page needs it to be computed."""
+    """Computed for the page."""
 
     def __init__(self, **plots: Callable[[ViewInput], Figure]) -> None:
         """With its plots, by the names that `ragtrial report --plot` takes.
@@ -138,11 +138,11 @@ class View(Generic[T]):
         return ()
 
     def blocks(self, part: T | None, width: int, *, everything: bool) -> Iterable[str | Table]:
-        """What the terminal shows where the option is given; ``everything`` means however much."""
+        """The blocks in the terminal if the option is given; ``everything`` lifts the limits on rows."""
         return ()
 
     def page(self, given: ViewInput) -> PageSection | None:
-        """What the page has of it; None where there is nothing."""
+        """The section of the page; None if there is nothing to show."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Quality against what it costs."""
+"""Quality against costs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class CostsView(View["TradeoffsPart"]):
 
 
 def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
-    """One row per setting, best first; no row where no cost is known.
+    """One row per setting, best first; no row if no cost is known.
 
-    A * behind a cost: none is as good and as cheap, and better in one of the two; in the last column: the same for all
-    costs together. What is not known is a dash. Bytes per vector are shown where they differ.
+    A * behind a cost: no other setting is as good and as cheap, and better in one of the two; in the last column: the
+    same for all costs together. An unknown cost is a dash. Bytes per vector are shown if they differ.
     """
     cutoff = "" if tradeoffs.k is None else f"@{tradeoffs.k}"
     titles: dict[CostName, str] = {

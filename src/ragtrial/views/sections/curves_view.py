@@ -155,7 +155,7 @@ def difference_plot(given: ViewInput) -> Figure:
         raise PlotError("there is no plot of differences: no query counts for two settings.")
     procedure = analysis.procedure
     baseline = procedure.baseline or mode(part.baseline for part in close)
-    # A baseline that is no setting is a report, of which each setting is set against that of the same name.
+    # A baseline that is no setting is a report: settings are compared with its settings of the same name.
     parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
     rows = [
         ForestRow(part.setting, part.difference, part.ci, claimed(part), part.verdict or "")

@@ -1,4 +1,4 @@
-"""What the parameters of a sweep do, all else equal."""
+"""The effects of the parameters of a sweep, all else equal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EffectsView(View["EffectsPart"]):
 
 
 def effect_table(effects: EffectsPart) -> Table:
-    """One row per level of a parameter: what it adds to the reference, all else equal."""
+    """One row per level of a parameter: its effect compared with the reference, all else equal."""
     titles = [f"effect on {effects.metric}", "from", "to", "pairs", "mean", "difference", "interval", "p", "note"]
     rows, before = [], ""
     for part in effects.effects:

@@ -1,4 +1,4 @@
-"""What a comparison rests on: how the best was chosen, a judge, and drafted questions."""
+"""The basis of a comparison: the choice of the best setting, a judge, and drafted questions."""
 
 from __future__ import annotations
 

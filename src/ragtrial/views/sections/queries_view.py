@@ -27,7 +27,7 @@ class QueriesPart(NamedTuple):
 
 
 class QueriesView(View[QueriesPart]):
-    """Queries won and lost by the first row, and those that none can answer."""
+    """Queries won and lost by the first row, and queries that no setting can answer."""
 
     name, order = "queries", 60
     help = "Queries won and lost by the first row, and those that none can answer."
@@ -81,7 +81,7 @@ def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) ->
 
 
 def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
-    """The queries that all settings fail, and those that none separates, up to ``most`` of each by name."""
+    """The queries that all settings fail, and the queries on which all are equal, up to ``most`` of each by name."""
     lines = [f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"]
     lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
@@ -118,7 +118,7 @@ class QueryView(View["SideBySide"]):
 
 
 def side_blocks(side: SideBySide, width: int) -> Iterator[str | Table]:
-    """Both rankings beside one another, what moved, and why."""
+    """Both rankings side by side, with moves and reasons."""
     change = "" if side.difference is None else f" ({signed(side.difference)})"
     values = f"{number(side.value_baseline, 3)} -> {number(side.value, 3)}{change}"
     yield f"query {side.id}: {side.text}" if side.text else f"query {side.id}"
@@ -155,7 +155,7 @@ def _hit(hit: RankedHit, column: int) -> str:
 
 
 def _move_lines(side: SideBySide) -> Iterator[str]:
-    """What moved, and what is worth something; hits that stayed where they are and bring no difference are left out."""
+    """The moves and their gains; hits at the same rank without a difference are left out."""
     for move in side.moves:
         if move.movement == "same" and not move.share:
             continue

@@ -1,4 +1,4 @@
-"""What a search found: its winner and finalists, what each axis does, quality against cost, and every setting tried."""
+"""The result of a search: winner and finalists, effect of each axis, quality against cost, and all settings tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ROWS = 10
 
 
 class SearchView(View["SearchResult"]):
-    """The search behind a report; nothing for one whose settings were all in the config, or beside other reports."""
+    """The search behind a report; nothing if all settings were in the config, or if several reports are compared."""
 
     name, order = "search", 5
     help = "Result of the search for the best setting."
@@ -48,7 +48,7 @@ class SearchView(View["SearchResult"]):
 
 
 def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str, Table]:
-    """The tables by their captions; without ``everything`` the first rows of long ones."""
+    """The tables by their captions; without ``everything`` only the first rows of long tables."""
     return {
         "Finalists": finalist_table(found),
         "Differences between finalists": between_table(found),
@@ -59,7 +59,7 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
 
 
 def finalist_table(found: SearchResult) -> Table:
-    """One row per finalist: what it scored on the queries that chose it, and on those that decide."""
+    """One row per finalist: its scores on the queries that chose it, and on the queries that decide."""
     on = f"held out ({found.held_out})" if found.held_out else "all"
     rows = [
         [one.setting, mean_number(one.searched, found.searched), mean_number(one.judged, found.held_out)]

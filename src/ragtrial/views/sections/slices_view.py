@@ -46,7 +46,7 @@ class SlicesView(View["SlicesPart"]):
 
 
 def slice_heading(slices: SlicesPart) -> str:
-    """One line above the overview: what the differences are, and what their marks say."""
+    """One line above the overview: the meaning of the differences and of their marks."""
     if not slices.comparisons:
         return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
     baselines = {part.baseline for part in slices.comparisons}
@@ -59,10 +59,10 @@ def slice_heading(slices: SlicesPart) -> str:
 
 
 def slice_overview(slices: SlicesPart, width: int) -> Table:
-    """One row per slice, with the differences of as many settings as ``width`` allows, as they come.
+    """One row per slice, with the differences of as many settings as fit ``width``.
 
-    Behind them is half of the interval, if there is room for that of all, a * where it leaves out 0, and a ! where
-    it contradicts the whole.
+    Behind a difference are half of its interval, if that fits for all, a * if the interval leaves out 0, and a ! if it
+    contradicts the overall result.
     """
     whole = _differences(slices, intervals=True)
     return whole if whole.width <= width else _differences(slices, intervals=False).fitted(width, "--json has all")

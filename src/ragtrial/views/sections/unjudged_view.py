@@ -1,4 +1,4 @@
-"""What hits that nobody judged could change of a verdict."""
+"""The effect of unjudged hits on a verdict."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_LINES = 3
 
 
 class UnjudgedView(View["list[UnjudgedPart]"]):
-    """By the primary metric, of all comparisons, or of many those with the best setting.
+    """Scenarios of comparisons by the primary metric; with many, only comparisons with the best setting.
 
-    Those that claim something come first, as long as there are no more than MOST_QUERIES queries in them, or the
-    option is given.
+    Comparisons that claim something come first, up to MOST_QUERIES queries in all, or without limit if the option is
+    given.
     """
 
     name, order = "unjudged", 20
@@ -39,7 +39,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
         return {self.name: [one.model_dump(mode="json") for one in part or ()]}
 
     def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
-        """Which verdicts might be others, had somebody judged more hits; of many the first and how many more."""
+        """The verdicts that labels of unjudged hits could change; the first lines, and the number of the others."""
         lines = _dependent(part)
         if len(lines) > MOST_LINES:
             more = f"More verdicts that depend on unlabelled hits: {len(lines) - MOST_LINES:,} (--json shows all)."
@@ -62,7 +62,7 @@ def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
 
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
-    """One row per comparison: the difference as it is, and in the two scenarios of what nobody judged."""
+    """One row per comparison: the difference, and the difference in two scenarios of unjudged hits."""
     verdicts = {None: "", True: "depends", False: "holds"}
     rows = [
         [
