@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -32,10 +32,9 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import FailurePart, SettingPart
-from ragtrial.runs.formats.output import check_folder, opened
-from ragtrial.runs.formats.score_tables import write_table
+from ragtrial.runs.formats.output import check_folder
 from ragtrial.views.analysis import analyse
-from ragtrial.views.findings_files import csv_columns, gate_lines, junit_text, markdown_text
+from ragtrial.views.findings_files import FORMS, gate_lines
 from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.table import wrapped
 
@@ -45,177 +44,40 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GateOptions:
-    """What was asked for, as it was written. ``-`` is standard output."""
+    """Options of gates and files as they were written: ``files`` has a file by form, ``-`` is standard output."""
 
     fail_if: tuple[str, ...] = ()
     expected: str | None = None
-    junit: str | None = None
-    markdown: str | None = None
-    csv: str | None = None
-
-    @property
-    def targets(self) -> Mapping[str, str]:
-        """The files to write, by the option that names each."""
-        named = {"--junit": self.junit, "--markdown": self.markdown, "--csv": self.csv}
-        return {option: target for option, target in named.items() if target}
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def gate_options(function: F) -> F:
-    """The options; the command is given what was asked for as ``asked``. Stands above ``common_options``.
-    Where a file is to go to standard output, everything that the terminal says goes to standard error.
-    """
+    """Adds gate options; the command receives them as ``gates``. Apply above ``common_options``."""
 
-    @click.option("--fail-if", multiple=True, metavar="GATE",
-                  help="Exit with status 1 if the condition holds: \"ndcg@10 < 0.70\", \"hybrid: ndcg@10 worse "
-                  "than baseline\", \"ndcg@10 not within 0.02 of baseline\". May be repeated.")  # fmt: skip
-    @click.option("--expected", metavar="FILE", help="Exit with status 1 if scores differ from this YAML file.")
-    @click.option("--junit", metavar="FILE", help="Write the results as JUnit XML; - is standard output.")
-    @click.option("--markdown", metavar="FILE", help="Write the results as Markdown, for a pull request.")
-    @click.option("--csv", metavar="FILE", help="Write a row for each comparison, with all fields.")
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        names = ("fail_if", "expected", "junit", "markdown", "csv")
-        return function(*args, asked=GateOptions(**{name: kwargs.pop(name) for name in names}), **kwargs)
+    def wrapped(*args: Any, fail_if: tuple[str, ...], expected: str | None, **kwargs: Any) -> Any:
+        files = {form: target for form in FORMS if (target := kwargs.pop(form))}
+        return function(*args, gates=GateOptions(fail_if, expected, files), **kwargs)
 
+    files = [click.option(f"--{name}", metavar="FILE", help=form.help) for name, form in FORMS.items()]
+    for option in reversed([*_OPTIONS, *files]):
+        wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
-@dataclass(frozen=True, eq=False)
-class Checks:
-    """Gates and expected scores that are right, for what is about to be run or compared."""
-
-    asked: GateOptions
-    subject: Subject
-    stdout: TextIO
-    """What ``-`` means: the answer's stream, before anything was put in its place."""
-    gates: tuple[Gate, ...] = ()
-    expected: tuple[ExpectedScore, ...] = ()
-
-
-def check(asked: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
-    """Before anything is run: understand gates, read expected scores, look where files are to go.
-    Where a file goes to standard output, what the terminal says goes to standard error from now on. Raises InputError
-    with all that is wrong, click.UsageError where two answers would go to standard output.
-    """
-    to_stdout = [option for option, target in asked.targets.items() if target == "-"]
-    to_stdout += ["--json"] if terminal.as_json else []
-    if len(to_stdout) > 1:
-        raise click.UsageError(f"{' and '.join(to_stdout)} would both go to standard output; give all but one a file.")
-    faults: list[Fault] = []
-    gates = attempt(faults, lambda: parse_gates(asked.fail_if, subject))
-    path = asked.expected
-    expected = attempt(faults, lambda: read_expected(path, subject.settings, subject.metrics) if path else [])
-    for target in asked.targets.values():
-        attempt(faults, functools.partial(check_folder, target))
-    if faults:
-        raise InputError(*faults)
-    stdout = terminal.out
-    if "-" in asked.targets.values():
-        terminal.out = sys.stderr
-    return Checks(asked, subject, stdout, tuple(gates or ()), tuple(expected or ()))
-
-
-def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
-    """What ``step`` gives; None where the input is wrong, which is added to ``faults``."""
-    try:
-        return step()
-    except InputError as error:
-        faults += error.faults
-        return None
-
-
-def checks_of_contest(asked: GateOptions, contest: ComparisonInput, terminal: Terminal) -> Checks:
-    """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
-    settings = [contender.part for contender in contest.settings]
-    metrics = tuple(name for name in settings[0].scores if all(name in one.scores for one in settings))
-    if len(contest.report_names) > 1:  # others may mean something else in each
-        metrics = contest.metrics
-    return check(asked, Subject(contest.names, metrics, contest.baseline), terminal)
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """A comparison, and what it is of."""
-
-    contest: ComparisonInput
-    aim: ComparisonOptions
-    comparison: Comparison
-
-
-def judged_contest(checks: Checks, compared: Compared) -> Findings:
-    """What came of gates and expected scores in a comparison of reports; what failed in their runs is no part of it."""
-    contenders = compared.contest.settings
-    newest = max((contender.report for contender in contenders), key=lambda report: report.run_id)
-    return judged(checks, {one.name: one.part for one in contenders}, newest, compared)
-
-
-def judged(
-    checks: Checks,
-    settings: Mapping[str, SettingPart],
-    newest: Report,
-    compared: Compared | None,
-    failures: Sequence[FailurePart] = (),
-) -> Findings:
-    """What came of gates and expected scores; ``failures`` are the settings among them that could not be run.
-    A metric in a gate with a baseline that is not the primary one is compared by itself, as if it were.
-    """
-    primary = compared.comparison.primary_metric if compared else newest.primary_metric
-    comparisons = {}
-    if compared and compared.aim.baseline is not None:
-        comparisons = {
-            metric: compare_settings(replace(compared.contest, metrics=(metric,)), compared.aim)
-            for metric in compared_metrics(checks.gates)
-            if metric != primary
-        }
-        comparisons[primary] = compared.comparison
-    means = {name: setting.scores[primary].mean for name, setting in settings.items()}
-    sign = newest.sign(primary)
-    ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
-    failed = [failure.name for failure in failures]
-    evidence = GateEvidence(settings, primary, failed, checks.subject.baseline, comparisons)
-    return Findings(
-        subject=newest.experiment,
-        primary_metric=primary,
-        settings={name: settings[name] for name in ranked},
-        comparison=compared.comparison if compared else None,
-        gates=tuple(judge_gates(checks.gates, evidence)),
-        expected=tuple(judge_expected(checks.expected, settings, failed)),
-        failures=tuple(failures),
-    )
-
-
-def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
-    """Write the files that were asked for, each whole or not at all, then say what came of the gates.
-    What did not pass is said on stderr, the sum of all on stdout. Raises RunError if a file cannot be written.
-    """
-    asked = checks.asked
-    with contextlib.redirect_stdout(checks.stdout):
-        for target, view in ((asked.junit, junit_text), (asked.markdown, markdown_text)):
-            if target:
-                with opened(target) as file:
-                    file.write(view(findings).encode("utf-8", "backslashreplace"))
-        if asked.csv:
-            write_table(asked.csv, csv_columns(findings.comparison), form="csv")
-    *lines, total = gate_lines(findings) or [""]
-    for line in lines:
-        write(wrapped(line, terminal.prose_width), sys.stderr)
-    if total:
-        terminal.say(f"\n{total}")
-
-
-def as_json(findings: Findings) -> dict[str, Any]:
-    """What `--json` has of gates and expected scores, and how the command will exit."""
-    return {
-        "exit_code": findings.exit_code,
-        "gates": [gate.model_dump(mode="json") for gate in findings.gates],
-        "expected": [one.model_dump(mode="json") for one in findings.expected],
-    }
+_OPTIONS = (
+    click.option("--fail-if", multiple=True, metavar="GATE",
+                 help="Exit with status 1 if the condition holds: \"ndcg@10 < 0.70\", \"hybrid: ndcg@10 worse "
+                 "than baseline\", \"ndcg@10 not within 0.02 of baseline\". May be repeated."),
+    click.option("--expected", metavar="FILE", help="Exit with status 1 if scores differ from this YAML file."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class RunBaseline:
-    """What the settings of a run are compared with: one of them, or a setting of an earlier ``report``.
-    ``name`` is what it is called in this run, ``setting`` what it is called where it is.
+    """The setting that the settings of a run are compared with: one of the run, or one of an earlier ``report``.
+
+    ``name`` is its name in this comparison, ``setting`` its name in its report.
     """
 
     name: str
@@ -224,64 +86,172 @@ class RunBaseline:
 
     @property
     def reference(self) -> str:
-        """How a comparison is given it."""
+        """The baseline as commands name it."""
         return self.setting if self.report is None else f"{self.report.folder}:{self.setting}"
 
 
 @dataclass(frozen=True, eq=False)
-class RunChecks:
-    """What is to be checked of a run, and the baseline, if there is one."""
+class Checks:
+    """Parsed and validated gates and expected scores.
 
-    checks: Checks
-    baseline: RunBaseline | None
-    config: str
+    ``stdout`` is the stream of the answer. A run has its ``baseline``, if any, and the ``config`` as a command names
+    it.
+    """
 
-    def findings(self, report: Report) -> Findings:
-        """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
-        settings = {setting.name: setting for setting in report.settings}
-        baseline, compared = self.baseline, None
+    options: GateOptions
+    subject: Subject
+    stdout: TextIO
+    gates: tuple[Gate, ...] = ()
+    expected: tuple[ExpectedScore, ...] = ()
+    baseline: RunBaseline | None = None
+    config: str | None = None
+
+    def of_comparison(self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison) -> Findings:
+        """The results for a comparison of reports; settings that failed in the runs are ignored."""
+        newest = max((setting.report for setting in inputs.settings), key=lambda report: report.run_id)
+        parts = {setting.name: setting.part for setting in inputs.settings}
+        return self._evaluate(newest, parts, comparison, self._comparisons(inputs, options, comparison), ())
+
+    def of_run(self, report: Report) -> Findings:
+        """The results for a run. Raises RunError if the run, which is written, cannot be compared with the baseline."""
+        parts, baseline = {setting.name: setting for setting in report.settings}, self.baseline
         if baseline is None:
-            wanted = bool(self.checks.asked.targets) and len(settings) > 1
+            is_compared = bool(self.options.files) and len(parts) > 1
         else:
-            wanted = baseline.report is not None or (baseline.setting in settings and len(settings) > 1)
+            is_compared = baseline.report is not None or (baseline.setting in parts and len(parts) > 1)
+        if not is_compared:
+            return self._evaluate(report, parts, None, {}, report.failures)
         try:
-            if wanted:
-                contest = _contest(report, baseline)
-                aim = ComparisonOptions(baseline.name if baseline else None, config=self.config)
-                compared = Compared(contest, aim, analyse(contest, aim))
+            inputs = _inputs(report, baseline)
+            options = ComparisonOptions(baseline.name if baseline else None, config=self.config)
+            comparison = analyse(inputs, options)
+            comparisons = self._comparisons(inputs, options, comparison)
         except InputError as error:
-            told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
-            raise RunError(*told) from error
-        return judged(self.checks, settings, report, compared, report.failures)
+            written = f"The report is written: {report.folder / 'report.json'}"
+            raise RunError(*(f"{fault.message} {written}" for fault in error.faults)) from error
+        return self._evaluate(report, parts, comparison, comparisons, report.failures)
+
+    def _comparisons(
+        self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison
+    ) -> dict[str, Comparison]:
+        """The comparison with the baseline for each metric in a gate: by itself unless it is the primary metric."""
+        if options.baseline is None:
+            return {}
+        others = [metric for metric in compared_metrics(self.gates) if metric != comparison.primary_metric]
+        by_metric = {metric: compare_settings(replace(inputs, metrics=(metric,)), options) for metric in others}
+        return {**by_metric, comparison.primary_metric: comparison}
+
+    def _evaluate(
+        self,
+        newest: Report,
+        settings: Mapping[str, SettingPart],
+        comparison: Comparison | None,
+        comparisons: Mapping[str, Comparison],
+        failures: Sequence[FailurePart],
+    ) -> Findings:
+        primary = comparison.primary_metric if comparison else newest.primary_metric
+        means = {name: setting.scores[primary].mean for name, setting in settings.items()}
+        sign = newest.sign(primary)
+        ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
+        failed = [failure.name for failure in failures]
+        evidence = GateEvidence(settings, primary, failed, self.subject.baseline, comparisons)
+        return Findings(
+            subject=newest.experiment,
+            primary_metric=primary,
+            settings={name: settings[name] for name in ranked},
+            comparison=comparison,
+            gates=tuple(judge_gates(self.gates, evidence)),
+            expected=tuple(judge_expected(self.expected, settings, failed)),
+            failures=tuple(failures),
+        )
+
+    def write(self, terminal: Terminal, findings: Findings) -> None:
+        """Write each file, whole or not at all, then print the results: those that did not pass to standard error.
+
+        Raises RunError if a file cannot be written.
+        """
+        with contextlib.redirect_stdout(self.stdout):
+            for form, target in self.options.files.items():
+                FORMS[form].write(target, findings)
+        *lines, total = gate_lines(findings) or [""]
+        for line in lines:
+            write(wrapped(line, terminal.prose_width), sys.stderr)
+        if total:
+            terminal.say(f"\n{total}")
 
 
-def prepared(
-    config: ExperimentConfig, asked: GateOptions, baseline: str | None, limit: int | None, terminal: Terminal, file: str
-) -> RunChecks | None:
-    """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
-    if baseline is None and asked == GateOptions():
+def parse_checks(options: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
+    """Parse gates, read expected scores, and check that files can be written, before anything is run.
+
+    If a file goes to standard output, the terminal prints to standard error from now on. Raises InputError with all
+    faults, click.UsageError if two answers would go to standard output.
+    """
+    to_stdout = [f"--{form}" for form, target in options.files.items() if target == "-"]
+    to_stdout += ["--json"] if terminal.as_json else []
+    if len(to_stdout) > 1:
+        raise click.UsageError(f"{' and '.join(to_stdout)} would both go to standard output; give all but one a file.")
+    faults: list[Fault] = []
+    gates = attempt(faults, lambda: parse_gates(options.fail_if, subject))
+    path = options.expected
+    expected = attempt(faults, lambda: read_expected(path, subject.settings, subject.metrics) if path else [])
+    for target in options.files.values():
+        attempt(faults, functools.partial(check_folder, target))
+    if faults:
+        raise InputError(*faults)
+    stdout = terminal.out
+    if "-" in options.files.values():
+        terminal.out = sys.stderr
+    return Checks(options, subject, stdout, tuple(gates or ()), tuple(expected or ()))
+
+
+def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
+    """The result of ``step``; None if the input is wrong: its faults are added to ``faults``."""
+    try:
+        return step()
+    except InputError as error:
+        faults += error.faults
         return None
 
+
+def checks_for_comparison(options: GateOptions, inputs: ComparisonInput, terminal: Terminal) -> Checks:
+    """The checks of a comparison of reports, over the metrics that all settings have. Raises as ``parse_checks``."""
+    parts = [setting.part for setting in inputs.settings]
+    metrics = tuple(name for name in parts[0].scores if all(name in part.scores for part in parts))
+    if len(inputs.report_names) > 1:  # other metrics may mean something else in each report
+        metrics = inputs.metrics
+    return parse_checks(options, Subject(inputs.names, metrics, inputs.baseline), terminal)
+
+
+def checks_for_run(
+    config: ExperimentConfig,
+    options: GateOptions,
+    baseline_name: str | None,
+    limit: int | None,
+    terminal: Terminal,
+    file: str,
+) -> Checks | None:
+    """The checks of a run; None if there are no gates and no baseline. Raises InputError with all faults."""
+    if baseline_name is None and options == GateOptions():
+        return None
     run = Run.of(config, RunOptions(limit=limit))
     names = tuple(setting.name for setting in run.settings)
     faults: list[Fault] = []
-    found = None if baseline is None else attempt(faults, lambda: _found(baseline, names, config))
-    if len(names) == 1 and (found.report is None if found else asked.csv):
+    baseline = None if baseline_name is None else attempt(faults, lambda: _baseline(baseline_name, names, config))
+    if len(names) == 1 and (baseline.report is None if baseline else "csv" in options.files):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
-    # A baseline that is wrong is reported once, not again for every gate that needs it.
-    name = found.name if found else baseline
-    subject = Subject(names, tuple(map(str, run.metrics.metrics)), name)
-    checks = attempt(faults, lambda: check(asked, subject, terminal))
-    if checks and found and found.report:
+    # A wrong baseline is reported once, not again for every gate that needs it.
+    subject = Subject(names, tuple(map(str, run.metrics.metrics)), baseline.name if baseline else baseline_name)
+    checks = attempt(faults, lambda: parse_checks(options, subject, terminal))
+    if checks and baseline and baseline.report:
         needed = dict.fromkeys([str(run.metrics.primary), *compared_metrics(checks.gates)])
-        missing = [metric for metric in needed if metric not in found.report.metrics]
-        faults += [Fault("--baseline", message=f"run {found.report.run_id} has no {metric}.") for metric in missing]
+        missing = [metric for metric in needed if metric not in baseline.report.metrics]
+        faults += [Fault("--baseline", message=f"run {baseline.report.run_id} has no {metric}.") for metric in missing]
     if faults or checks is None:
         raise InputError(*faults)
-    return RunChecks(checks, found, file)
+    return replace(checks, baseline=baseline, config=file)
 
 
-def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
+def _baseline(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
     if text in names:
         return RunBaseline(text, text)
     reference, colon, setting = text.rpartition(":")
@@ -298,16 +268,16 @@ def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBase
     return RunBaseline(f"{report.run_id}:{setting}", setting, report)
 
 
-def _contest(report: Report, baseline: RunBaseline | None) -> ComparisonInput:
-    """The settings of the run under their own names, and the earlier one, if that is the baseline."""
+def _inputs(report: Report, baseline: RunBaseline | None) -> ComparisonInput:
+    """The settings of the run under their own names, and the baseline of an earlier report, if there is one."""
     metrics = usual_metrics(report)
     if baseline is None or baseline.report is None:
         return input_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
-    there = f"{earlier.run_id}:{baseline.setting}"
+    reference = f"{earlier.run_id}:{baseline.setting}"
     own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
-    contest = input_of([earlier, report], metrics, settings=[there, *own], baseline=there)
-    one, *others = contest.settings
-    renamed = (replace(one, name=baseline.name), *(replace(other, name=other.part.name) for other in others))
-    return replace(contest, settings=renamed)
+    inputs = input_of([earlier, report], metrics, settings=[reference, *own], baseline=reference)
+    first, *others = inputs.settings
+    renamed = (replace(first, name=baseline.name), *(replace(other, name=other.part.name) for other in others))
+    return replace(inputs, settings=renamed)

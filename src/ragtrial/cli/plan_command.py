@@ -27,8 +27,9 @@ from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 def command(
     terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, audit: bool, no_latency: bool
 ) -> int:
-    """Say what `run` would do for CONFIG: what is cached, what is to do, why, and about how long that takes.
-    Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
+    """Show the plan of `run` for CONFIG: cached stages, stages to do, reasons, and an estimate of the time.
+
+    Reads the documents, builds nothing, and neither loads nor fetches a model. -v names the settings of each stage.
     """
     disable_downloads()
 
@@ -49,7 +50,7 @@ def command(
 
 
 def _search_line(options: SearchOptions, run: Run) -> str:
-    """What a search adds to the settings of the config, and which difference it can show."""
+    """The settings that a search adds to the settings of the config, and the difference that it can show."""
     labels, seed = run.resolved.labels.queries, run.config.seed
     split = split_queries(labels, options, seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."

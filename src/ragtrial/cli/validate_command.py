@@ -39,7 +39,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     """Check CONFIG, its labels and its documents, without loading or fetching a model.
     Says how the passages of the labels were found, and how many of them the chunks of each setting cut through.
     """
-    disable_downloads()  # what is not on this machine is said and left unchecked
+    disable_downloads()  # a model that is not on this machine is reported and not checked
 
     run = Run.of(load_config(config, overrides), RunOptions(listener=Listener(terminal.progress())))
     warnings = [*run.corpus.library.notes, *run.resolved.warnings, *run.setting_warnings]
@@ -57,7 +57,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
 
 def _check(run: Run, warnings: list[ReportWarning]) -> None:
-    """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
+    """Check everything that the settings and their parts name, as before a run, except checks that need a model."""
     found = run.setting_faults()
     found.raise_any()
     warnings += [ReportWarning(WarningCode.MODEL_NOT_HERE, message) for message in found.to_fetch]
@@ -138,7 +138,7 @@ def _counts(resolutions: Sequence[Resolution]) -> dict[str, int]:
     return {
         "labelled": len(resolutions),
         **{how: hows[how] for how in _HOWS},
-        "lost": 0,  # one that is lost is an error
+        "lost": 0,  # a lost passage is an error
         "several_places": sum(resolution.places > 1 for resolution in resolutions),
         "moved": sum(resolution.moved for resolution in resolutions),
         "changed": sum(resolution.changed for resolution in resolutions),
@@ -146,7 +146,7 @@ def _counts(resolutions: Sequence[Resolution]) -> dict[str, int]:
 
 
 def _table(cuts: Cuts, without: Sequence[str]) -> Table:
-    """A row for each setting and part, but those ``without`` chunks of their own."""
+    """A row for each setting and part, except settings in ``without``, which have no separate chunks."""
     rows = []
     for name, made in cuts.items():
         if made is not None:
