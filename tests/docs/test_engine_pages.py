@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from qdrant_double import qdrant_double
-from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
+from ragtrial.engines.milvus import MilvusStore
+from ragtrial.engines.milvus_index import MilvusIndexKind
 from ragtrial.engines.pgvector import PgvectorIndexOptions, PgvectorStore
 from ragtrial.engines.qdrant import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex, QdrantStore
 from ragtrial.engines.servers import ServerStore
@@ -138,6 +139,6 @@ def test_the_existing_collection_of_a_page_is_filled_and_measured(name: str, roo
 def test_every_kind_of_index_and_every_option_is_on_the_page(name: str, root: Path) -> None:
     page, text = PAGES[name], text_of(root, name)
     options = {option for kind in page.kinds for option in kind.model_fields} - {"kind"}
-    names = {str(get_args(kind.model_fields["kind"].annotation)[0]) for kind in page.kinds}
+    names = {str(name) for kind in page.kinds for name in get_args(kind.model_fields["kind"].annotation)}
     assert [one for one in sorted(options | names) if f"`{one}`" not in text] == []
     assert [one for one in sorted(page.store.connected_by) if one not in text] == []

@@ -147,7 +147,6 @@ MOST_TRANSLATED = 8
 CEILINGS = {
     "cache": 45,
     "cli": 41,
-    "engines": 15,
     "runs": 41,
     "views": 37,
 }

@@ -19,12 +19,12 @@ from pydantic import SecretStr
 from qdrant_double import qdrant_double
 from ragtrial.engines import CollectionOptions
 from ragtrial.engines.base import Space
-from ragtrial.engines.chroma import ChromaCollectionOptions
-from ragtrial.engines.faiss import FaissCollectionOptions
+from ragtrial.engines.chroma_collection import ChromaCollectionOptions
+from ragtrial.engines.faiss_collection import FaissCollectionOptions
 from ragtrial.engines.milvus import folder_client
 from ragtrial.engines.milvus_collection import MilvusCollectionOptions
-from ragtrial.engines.pgvector import PgvectorCollectionOptions
-from ragtrial.engines.qdrant import QdrantCollectionOptions
+from ragtrial.engines.pgvector_collection import PgvectorCollectionOptions
+from ragtrial.engines.qdrant_collection import QdrantCollectionOptions
 from store_kinds import postgres_url
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""What every engine shares: vectors, spaces, the interface of a store and of its index, and errors."""
+"""The parts that all engines share: vectors, spaces, the interface of a store and its index, and errors."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.engines.batching import in_batches
 from ragtrial.errors import RagtrialError
 from ragtrial.options import Options
-from ragtrial.rankings import Counts, Floats, Rankings
+from ragtrial.rankings import Counts, Floats, Rankings, unfilled
 from ragtrial.registry import Registry
 
 
@@ -52,7 +53,7 @@ _SAFE_LENGTHS = (1e-15, 1e15)
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """What is indexed: ``matrix`` float32 (units, dimension), which may be mapped from a file larger than memory.
+    """The vectors to index: ``matrix`` float32 (units, dimension), which may be mapped from a file larger than memory.
 
     ``order`` has the place of each unit by document id and position, shape (units,): it breaks ties.
     """
@@ -66,9 +67,9 @@ class Vectors:
 
 @dataclass(frozen=True)
 class IndexUse:
-    """Whether searches go through the index, and how that is known; ``is_used`` is None if the engine does not show it.
+    """The use of an index by searches, and the evidence; ``is_used`` is None if the engine does not show it.
 
-    An engine that scans all vectors answers as exact search does: what is measured then is not the index.
+    An engine that scans all vectors answers as exact search does: a measurement then says nothing about the index.
     """
 
     is_used: bool | None
@@ -92,7 +93,7 @@ class Index(Protocol):
         ...
 
     def use(self) -> IndexUse:
-        """Whether searches go through the index, on the engine's own evidence. Raises StoreError."""
+        """The use of the index, on the engine's own evidence. Raises StoreError."""
         ...
 
     def close(self) -> None: ...
@@ -106,7 +107,7 @@ class Store(Options):
     named_by: ClassVar[tuple[str, ...]] = ("space",)
 
     advice_for_low_recall: ClassVar[str] = "Set store.kind: exact."
-    """The next step where searches miss what is nearest."""
+    """The next step where searches miss near vectors."""
 
     advice_for_unreachable: ClassVar[str] = "Set store.kind: exact."
     """The next step where no search can return some of the vectors."""
@@ -125,17 +126,17 @@ class Store(Options):
 
     @property
     def is_exact(self) -> bool:
-        """Whether searches compare all vectors: nothing is built, and the nearest are always found."""
+        """True if searches compare all vectors: nothing is built, and no near vector is missed."""
         return False
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether only one process may have the index open."""
+        """True if only one process may have the index open."""
         return not self.is_repeatable
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether two indexes of the same vectors return the same hits."""
+        """True if two indexes of the same vectors return the same hits."""
         return self.is_exact
 
     def vector_bytes(self, dimension: int) -> int:
@@ -160,7 +161,7 @@ class Store(Options):
         """
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        """What the report says about the index in ``folder``, besides its options: JSON values."""
+        """The facts about the index in ``folder`` that the report shows next to its options: JSON values."""
         return {}
 
     @abstractmethod
@@ -169,6 +170,29 @@ class Store(Options):
 
 
 STORES: Registry[type[Store]] = Registry("store", __package__, Store)
+
+
+def ranked(
+    nearest: Callable[[Floats, int], Iterable[tuple[Sequence[int], Floats]]],
+    queries: Floats,
+    depth: int,
+    size: int,
+    at_once: int = 1,
+) -> Rankings:
+    """Rank by an engine: ``nearest`` returns the units and scores of each query of a batch, best first.
+
+    A batch has at most ``size`` queries; ``at_once`` of them are searched at a time.
+    """
+    rankings = unfilled(len(queries), depth)
+
+    def search(rows: slice) -> None:
+        batch = np.ascontiguousarray(queries[rows], dtype=np.float32)
+        for row, (codes, scores) in enumerate(nearest(batch, depth), rows.start):
+            rankings.codes[row, : len(codes)] = codes
+            rankings.scores[row, : len(codes)] = scores
+
+    in_batches(search, len(queries) if depth else 0, size, at_once)
+    return rankings
 
 
 def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:

@@ -19,7 +19,7 @@ _READY = 2
 def as_they_come(
     function: Callable[[T], R], items: Iterable[T], workers: int, *, is_awaited: bool = False
 ) -> Generator[tuple[T, R], None, None]:
-    """Each of ``items`` with what ``function`` makes of it, ``workers`` at once, the first to arrive first.
+    """Pairs of an item and the result of ``function``, from ``workers`` threads, in the order of arrival.
 
     Items are taken as they are needed. A worker takes the next one when ``function`` has returned: results that
     ``function`` itself keeps are kept before the next call, and a killed program loses at most one for each worker.

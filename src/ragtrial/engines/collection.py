@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import shutil
+import tempfile
 import threading
 import weakref
 import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -33,38 +36,46 @@ from ragtrial.registry import Registry
 PAGE = 2_000
 """The most items to read at once."""
 
+_HITS = 20_000
+"""The most hits to request at once, with their texts: a few megabytes."""
+
 _HASHED_VECTORS = 10_000
 _SAMPLED_ITEMS = 200_000
 
 DEFAULT_KIND = "chroma"
 """The kind of a collection without `kind`."""
 
+_TRIES = 3
+"""How often a folder that is being written to is copied again."""
+
 Fact = int | float | str | bool | None
+Stamp = tuple[tuple[str, int, int], ...]
+"""Names, sizes and times of files."""
 
 
 class CollectionOptions(Options, ABC):
-    """Where a collection is, and what its metadata mean. One class for each kind of engine."""
+    """The location of a collection, and the meaning of its metadata. Each engine has a class."""
 
     engine: ClassVar[str]
     """The engine's name, for messages."""
 
     own_operators: ClassVar[tuple[str, ...]] = ()
-    """Operators that `where` may have besides the common ones."""
+    """Operators of `where` that only this engine has."""
 
     searches_texts: ClassVar[bool] = False
-    """Whether it has `where_document`."""
+    """True if it has `where_document`."""
 
     filter_type: ClassVar[type[str | dict[str, Any]] | None] = None
     """The type of `filter`, a condition in the engine's own syntax: str or dict; None if the engine has none."""
 
     advice_for_few_hits: ClassVar[str] = ""
-    """The next step where searches return fewer hits than requested; empty for that of low recall."""
+    """The next step where searches return fewer hits than requested (default: the advice for low recall)."""
 
     advice_for_unused: ClassVar[str] = "The scores are those of exact search."
     """The next step where the engine does not use its index."""
 
     advice_for_low_recall: ClassVar[str] = ""
-    """The next step where searches miss what is nearest."""
+    """The next step where searches miss near vectors."""
 
     search_options: ClassVar[frozenset[str]] = frozenset()
     """Options that change only how the engine searches: exact search depends on none of them."""
@@ -113,7 +124,7 @@ class CollectionOptions(Options, ABC):
         """Where it is, without a password: for messages."""
 
     def stamp(self) -> object:
-        """Equal until somebody changes it; None if only the engine knows. Raises InputError if it is not there."""
+        """A value that changes when the files are written; None for a server. Raises InputError without files."""
         return None
 
     @abstractmethod
@@ -124,7 +135,7 @@ class CollectionOptions(Options, ABC):
         """
 
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
-        """Warnings about searches of it, besides those of every kind."""
+        """Warnings about its searches that only this kind has."""
         yield from ()
 
 
@@ -140,16 +151,16 @@ class NamedCollectionOptions(CollectionOptions):
 
 
 def not_there(options: NamedCollectionOptions, names: Sequence[str]) -> InputError:
-    """The error for a missing collection; ``names`` are those that exist."""
+    """The error for a missing collection; ``names`` are the existing collections."""
     missing = f"there is no collection {options.name!r} at {options.address}.{did_you_mean(options.name, names)}"
     return InputError(f"{missing} Collections: {listed(sorted(names)) or 'none'}.")
 
 
 @contextmanager
 def opening(kind: str) -> Iterator[ExitStack]:
-    """A stack for what a collection of this ``kind`` holds while it is open; closed at the end of the block, if full.
+    """A stack for the resources of an open collection of this ``kind``; closed at the end of the block, if full.
 
-    Raises InputError for a missing package, and for whatever a server or a folder fails with.
+    Raises InputError for a missing package, and for each failure of a server or a folder.
     """
     with ExitStack() as stack:
         try:
@@ -158,6 +169,40 @@ def opening(kind: str) -> Iterator[ExitStack]:
             raise InputError(f"kind: {kind} needs a package: pip install 'ragtrial[{kind}]'.") from error
         except StoreError as error:
             raise InputError(*error.faults) from error
+
+
+def stamp_of(folder: Path, files: Iterable[Path]) -> Stamp:
+    """The stamp of ``files`` below ``folder``, which changes when they are written."""
+    stats = ((path, path.stat()) for path in sorted(files) if path.is_file())
+    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in stats)
+
+
+def copied(folder: Path, stamp: Callable[[], Stamp], stack: ExitStack, advice: str) -> Path:
+    """A copy of the files in the ``stamp`` of ``folder``, which ``stack`` removes; ``folder`` is not written to.
+
+    Raises InputError if ``folder`` is being written to, and StoreError if it cannot be copied; ``advice`` completes
+    both messages.
+    """
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="ragtrial-copy-", ignore_cleanup_errors=True)
+        target = Path(stack.enter_context(temporary)) / "copy.db"
+        for _ in range(_TRIES):
+            before = stamp()
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            for name, *_ in before:
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(folder / name, target / name)
+            if stamp() == before:
+                return target
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to a "
+            f"place with more room, or {advice}."
+        ) from error
+    raise InputError(
+        f"{folder} is being written to, so it cannot be copied. Stop the program that writes, or {advice}."
+    )
 
 
 class FieldNames(CollectionOptions):
@@ -205,8 +250,14 @@ class Collection(ABC):
 
     space: Space
 
+    queries_at_once: ClassVar[int] = 256
+    """The most queries in a request."""
+
+    most_hits: ClassVar[int] = 2**31 - 1
+    """The most hits that its engine returns."""
+
     made_with: str = ""
-    """The model that made its vectors, if it says so."""
+    """The model of its vectors, if the collection names one."""
 
     def __init__(self, options: CollectionOptions, resources: ExitStack | None = None) -> None:
         self.options = options
@@ -240,33 +291,53 @@ class Collection(ABC):
         """The existing items of these ids, at most PAGE, in any order; and their vectors (items, dimension)."""
 
     @abstractmethod
-    def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
-        """The items nearest to each vector, at most ``depth``, in the engine's order."""
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterable[Found]:
+        """The items nearest to each query of a batch, at most ``depth``, in the engine's order."""
 
     def width(self, depth: int) -> int | None:
         """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
         return depth
 
     def inputs(self) -> Mapping[str, Any]:
-        """What changes its rankings besides the options, as JSON values: its content and its index."""
+        """The inputs of its rankings other than the options, as JSON values: its content and its index."""
         return {"id": self.id, "content": self.content}
 
     def facts(self) -> Mapping[str, Fact]:
-        """What the report says about it, besides what it says of every kind: a server's version, the kind of index."""
+        """The facts in the report that only this kind has: a server's version, the kind of index."""
         return {}
 
     def use(self) -> IndexUse:
-        """Whether searches go through an index, on the engine's own evidence."""
+        """The use of its index by searches, on the engine's own evidence."""
         return IndexUse(is_used=None, evidence="")
 
-    def ask_for(self, conditions: Conditions) -> None:
-        """Send the conditions to the engine. Raises ValueError, with its message, if it rejects them."""
-        next(self.pages(conditions), None)
+    def rejection(self, error: StoreError) -> str | None:
+        """The engine's reason if it failed because it rejected conditions; None for any other failure."""
+        return str(error)
 
     # --- the same for all kinds
 
+    def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
+        """The items nearest to each vector, at most ``depth``, in the engine's order."""
+        depth = max(1, min(depth, self.count, self.most_hits))
+        step = max(1, min(self.queries_at_once, _HITS // depth))
+        batches = (np.ascontiguousarray(vectors[at : at + step], np.float32) for at in range(0, len(vectors), step))
+        rows = [row for batch in batches for row in self.search(batch, depth, conditions)]
+        if not all(np.isfinite(row.scores).all() for row in rows):
+            raise StoreError(f"{self} gives distances that are not finite numbers ({self.space}).")
+        return rows
+
+    def validate(self, conditions: Conditions) -> None:
+        """Send the conditions to the engine. Raises ValueError, with its reason, if it rejects them."""
+        try:
+            next(self.pages(conditions), None)
+        except StoreError as error:
+            reason = self.rejection(error)
+            if reason is None:
+                raise
+            raise ValueError(reason) from error
+
     def check_conditions(self, conditions: Conditions) -> None:
-        """Raises ValueError for conditions that no item can meet, with the place, what is found and expected."""
+        """Raises ValueError for conditions that no item can meet, with the place and the expected value."""
         options = self.options
         if conditions.where is not None:
             for one in comparisons(parsed(conditions.where, options.own_operators)):
@@ -283,7 +354,7 @@ class Collection(ABC):
         if conditions.where_document is not None and not options.searches_texts:
             raise ValueError(f"where_document: {options.engine} has no conditions on texts; remove it")
         if conditions != ALL:
-            self.ask_for(conditions)
+            self.validate(conditions)
 
     @cached_property
     def _survey(self) -> tuple[str, Mapping[str, frozenset[TypeName]]]:
@@ -307,7 +378,7 @@ class Collection(ABC):
 
     @property
     def content(self) -> str:
-        """A hash of all ids, metadata and texts and of up to about ten thousand vectors, whatever their order."""
+        """A hash of all ids, metadata and texts and of up to about ten thousand vectors, independent of their order."""
         return self._survey[0]
 
     @property

@@ -27,8 +27,16 @@ _SPARE = 256  # candidates per query that cost less than raising the floor to be
 _ROWS = 1_024  # vectors at a time in float64
 _COLUMNS = 4_096  # of rows of more than 8,192 numbers, einsum's order of adding depends on the rows before
 _HAMMING_ROWS = 16  # queries of bits at a time: with few enough units for the processor's cache
-_ROUNDINGS = 8  # of a score besides those of its sum: of the query, the lengths, the floor, its final float32
+_ROUNDINGS = 8  # of the query, the lengths, the floor and the final float32; those of the sum are counted apart
 _FLOAT32 = np.finfo(np.float32)
+
+PROBES = 200
+SURE_FROM = 500
+"""From this many vectors on, some probes of any graph miss the nearest vector: of 200 probes, graphs with 64 links
+per vector missed 25 and more."""
+
+_SAME = 1e-5
+"""How far the scores of two equally near vectors may differ, relative to the score."""
 
 _Doubles = npt.NDArray[np.float64]
 
@@ -124,7 +132,7 @@ class ExactIndex:
         if self._space == "cosine":
             scaled = np.asarray(queries / _divisors(asked)[:, np.newaxis], dtype=np.float32)
         reached = np.full(len(queries), -np.inf)
-        longest, shortest = 0.0, np.inf  # of the vectors so far, without those of zeros
+        longest, shortest = 0.0, np.inf  # of the vectors so far, other than zeros
         pairs = _CandidatePairs(np.empty(0, dtype=np.int16), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
         parts, limit = [pairs], 0
         most = max(_PAIRS, 2 * depth * len(queries))
@@ -139,7 +147,7 @@ class ExactIndex:
             slack = self._slack(asked, longest, shortest)
             # Any of the nearest is at most two slacks below a score that ``depth`` units reach.
             floor = np.asarray(reached - 2 * slack, dtype=np.float32)
-            places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # so put, it keeps what is not a number
+            places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # in this form it keeps NaN
             rows, columns = np.divmod(places, near.shape[1])
             parts.append(
                 _CandidatePairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places])
@@ -266,7 +274,7 @@ class HammingIndex(ExactIndex):
 
 
 class _CandidatePairs(NamedTuple):
-    """Rows of queries, in order; codes of units; and about what they score."""
+    """Rows of queries, in order; codes of units; and their approximate scores."""
 
     rows: npt.NDArray[np.int16]
     codes: Codes
@@ -277,7 +285,7 @@ class _CandidatePairs(NamedTuple):
 
 
 def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tuple[_Doubles, _CandidatePairs]:
-    """Of approximate scores, at most ``slack`` off: the score that ``depth`` units reach, and the pairs that count.
+    """The score that ``depth`` units reach, and the pairs that may count; scores are at most ``slack`` off.
 
     The scores have the shape (queries,), -inf where there are fewer; the pairs are in the order of the queries.
     """
@@ -301,7 +309,7 @@ def _lengths(rows: Floats) -> _Doubles:
 
 
 def _dots(rows: _Doubles, others: _Doubles) -> _Doubles:
-    """The product of each pair of rows: equal pairs have equal products, wherever they stand."""
+    """The product of each pair of rows: equal pairs have equal products in any row."""
     total = np.einsum("ij,ij->i", rows[:, :_COLUMNS], others[:, :_COLUMNS])
     for start in range(_COLUMNS, rows.shape[1], _COLUMNS):
         total += np.einsum("ij,ij->i", rows[:, start : start + _COLUMNS], others[:, start : start + _COLUMNS])
@@ -311,6 +319,20 @@ def _dots(rows: _Doubles, others: _Doubles) -> _Doubles:
 def _divisors(lengths: _Doubles) -> _Doubles:
     """Lengths to divide by: a cosine with a vector of zeros is 0."""
     return np.where(lengths > 0, lengths, 1)
+
+
+def missed(nearest: Callable[[Floats], Rankings], vectors: Vectors, space: Space) -> int:
+    """How many of PROBES searches by ``nearest`` miss the nearest vector.
+
+    Each query is half-way between two stored vectors; ``nearest`` returns one hit, by a search as narrow as possible.
+    """
+    random = np.random.default_rng(0)
+    one, other = random.integers(len(vectors), size=(2, PROBES))
+    queries = np.asarray((vectors.matrix[one] + vectors.matrix[other]) / 2, dtype=np.float32)
+    exact = ExactIndex(vectors, space)
+    best = exact.search(queries, 1).scores[:, 0]
+    found = exact.scores_of(queries, nearest(queries).codes)[:, 0]
+    return int(np.count_nonzero(~(found >= best - _SAME * np.maximum(1, np.abs(best)))))  # no hit is NaN
 
 
 class ExactSearch:

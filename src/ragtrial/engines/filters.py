@@ -1,6 +1,6 @@
 """Which items of a collection are searched: conditions on their metadata, in one form for all engines.
 
-The form is that of Chroma's `where`: ``{lang: en}``, ``{year: {$gte: 2024}}``, ``{$and: [{lang: en}, {year: 2024}]}``.
+The form is Chroma's `where`: ``{lang: en}``, ``{year: {$gte: 2024}}``, ``{$and: [{lang: en}, {year: 2024}]}``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Comparison:
     """A field compared with a value, or with several for `$in` and `$nin`.
 
     A number is equal to the number of the same value, whole or not; a boolean and a text are equal to no number. `$ne`
-    and `$nin` let through what has no such field, or one of another type; all other operators do not.
+    and `$nin` let through items that have no such field, or one of another type; all other operators do not.
     """
 
     field: str
@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Joined:
-    """Several conditions, of which all must hold (``every``), or at least one."""
+    """Several conditions: all must hold (``every``), or at least one."""
 
     every: bool
     conditions: tuple[Condition, ...]
@@ -76,7 +76,7 @@ class Conditions(NamedTuple):
         return ", ".join(f"{key}: {dict(one) if isinstance(one, Mapping) else one}" for key, one in given.items())
 
     def joined(self, question: Question) -> Conditions:
-        """These conditions and those of the question."""
+        """These conditions, joined with the conditions of the question."""
         return Conditions(
             _both(self.where, question.where), _both(self.where_document, question.where_document), self.filter
         )
@@ -91,9 +91,9 @@ ALL = Conditions()
 
 
 def parsed(where: Any, also: Sequence[str] = (), place: str = "where") -> Condition:
-    """``where`` as a tree. Raises ValueError with the place that is wrong, and what is expected there.
+    """``where`` as a tree. Raises ValueError with the wrong place and the expected value.
 
-    ``also`` are operators of the engine besides the common ones; their values are not checked.
+    ``also`` are operators of one engine; their values are not checked.
     """
     if not isinstance(where, Mapping):
         raise _fault(place, f"is {shown(where)}; it must be a mapping, like {{lang: en}}")
@@ -169,7 +169,7 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
 
 
 def passes(condition: Condition, metadata: Mapping[str, Any]) -> bool:
-    """Whether an item with these metadata meets the condition: all engines must agree with this."""
+    """True if an item with these metadata meets the condition: all engines must agree with this."""
     return translated(
         condition,
         lambda one: _holds(one, metadata.get(one.field)),

@@ -10,23 +10,24 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.engines.base import STORES, Index, IndexUse, Space, Vectors, count_unreachable, failing_as
+from ragtrial.engines.base import STORES, Index, IndexUse, Vectors, count_unreachable, failing_as, ranked
 from ragtrial.engines.batching import in_batches
-from ragtrial.engines.exact import ExactIndex
+from ragtrial.engines.exact import PROBES, SURE_FROM, missed
+from ragtrial.engines.milvus_index import MilvusGraph, MilvusIndexKind, MilvusIndexOptions, MilvusOther, Parameters
 from ragtrial.engines.servers import Engine, SettlingStore, wait_for
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import Options, Secret
-from ragtrial.rankings import Floats, Rankings, unfilled
+from ragtrial.rankings import Floats, Rankings
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -84,13 +85,6 @@ def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
     return client, close
 
 
-def token_of(token: SecretStr | None, user: str | None, password: SecretStr | None) -> str:
-    """What pymilvus sends: the token, or user and password joined; empty without either."""
-    secret = token or password
-    given = "" if secret is None else secret.get_secret_value()
-    return given if user is None else f"{user}:{given}"
-
-
 def message_of(error: BaseException) -> str:
     """The message of an error: Milvus's own, or the details of a gRPC error."""
     details = getattr(error, "details", None)
@@ -99,7 +93,7 @@ def message_of(error: BaseException) -> str:
 
 
 def is_unimplemented(error: Exception) -> bool:
-    """Whether the server does not implement the request."""
+    """True if the server does not implement the request."""
     return _status_of(error) == "UNIMPLEMENTED"
 
 
@@ -131,238 +125,6 @@ def _client_class() -> Any:
     for name in ("pymilvus", "milvus_lite"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return MilvusClient
-
-
-_WIDEST = 32_768
-"""Milvus's highest ef."""
-
-Links = Annotated[int, Field(ge=2, le=2_048)]
-Candidates = Annotated[int, Field(ge=1, le=_WIDEST)]
-Lists = Annotated[int, Field(ge=1, le=65_536)]
-Parameters = Mapping[str, Any]
-
-
-class MilvusIndexOptions(Options):
-    """A kind of index, and its parameters for building and searching."""
-
-    engine_name: ClassVar[str]
-    """Its name in Milvus."""
-
-    in_lite: ClassVar[bool] = False
-    """Whether Milvus Lite has it."""
-
-    kind: str
-
-    def built(self) -> Parameters:
-        """The parameters of a build."""
-        return {}
-
-    def searched(self, depth: int) -> Parameters:
-        """The parameters of a search for ``depth`` hits."""
-        return {}
-
-    def narrowest(self) -> Parameters:
-        """The parameters of a search for one hit that considers as few candidates as Milvus allows."""
-        return self.searched(1)
-
-    def widest(self, depth: int) -> Parameters:
-        """The parameters of a search for ``depth`` hits that finds all that can be found."""
-        return self.searched(depth)
-
-    def width(self, depth: int) -> int | None:
-        """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
-        return None
-
-
-class MilvusFlat(MilvusIndexOptions):
-    """No index: all vectors are compared."""
-
-    engine_name, in_lite = "FLAT", True
-
-    kind: Literal["flat"]
-    """Compare all vectors (FLAT)."""
-
-
-class MilvusGraph(MilvusIndexOptions):
-    """A graph, over whole or quantized vectors."""
-
-    m: Links = 16
-    """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
-
-    ef_construction: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while building; a higher value is slower to build and more exact (Milvus:
-    efConstruction)."""
-
-    ef_search: Candidates = 64
-    """Candidates considered while searching, up to 32,768; a higher value is slower and more exact (Milvus: ef). A
-    search never considers fewer candidates than the requested hits: a server would refuse it, and Milvus Lite would
-    miss hits."""
-
-    def built(self) -> Parameters:
-        return {"M": self.m, "efConstruction": self.ef_construction}
-
-    def searched(self, depth: int) -> Parameters:
-        return {"ef": self.width(depth)}
-
-    def narrowest(self) -> Parameters:
-        return {"ef": 1}
-
-    def widest(self, depth: int) -> Parameters:
-        return {"ef": max(self.width(depth), min(_WIDEST, 2 * depth))}
-
-    def width(self, depth: int) -> int:
-        return max(self.ef_search, depth)
-
-
-class MilvusHnsw(MilvusGraph):
-    """A graph over whole vectors."""
-
-    engine_name, in_lite = "HNSW", True
-
-    kind: Literal["hnsw"] = "hnsw"
-    """A graph over whole vectors (HNSW)."""
-
-
-class MilvusHnswSq(MilvusGraph):
-    """A graph over vectors with one byte per number."""
-
-    engine_name, in_lite = "HNSW_SQ", True
-
-    kind: Literal["hnsw_sq"]
-    """A graph over vectors with one byte per number (HNSW_SQ; servers need Milvus 2.5)."""
-
-
-class MilvusIvf(MilvusIndexOptions):
-    """Lists of similar vectors; a search compares the vectors of some lists."""
-
-    lists: Lists = 128
-    """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
-
-    probes: Lists = 8
-    """Lists to search (Milvus: nprobe). A higher value is slower and more exact; a low one may return fewer hits than
-    requested."""
-
-    @model_validator(mode="after")
-    def _probes_are_lists(self) -> Self:
-        if "probes" in self.model_fields_set and self.probes > self.lists:
-            raise ValueError(f"probes is {self.probes}; it must be at most lists, which is {self.lists}.")
-        return self
-
-    def built(self) -> Parameters:
-        return {"nlist": self.lists}
-
-    def searched(self, depth: int) -> Parameters:
-        return {"nprobe": self.probes}
-
-    def narrowest(self) -> Parameters:
-        return {"nprobe": 1}
-
-    def widest(self, depth: int) -> Parameters:
-        return {"nprobe": self.lists}
-
-
-class MilvusIvfFlat(MilvusIvf):
-    """Lists of whole vectors."""
-
-    engine_name, in_lite = "IVF_FLAT", True
-
-    kind: Literal["ivf_flat"]
-    """Lists of whole vectors (IVF_FLAT)."""
-
-
-class MilvusIvfSq8(MilvusIvf):
-    """Lists of vectors with one byte per number."""
-
-    engine_name, in_lite = "IVF_SQ8", True
-
-    kind: Literal["ivf_sq8"]
-    """Lists of vectors with one byte per number (IVF_SQ8)."""
-
-
-class MilvusIvfPq(MilvusIvf):
-    """Lists of product-quantized vectors."""
-
-    engine_name = "IVF_PQ"
-
-    kind: Literal["ivf_pq"]
-    """Lists of product-quantized vectors (IVF_PQ; servers only)."""
-
-    m: Annotated[int, Field(ge=1)]
-    """Parts to divide a vector into, each stored as one code; must divide the dimension."""
-
-    bits: Annotated[int, Field(ge=1, le=16)] = 8
-    """Bits per code (Milvus: nbits)."""
-
-    def built(self) -> Parameters:
-        return {**super().built(), "m": self.m, "nbits": self.bits}
-
-
-class MilvusScann(MilvusIvf):
-    """Lists of vectors with four bits per number; the best hits are scored again."""
-
-    engine_name = "SCANN"
-
-    kind: Literal["scann"]
-    """Lists of vectors with four bits per number; the best hits are scored again (SCANN; servers only)."""
-
-    reorder_k: Candidates | None = None
-    """Hits to score again with the whole vectors (default: the number of requested hits)."""
-
-    def searched(self, depth: int) -> Parameters:
-        return {**super().searched(depth), "reorder_k": self.width(depth)}
-
-    def widest(self, depth: int) -> Parameters:
-        return {**self.searched(depth), **super().widest(depth)}
-
-    def width(self, depth: int) -> int:
-        return max(self.reorder_k or 0, depth)
-
-
-class MilvusDiskann(MilvusIndexOptions):
-    """A graph on the disk."""
-
-    engine_name = "DISKANN"
-
-    kind: Literal["diskann"]
-    """A graph on the server's disk (DISKANN; only on servers that are set up for it)."""
-
-    search_list: Candidates = 100
-    """Candidates considered while searching; never fewer than the requested hits."""
-
-    def searched(self, depth: int) -> Parameters:
-        return {"search_list": self.width(depth)}
-
-    def narrowest(self) -> Parameters:
-        return {"search_list": 1}
-
-    def width(self, depth: int) -> int:
-        return max(self.search_list, depth)
-
-
-class MilvusAutoindex(MilvusIndexOptions):
-    """The index that Milvus chooses."""
-
-    engine_name, in_lite = "AUTOINDEX", True
-
-    kind: Literal["autoindex"]
-    """The kind of index that Milvus chooses, with its own options (AUTOINDEX)."""
-
-    def width(self, depth: int) -> int:
-        return depth
-
-
-MilvusIndexKind = Annotated[
-    MilvusHnsw
-    | MilvusHnswSq
-    | MilvusIvfFlat
-    | MilvusIvfSq8
-    | MilvusIvfPq
-    | MilvusScann
-    | MilvusDiskann
-    | MilvusAutoindex
-    | MilvusFlat,
-    Field(discriminator="kind"),
-]
 
 
 MOST_HITS = 16_384
@@ -501,7 +263,7 @@ class MilvusEngine:
         self.client.load_collection(name, timeout=math.ceil(self.store.settle_within))
 
     def _is_settled(self, name: str, count: int) -> bool:
-        """Whether all rows are searched, in segments that no longer change."""
+        """True if all rows are searched, in segments that no longer change."""
         if self._count(name) != count:
             return False
         segments = self._segments(name)
@@ -518,15 +280,17 @@ class MilvusEngine:
         return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
 
     def _options_in_effect(self, name: str) -> Mapping[str, Any]:
-        """The options of the index, as Milvus reports them. Raises StoreError if they are not those of the store."""
+        """The options of the index, as Milvus reports them. Raises StoreError if they are not as requested."""
         found = dict(self._described(name))
         nested = found.get("params") or {}
         found |= json.loads(nested) if isinstance(nested, str) else nested
         asked = self.store.index.built()
         built = {one: found.get(one) for one in asked}
-        if {one: str(value) for one, value in built.items()} != {one: str(value) for one, value in asked.items()}:
+        ignored = {name: value for name, value in asked.items() if str(built[name]) != str(value)}
+        if ignored and not isinstance(self.store.index, MilvusOther):
             raise StoreError(f"{self._place} built the index with {built} instead of {dict(asked)}.")
-        return {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
+        effective = {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
+        return {**effective, "ignored": ignored} if ignored else effective
 
     def _count(self, name: str) -> int:
         found = self.client.query(
@@ -552,7 +316,7 @@ def segments_of(ask: Callable[[], list[Any]]) -> list[Any] | None:
 
 
 def use_of_loaded(count: int, without_index: int) -> IndexUse:
-    """Whether searches go through the index of ``count`` rows, of which ``without_index`` were loaded without it."""
+    """The use of an index of ``count`` rows; ``without_index`` of them were loaded without it."""
     if not without_index:
         return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
     part = "all" if without_index == count else f"{without_index:,} of"
@@ -596,7 +360,7 @@ class MilvusIndex:
         if scanned == 0:
             return use_of_loaded(count, scanned)
         none = f"None of {PROBES} searches of the narrowest width missed the nearest vector"
-        is_sure = count >= SURE_FROM and self._index.kind != "autoindex"
+        is_sure = count >= SURE_FROM and not isinstance(self._index, MilvusOther)
         return IndexUse(
             is_used=False if is_sure else None,
             evidence=f"{none}: all vectors are compared."
@@ -611,54 +375,25 @@ class MilvusIndex:
         return self._found(queries, 1, lambda _: self._index.narrowest())
 
     def _found(self, queries: Floats, depth: int, parameters: Callable[[int], Parameters]) -> Rankings:
-        depth = min(depth, len(self._vectors), MOST_HITS)
-        made = unfilled(len(queries), depth)
-        if not depth:
-            return made
-        engine, at_once = self._engine, self._engine.store.at_once
+        depth, engine = min(depth, len(self._vectors), MOST_HITS), self._engine
 
-        def ask(rows: slice) -> None:
-            found: Any = engine.client.search(
+        def nearest(batch: Floats, limit: int) -> Iterator[tuple[list[int], Floats]]:
+            rows: Any = engine.client.search(
                 self._name,
-                data=list(np.asarray(queries[rows], dtype=np.float32)),
-                limit=depth,
+                data=list(batch),
+                limit=limit,
                 output_fields=[_ID],
-                search_params={"params": dict(parameters(depth))},
+                search_params={"params": dict(parameters(limit))},
                 consistency_level="Strong",
                 timeout=engine.store.timeout,
             )
-            for row, hits in enumerate(found, rows.start):
-                made.codes[row, : len(hits)] = hits.ids
+            for hits in rows:
                 scores = np.asarray(hits.distances, dtype=np.float32)
-                made.scores[row, : len(hits)] = -scores if engine.store.space == "l2" else scores
+                yield hits.ids, -scores if engine.store.space == "l2" else scores
 
+        most = _HITS_AT_ONCE // max(1, depth * engine.store.at_once)
         with engine.failing():
-            most = _HITS_AT_ONCE // (depth * at_once)
-            in_batches(ask, len(queries), max(1, min(_QUERY_BATCH, most)), at_once)
-        return made
-
-
-PROBES = 200
-SURE_FROM = 500
-"""From this many vectors on, some probes of any graph miss the nearest vector: of 200 probes, graphs with 64 links
-per vector missed 25 and more."""
-
-_SAME = 1e-5
-"""How far the scores of two equally near vectors may differ, relative to the score."""
-
-
-def missed(nearest: Callable[[Floats], Rankings], vectors: Vectors, space: Space) -> int:
-    """How many of PROBES searches by ``nearest`` miss the nearest vector.
-
-    Each query is half-way between two stored vectors; ``nearest`` returns one hit, by a search as narrow as possible.
-    """
-    random = np.random.default_rng(0)
-    one, other = random.integers(len(vectors), size=(2, PROBES))
-    queries = np.asarray((vectors.matrix[one] + vectors.matrix[other]) / 2, dtype=np.float32)
-    exact = ExactIndex(vectors, space)
-    best = exact.search(queries, 1).scores[:, 0]
-    found = exact.scores_of(queries, nearest(queries).codes)[:, 0]
-    return int(np.count_nonzero(~(found >= best - _SAME * np.maximum(1, np.abs(best)))))  # no hit is NaN
+            return ranked(nearest, queries, depth, max(1, min(_QUERY_BATCH, most)), engine.store.at_once)
 
 
 _DATABASE = "milvus.db"
@@ -667,19 +402,47 @@ _BUILT = "built.json"
 """The file that records what Milvus Lite built in a folder."""
 
 _FIRST_WITH_EF = (3, 2, 2)
-"""The first version of Milvus Lite that uses ef; earlier ones search every graph with their default."""
+"""The first version of Milvus Lite that uses ef; earlier versions search every graph with their default."""
+
+
+class MilvusLogin(Options):
+    """The options for logging in to a Milvus server."""
+
+    token: Secret | None = None
+    """The server's token, written as `${NAME}`: an API key, or `user:password`."""
+
+    user: str | None = None
+    """The user on the server; needs `password`."""
+
+    password: Secret | None = None
+    """The user's password, written as `${NAME}`."""
+
+    database: str = "default"
+    """The database on the server."""
+
+    @model_validator(mode="after")
+    def _is_one_login(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            raise ValueError("user and password go together; give both, or token alone.")
+        if self.token is not None and self.user is not None:
+            raise ValueError("token and user exclude each other; remove one.")
+        return self
+
+    def sent_token(self) -> str:
+        """The token, or user and password joined; empty without either."""
+        secret = self.token or self.password
+        text = "" if secret is None else secret.get_secret_value()
+        return text if self.user is None else f"{self.user}:{text}"
 
 
 @STORES.register("milvus")
-class MilvusStore(SettlingStore):
+class MilvusStore(MilvusLogin, SettlingStore):
     """A Milvus collection: in a folder (Milvus Lite), or on a server."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url", "token", "user", "password", "database")
     waits_here: ClassVar[bool] = True
     unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"token", "user", "password"}
-    search_options: ClassVar[frozenset[str]] = frozenset(
-        {"index.ef_search", "index.probes", "index.search_list", "index.reorder_k"}
-    )
+    search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "index.probes", "index.search"})
 
     advice_for_low_recall: ClassVar[str] = (
         "Raise store.index.ef_search or probes, m or ef_construction, or set store.index.kind: flat."
@@ -698,31 +461,13 @@ class MilvusStore(SettlingStore):
     kind: Literal["milvus"] = "milvus"
     """Milvus: in a folder with Milvus Lite, or on the server at `url`."""
 
-    index: MilvusIndexKind = Field(default=MilvusHnsw())
+    index: MilvusIndexKind = Field(default=MilvusGraph())
     """The index of the collection."""
-
-    token: Secret | None = None
-    """The server's token, written as `${NAME}`: an API key, or `user:password`."""
-
-    user: str | None = None
-    """The user on the server; needs `password`."""
-
-    password: Secret | None = None
-    """The user's password, written as `${NAME}`."""
-
-    database: str = "default"
-    """The database on the server."""
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
-        if self.url is None and not self.index.in_lite:
-            raise ValueError(f"index.kind {self.index.kind} needs a server, as Milvus Lite does not have it; set url.")
         if self.url is not None and urlsplit(self.url).scheme not in ("http", "https"):
             raise ValueError(f"url is {self.url!r}; it must begin with http:// or https://.")
-        if (self.user is None) != (self.password is None):
-            raise ValueError("user and password go together; give both, or token alone.")
-        if self.token is not None and self.user is not None:
-            raise ValueError("token and user exclude each other; remove one.")
         return self
 
     def width(self, depth: int) -> int | None:
@@ -744,8 +489,7 @@ class MilvusStore(SettlingStore):
             )
 
     def engine(self) -> Engine:
-        token = token_of(self.token, self.user, self.password)
-        client = server_client(str(self.url), token, self.database, self.timeout)
+        client = server_client(str(self.url), self.sent_token(), self.database, self.timeout)
         return MilvusEngine(self, client, client.close)
 
     def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:

@@ -1,11 +1,9 @@
-"""Folders of Milvus Lite, of which only copies are opened."""
+"""An existing Milvus collection, in a folder of Milvus Lite or on a server."""
 
 from __future__ import annotations
 
 import json
 import math
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
@@ -24,34 +22,35 @@ from ragtrial.engines.collection import (
     Found,
     Item,
     NamedCollectionOptions,
+    Stamp,
     VectorFieldNames,
+    copied,
     not_there,
     opening,
+    stamp_of,
 )
 from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.engines.milvus import (
     MOST_HITS,
+    MilvusLogin,
     folder_client,
     message_of,
     rows_with_index,
     segments_of,
     server_client,
-    token_of,
     use_of_loaded,
 )
 from ragtrial.engines.servers import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
-from ragtrial.options import PathText, Secret
+from ragtrial.options import PathText
 from ragtrial.rankings import Floats
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-Stamp = Sequence[tuple[str, int, int]]
 
-
-def stamp_of(folder: Path) -> Stamp:
-    """Names, sizes and times of the files in ``folder``. Raises InputError if it is no folder of Milvus Lite."""
+def files_of(folder: Path) -> Stamp:
+    """The stamp of the files in ``folder``. Raises InputError if it is no folder of Milvus Lite."""
     if folder.is_file():
         raise InputError(
             f"{folder} is a file, the format of Milvus Lite before version 3; export it with that version "
@@ -59,27 +58,8 @@ def stamp_of(folder: Path) -> Stamp:
         )
     if not (folder / "collections").is_dir():
         raise InputError(f"{folder} is not a folder of Milvus Lite: it has no folder named collections.")
-    stats = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "LOCK")
-    return [(str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+    return stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
 
-
-def copied(folder: Path, stack: ExitStack) -> Path:
-    """A copy of ``folder``, which ``stack`` removes. Raises InputError if the folder changes meanwhile."""
-    before = stamp_of(folder)
-    made = tempfile.TemporaryDirectory(prefix="ragtrial-milvus-", ignore_cleanup_errors=True)
-    target = Path(stack.enter_context(made)) / "copy.db"
-    try:
-        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("LOCK"))
-    except (OSError, shutil.Error) as error:
-        raise StoreError(f"{folder} cannot be copied to {target.parent}, where it is searched: {error}.") from error
-    if stamp_of(folder) != before:
-        raise InputError(f"{folder} is being written to, so it cannot be copied; stop the program that writes.")
-    return target
-
-
-_QUERIES = 256
-_HITS = 20_000
-"""Hits to request at once, with their texts: a few megabytes."""
 
 _SPACES: Mapping[str, Space] = {"COSINE": "cosine", "IP": "ip", "L2": "l2"}
 _DYNAMIC = "$meta"
@@ -90,7 +70,7 @@ _SERVER_OPTIONS = ("token", "user", "password", "database", "timeout")
 
 
 @COLLECTIONS.register("milvus")
-class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
+class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNames):
     """A Milvus collection: in a folder of Milvus Lite (`path`), or on a server (`url`)."""
 
     engine: ClassVar[str] = "Milvus"
@@ -117,18 +97,6 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     url: ServerUrl | None = None
     """The URL of a server, like `http://localhost:19530`, without a password."""
 
-    token: Secret | None = None
-    """The server's token, written as `${NAME}`: an API key, or `user:password`."""
-
-    user: str | None = None
-    """The user on the server; needs `password`."""
-
-    password: Secret | None = None
-    """The user's password, written as `${NAME}`."""
-
-    database: str = "default"
-    """The database on the server."""
-
     ef: Annotated[int, Field(ge=1)] | None = None
     """Candidates considered while searching a graph (HNSW), never fewer than the requested hits (default: Milvus's
     own)."""
@@ -146,8 +114,6 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
         ignored = [name for name in _SERVER_OPTIONS if name in self.model_fields_set]
         if self.path is not None and ignored:
             raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url instead of path.")
-        if (self.user is None) != (self.password is None) or (self.token is not None and self.user is not None):
-            raise ValueError("it must have token, or user and password, or none of them.")
         return self
 
     @property
@@ -155,11 +121,11 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
         return str(self.path or self.url)
 
     def stamp(self) -> object:
-        return stamp_of(Path(self.path)) if self.path is not None else None
+        return files_of(Path(self.path)) if self.path is not None else None
 
     @property
     def seconds(self) -> int:
-        """The time limit as pymilvus takes it: some of its calls ignore one that is no whole number."""
+        """The time limit in whole seconds: some calls of pymilvus ignore a fraction."""
         return math.ceil(self.timeout)
 
     def open(self) -> MilvusCollection:
@@ -173,11 +139,12 @@ class MilvusCollectionOptions(NamedCollectionOptions, VectorFieldNames):
 
     def _client(self, stack: ExitStack) -> MilvusClient:
         if self.path is not None:
-            client, close = folder_client(copied(Path(self.path), stack))
+            client, close = folder_client(
+                copied(Path(self.path), lambda: files_of(Path(str(self.path))), stack, "serve the folder and set url")
+            )
             stack.callback(close)
             return client
-        token = token_of(self.token, self.user, self.password)
-        client = server_client(str(self.url), token, self.database, self.timeout, "collection.url")
+        client = server_client(str(self.url), self.sent_token(), self.database, self.timeout, "collection.url")
         stack.callback(client.close)
         return client
 
@@ -196,6 +163,7 @@ class MilvusCollection(Collection):
     """A collection, open for reading."""
 
     options: MilvusCollectionOptions
+    most_hits: ClassVar[int] = MOST_HITS
 
     def __init__(self, options: MilvusCollectionOptions, client: MilvusClient, resources: ExitStack) -> None:
         super().__init__(options, resources)
@@ -274,33 +242,25 @@ class MilvusCollection(Collection):
         vectors = np.array([row[self.options.vector] for row in rows], dtype=np.float32)
         return [self._item(row) for row in rows], vectors.reshape(len(rows), self.dimension)
 
-    def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
-        depth = max(1, min(depth, self.count, MOST_HITS))
-        step = max(1, min(_QUERIES, _HITS // depth))
-        made: list[Found] = []
-        for start in range(0, len(vectors), step):
-            with self._failing():
-                found: Any = self._client.search(
-                    self.options.name,
-                    list(np.asarray(vectors[start : start + step], dtype=np.float32)),
-                    anns_field=self.options.vector,
-                    limit=depth,
-                    filter=self._expression(conditions),
-                    output_fields=self._wanted,
-                    search_params={"params": self._parameters(depth)},
-                    **self._strongly,
-                )
-                made += [self._found(hits) for hits in found]
-        return made
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+        with self._failing():
+            rows: Any = self._client.search(
+                self.options.name,
+                list(queries),
+                anns_field=self.options.vector,
+                limit=depth,
+                filter=self._expression(conditions),
+                output_fields=self._wanted,
+                search_params={"params": self._parameters(depth)},
+                **self._strongly,
+            )
+        for hits in rows:
+            scores = np.asarray(hits.distances, dtype=np.float32)
+            yield Found([self._item(hit["entity"]) for hit in hits], -scores if self.space == "l2" else scores)
 
-    def ask_for(self, conditions: Conditions) -> None:
-        try:
-            with self._failing():
-                self._client.query(self.options.name, filter=self._expression(conditions), limit=1, **self._strongly)
-        except StoreError as error:
-            if error.__cause__ is None or not isinstance(getattr(error.__cause__, "code", None), int):
-                raise
-            raise ValueError(message_of(error.__cause__)) from error
+    def rejection(self, error: StoreError) -> str | None:
+        cause = error.__cause__
+        return message_of(cause) if cause is not None and isinstance(getattr(cause, "code", None), int) else None
 
     # --- the owner's names
 
@@ -311,7 +271,7 @@ class MilvusCollection(Collection):
 
     @cached_property
     def _wanted(self) -> list[str]:
-        """The fields to read: all but vectors, dynamic ones included."""
+        """The fields to read: all but vectors, including dynamic fields."""
         fields = [name for name, one in self._fields.items() if "VECTOR" not in one["type"].name]
         return [*fields, _DYNAMIC] if self._is_dynamic else fields
 
@@ -365,13 +325,6 @@ class MilvusCollection(Collection):
         metadata = {key: _plain(value) for key, value in row.items() if key not in own and value is not None}
         metadata.pop(self.options.vector, None)
         return Item(str(row[self.options.id]), metadata, row.get(self.options.text))
-
-    def _found(self, hits: Any) -> Found:
-        scores = np.asarray(hits.distances, dtype=np.float32)
-        if not np.isfinite(scores).all():
-            raise StoreError(f"{self} gives distances that are not finite numbers ({self.space}).")
-        items = [self._item(hit["entity"]) for hit in hits]
-        return Found(items, -scores if self.space == "l2" else scores)
 
     # --- requests
 

@@ -18,7 +18,7 @@ from ragtrial.errors import RunError, did_you_mean, listed
 from ragtrial.rankings import Floats
 
 _SURVEYED = 200_000
-"""The most items to check before the run; further ones are checked when a search finds them."""
+"""The most items to check before the run; further items are checked when a search finds them."""
 
 _COMPARED = 100
 """The most items whose texts are compared with the documents before the run."""
@@ -105,7 +105,7 @@ class ItemPlaces:
 
 
 def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
-    """How many items were checked, and what does not fit the documents."""
+    """The number of checked items, and the faults of items that do not fit the documents."""
     reader = ItemReader(library, options)
     count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
     for items in pages:
@@ -168,7 +168,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True)
 class VectorAgreement:
-    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty if nothing is.
+    """``said`` is a few words for the report; ``fault`` is the error and the next step, empty without an error.
 
     ``agrees`` is whether the embedder was shown to make the stored vectors.
     """
@@ -181,9 +181,9 @@ class VectorAgreement:
 def compare(
     texts: Sequence[str], stored: Floats, space: Space, made_with: str, as_documents: Embed, as_queries: Embed
 ) -> VectorAgreement:
-    """Whether ``stored``, float32 (texts, dimension), agrees with what the embedder makes of ``texts``.
+    """Compare ``stored``, float32 (texts, dimension), with vectors of ``texts`` from the embedder.
 
-    ``made_with`` is the model that made the vectors, as the collection says; empty if it says nothing.
+    ``made_with`` is the model that the collection names; empty if it names none.
     """
     made = as_documents(texts)
     cosines = _cosines(stored, made)
@@ -222,7 +222,7 @@ def other_dimension(stored: int, made: int, made_with: str) -> str:
 
 
 def is_normalised(stored: Floats) -> bool:
-    """Whether all vectors have length 1."""
+    """True if all vectors have length 1."""
     return bool((abs(lengths_of(stored) - 1) <= _SAME_LENGTH).all())
 
 

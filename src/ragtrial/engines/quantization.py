@@ -1,6 +1,6 @@
 """Quantized vectors, one byte or one bit per number: options of any store, the codes, and searching them.
 
-Codes, ranges and re-ranking are those of sentence-transformers (``quantize_embeddings``, ``semantic_search_usearch``).
+Codes, ranges and re-ranking follow sentence-transformers (``quantize_embeddings``, ``semantic_search_usearch``).
 """
 
 from __future__ import annotations

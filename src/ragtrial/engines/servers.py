@@ -33,7 +33,7 @@ _SAME = 1e-3
 _PAUSE = 0.05
 _TIME_LIMITS = ("timeout", "settle_within")
 _BYTES_AT_ONCE = 8_000_000
-"""The most bytes of vectors in a request; what is sent of them as text is about five times as long."""
+"""The most bytes of vectors in a request; as text they are about five times as long."""
 
 
 def server_url(value: str) -> str:
@@ -101,7 +101,7 @@ class ServerStore(Store):
     """The options that do not change what searches find; secrets must be among them."""
 
     waits_here: ClassVar[bool] = False
-    """Whether the time limits apply without a server, too."""
+    """True if the time limits also apply without a server."""
 
     most_rows: ClassVar[int] = 5_000
     """The most vectors in a request."""
@@ -303,7 +303,7 @@ def read_remote(folder: Path) -> dict[str, Any]:
 
 
 def is_same(stored: Floats, sent: Floats) -> bool:
-    """Whether stored vectors equal those that were sent, to the precision of half floats."""
+    """True if stored and sent vectors are equal to the precision of half floats."""
     if stored.shape != sent.shape:
         return False
     return bool(np.allclose(stored, sent, rtol=0, atol=_SAME * max(1e-30, float(np.abs(sent).max(initial=0)))))
@@ -331,7 +331,7 @@ def _name_for(folder: Path) -> str:
 
 
 def is_name_for(folder: Path, name: str) -> bool:
-    """Whether a build of the stage in ``folder`` may have made the collection ``name``."""
+    """True if ``name`` is the name of a collection for the stage in ``folder``."""
     return re.fullmatch(f"{_PREFIX}{_key_of(folder)[:16]}_[0-9a-f]{{8}}", name) is not None
 
 

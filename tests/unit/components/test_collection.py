@@ -17,7 +17,8 @@ from ragtrial import run_experiment
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.collection_search import grouped
 from ragtrial.engines import Conditions, opened
-from ragtrial.engines.chroma import USES_GRAPH, ChromaCollection, ChromaCollectionOptions
+from ragtrial.engines.chroma import USES_GRAPH
+from ragtrial.engines.chroma_collection import ChromaCollection, ChromaCollectionOptions
 from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -218,7 +219,7 @@ def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, databa
     copies.mkdir()
     code = (
         "import sys; from pathlib import Path; from ragtrial import load_config, run_experiment;"
-        "run_experiment(load_config(sys.argv[1])); print(len(list(Path(sys.argv[2]).glob('ragtrial-chroma-*'))))"
+        "run_experiment(load_config(sys.argv[1])); print(len(list(Path(sys.argv[2]).glob('ragtrial-copy-*'))))"
     )
     done = python(code, made.file, copies, TMPDIR=str(copies))
     assert (done.stdout, done.stderr) == ("1\n", "")

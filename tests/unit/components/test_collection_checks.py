@@ -25,7 +25,7 @@ from killed_databases import kill_in_transaction
 from ragtrial import run_experiment
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.engines import COLLECTIONS, opened
-from ragtrial.engines.chroma import ChromaCollectionOptions, copied
+from ragtrial.engines.chroma_collection import ChromaCollectionOptions, copy_of
 from ragtrial.engines.placement import ItemReader, compare
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.pipeline.run import Run
@@ -205,7 +205,7 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
             ExitStack() as stack,
             pytest.raises(InputError, match="is being written to, so it cannot be copied"),
         ):
-            copied(folder, stack)
+            copy_of(folder, stack)
     finally:
         done.set()
 

@@ -17,7 +17,7 @@ from chroma_databases import word_counts
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.engines import Conditions, opened
-from ragtrial.engines.faiss import FaissCollectionOptions
+from ragtrial.engines.faiss_collection import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
 from report_hits import hits_of

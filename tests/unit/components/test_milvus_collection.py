@@ -93,7 +93,7 @@ def test_filters_of_both_forms_are_joined(url: str) -> None:
     found = [item.id for page in collection.pages(Conditions({"area": "a"}, filter="pk < 6")) for item in page]
     assert sorted(found) == ["1", "3", "5"]
     with pytest.raises(ValueError, match="pk"):
-        collection.ask_for(Conditions(filter="pk <"))
+        collection.validate(Conditions(filter="pk <"))
     collection.close()
 
 

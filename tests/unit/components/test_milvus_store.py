@@ -67,10 +67,8 @@ def starved(many: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"index": {"kind": "hnsw", "probes": 3}}, "probes"),
         ({"index": {"kind": "ivf_flat", "ef_search": 3}}, "ef_search"),
         ({"index": {"kind": "flat", "m": 3}}, "m"),
-        ({"index": {"kind": "autoindex", "ef_search": 3}}, "ef_search"),
+        ({"index": {"kind": "other", "type": "SCANN", "probes": 3}}, "probes"),
         ({"index": {"kind": "ivf_flat", "lists": 4, "probes": 8}}, "at most lists, which is 4"),
-        ({"index": {"kind": "ivf_pq", "m": 8}}, "index.kind ivf_pq needs a server"),
-        ({"index": {"kind": "diskann"}}, "index.kind diskann needs a server"),
         ({"url": "tcp://localhost:19530"}, "must begin with http:// or https://"),
         ({"url": "http://localhost:19530", "user": "me"}, "user and password go together"),
         (
@@ -85,10 +83,11 @@ def test_what_milvus_would_ignore_or_does_not_have_is_refused(options: dict[str,
 
 
 def test_every_option_of_searches_is_one_of_some_kind_of_index() -> None:
-    indexes = [IVF, STARVED, {"kind": "diskann"}, {"kind": "scann"}]
+    indexes = [IVF, STARVED, {"kind": "other", "type": "SCANN", "search": {"nprobe": 8}}]
     identities = [store_of(index, url="http://localhost").identity() for index in indexes]
     names = {name.removeprefix("store.") for one in identities for name in dotted_options("store", one)}
-    assert names >= MilvusStore.search_options
+    options = MilvusStore.search_options
+    assert {option for option in options if any(f"{name}.".startswith(f"{option}.") for name in names)} == options
 
 
 def test_secrets_are_in_no_fingerprint_no_summary_and_no_file(url: str, tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_few_probes_give_fewer_hits_than_asked_for_and_all_probes_all(
         (IVF | {"probes": 32}, "l2", 1.0),
         ({"kind": "ivf_sq8", "lists": 8, "probes": 8}, "ip", 0.95),
         ({"kind": "hnsw_sq"}, "cosine", 0.95),
-        ({"kind": "autoindex"}, "l2", 0.95),
+        ({"kind": "other", "type": "AUTOINDEX"}, "l2", 0.95),
     ],
 )
 def test_every_kind_of_index_finds_nearly_what_exact_search_finds(
@@ -152,7 +151,13 @@ def test_every_kind_of_index_finds_nearly_what_exact_search_finds(
 
 
 @pytest.mark.skipif(not PACKAGED, reason="needs the packaged server: make milvus")
-@pytest.mark.parametrize("index", [{"kind": "scann", "lists": 8, "probes": 8, "reorder_k": 200}, {"kind": "autoindex"}])
+@pytest.mark.parametrize(
+    "index",
+    [
+        {"kind": "other", "type": "SCANN", "build": {"nlist": 8}, "search": {"nprobe": 8, "reorder_k": 200}},
+        {"kind": "other", "type": "AUTOINDEX"},
+    ],
+)
 def test_kinds_that_servers_alone_have_are_built_and_used(
     index: dict[str, Any], url: str, many: Vectors, queries: Any, tmp_path: Path
 ) -> None:
@@ -160,6 +165,21 @@ def test_kinds_that_servers_alone_have_are_built_and_used(
         found, use = opened_index.search(queries, 10), opened_index.use()
     assert recall(found.codes, exactly(many, queries, 10, "cosine").codes) > 0.9
     assert use.is_used, use.evidence
+
+
+def test_parameters_of_other_kinds_are_passed_on_and_those_that_milvus_ignores_are_reported(
+    many: Vectors, queries: Any, tmp_path: Path
+) -> None:
+    true, shares = exactly(many, queries, 10, "cosine").codes, []
+    build: dict[str, Any] = {"kind": "other", "type": "IVF_FLAT", "build": {"nlist": 32}}
+    for probes in (1, 32):
+        store = store_of({**build, "search": {"nprobe": probes}})
+        shares.append(recall(found_by(store, many, queries, 10, tmp_path).codes, true))
+    assert shares[0] < 0.9
+    assert shares[1] == 1
+    options = store_of(build).facts(tmp_path)["options"]
+    assert (options["index_type"], options["nlist"]) == ("IVF_FLAT", 32)
+    assert "ignored" not in options
 
 
 def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilvus_sends_them(
