@@ -316,8 +316,8 @@ class IndexStage(Stage[dict[str, Any]]):
     @cached_property
     def _searched_with(self) -> Inputs:
         """The options of searches, which change no build."""
-        names = {f"store.{name}" for name in self.store.search_options}
-        return {name: value for name, value in self._options.items() if name in names}
+        names = tuple(f"store.{name}." for name in self.store.search_options)
+        return {name: value for name, value in self._options.items() if f"{name}.".startswith(names)}
 
     @cached_property
     def definition_fingerprint(self) -> str:
