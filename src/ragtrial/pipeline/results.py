@@ -418,6 +418,10 @@ class Results:
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
+                measured = self.graph.corpus.resources.workspace.path(kind, name) / "seconds.json"
+                if measured.exists():  # the vectors of its texts are kept elsewhere, and have their own costs
+                    seconds = json.loads(measured.read_text(encoding="utf-8"))
+                    embedding[name], indexing[name] = seconds["embedding"], seconds["indexing"]
         total = _sum(sizes.values())
         return schema.CostsPart(
             embedding_seconds=_sum(embedding.values()),

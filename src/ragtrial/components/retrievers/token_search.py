@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -193,8 +194,11 @@ class _OpenTokenRetriever:
             encoder = retriever.encoder(context, is_fresh=False)
             with stage(context.progress, f"{retriever.form} vectors", len(texts), "chunks") as progress:
                 keys = encoder.fill(texts, "document", lengths, progress.advance)
+            begin = perf_counter()
             facts = retriever.write_index(folder, encoder, keys) | retriever.facts_of(lengths, len(texts))
+            costs = {"embedding": encoder.spent(keys).seconds, "indexing": perf_counter() - begin}
             (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+            (folder / "seconds.json").write_text(json.dumps(costs), encoding="utf-8")
 
         def read(folder: Path) -> tuple[TokenSearch, Facts]:
             facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
