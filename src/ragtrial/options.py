@@ -340,7 +340,7 @@ def _sections_with(model: type[BaseModel], loc: FieldPath, key: str, meant: str 
     sections = [(name, field) for owner in owners for name, field in _fields(owner).items()]
     return [
         f"{name}.{inner}" for inner in names for name, field in sections
-        for one in _section_models(field)[:1] if inner in _fields(one)
+        for section_model in _section_models(field)[:1] if inner in _fields(section_model)
     ]  # fmt: skip
 
 

@@ -137,7 +137,7 @@ class _DocumentContext:
         self._title = Headings(f"# {title}").path(0) if options.headings and options.title else ()
         self._most = options.sentences
         bounds = sentences(text) if options.sentences else []
-        self._starts, self._ends = [one.start for one in bounds], [one.end for one in bounds]
+        self._starts, self._ends = [bound.start for bound in bounds], [bound.end for bound in bounds]
 
     def widened(self, span: Span) -> Span:
         """``span`` with the sentences that begin before it or end after it, as many as the options ask for."""

@@ -160,7 +160,7 @@ def _files_of(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     """The files of a module below ``folder``, and of the packages that it is in, as far as there are such."""
     for path in (folder / "__init__.py", *(folder.joinpath(*parts[:count]) for count in range(1, len(parts) + 1))):
         candidates = (path, path.with_suffix(".py"), path / "__init__.py")
-        yield from (one for one in candidates if one.suffix == ".py" and one.is_file())
+        yield from (candidate for candidate in candidates if candidate.suffix == ".py" and candidate.is_file())
 
 
 def _root_of(file: Path, folder: Path) -> Path | None:

@@ -168,7 +168,7 @@ def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
         where = ("retrievers", name, "inputs")
         for part in ranker.parts:
             if part not in config.retrievers:
-                others = [one for one in config.retrievers if one != name]
+                others = [retriever for retriever in config.retrievers if retriever != name]
                 near = did_you_mean(part, others)
                 yield where, f"{dotted(where)} names {part!r}, which is not a retriever.{near} Known: {listed(others)}."
     try:
@@ -181,7 +181,7 @@ def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
 
 def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[PlacedFault]:
     """The retrievers that are no settings, and in none of ``variants`` a part of one."""
-    used = {part for one in variants for ranker in one.retrievers.values() for part in ranker.parts}
+    used = {part for variant in variants for ranker in variant.retrievers.values() for part in ranker.parts}
     for name, ranker in config.retrievers.items():
         if not ranker.score and name not in used:
             where = ("retrievers", name, "score")

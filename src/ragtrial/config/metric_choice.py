@@ -94,7 +94,7 @@ class _KeptRankings:
 
 def _kept(config: ExperimentConfig) -> _KeptRankings:
     """The lowest top_k of all settings, and the entries that have it."""
-    depths = [(ranker.top_k, name) for one in all_configs(config) for name, ranker in scored(one).items()]
+    depths = [(ranker.top_k, name) for variant in all_configs(config) for name, ranker in scored(variant).items()]
     lowest = min((depth for depth, _ in depths), default=1)
     by = dict.fromkeys(name for depth, name in depths if depth == lowest)
     return _KeptRankings(config.evaluators.unit, lowest, list(by))

@@ -96,7 +96,7 @@ def look_up(name: str) -> list[ConfigSection]:
     """
     name = _OWN.sub("", name)
     sections = config_sections()
-    whole = [one for one in sections if name and name in (one.path, one.kind)]
+    whole = [section for section in sections if name and name in (section.path, section.kind)]
     merged: dict[tuple[str, tuple[ConfigKey, ...]], ConfigSection] = {}
     for one in [] if whole else sections:
         keys = tuple(key for key in one.keys if name in (key.name, f"{one.kind}.{key.name}") or _is_at(name, one, key))
@@ -110,8 +110,8 @@ def look_up(name: str) -> list[ConfigSection]:
 def config_names() -> list[str]:
     """All that ``look_up`` finds something for."""
     sections = config_sections()
-    keys = [f"{one.path}.{key.name}".lstrip(".") for one in sections for key in one.keys]
-    return [*dict.fromkeys([*keys, *(one.kind for one in sections if one.kind)])]
+    keys = [f"{section.path}.{key.name}".lstrip(".") for section in sections for key in section.keys]
+    return [*dict.fromkeys([*keys, *(section.kind for section in sections if section.kind)])]
 
 
 def _is_at(name: str, section: ConfigSection, key: ConfigKey) -> bool:

@@ -244,7 +244,7 @@ def cutting(settings: Sequence[Setting]) -> list[Setting]:
 
 def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
     """The parts of labels that have no effect: filters that no setting applies, phrasings that none asks."""
-    filtered = [one for one in questions if one.where is not None or one.where_document is not None]
+    filtered = [question for question in questions if question.where is not None or question.where_document is not None]
     plain = [replace(one, where=None, where_document=None) for one in filtered]
     # It is not known if rankings from elsewhere were filtered.
     blind = [
@@ -259,7 +259,7 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
             f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
         )
         yield ReportWarning(WarningCode.FILTERS_NOT_HEEDED, message)
-    phrased = [one for one in questions if one.phrasings]
+    phrased = [question for question in questions if question.phrasings]
     plain = [replace(one, phrasings=()) for one in phrased]
     if phrased and all(_asks_alike(one, phrased, plain) for setting in settings for one in setting.tree()):
         message = (

@@ -215,7 +215,7 @@ class Axis:
         """True if its positions have the order of its values, which are numbers."""
         if not isinstance(self.values, list):
             return True
-        numbers = [one for one in self.values if isinstance(one, int | float) and not isinstance(one, bool)]
+        numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
         return numbers == sorted(numbers) and len(numbers) == len(self.values)
 
     @property
@@ -331,8 +331,8 @@ def given_before(sweep: SweepOptions, config: Mapping[str, Any]) -> tuple[list[C
 def unique(combinations: Iterable[Combination]) -> list[Combination]:
     """The distinct combinations, in the order of their first occurrence."""
     first: dict[Hashable, Combination] = {}
-    for one in combinations:
-        first.setdefault(one.identity, one)
+    for combination in combinations:
+        first.setdefault(combination.identity, combination)
     return list(first.values())
 
 

@@ -83,8 +83,8 @@ def listed_config(config: ExperimentConfig, combinations: Sequence[Combination])
     if config.sweep and config.sweep.name:
         sweep["name"] = config.sweep.name
     sweep["max_settings"] = max(len(combinations) * len(config.retrievers), 1)
-    value = {**sweep, "include": [dict(one.values) for one in combinations]}
-    written = {**sweep, "include": [_as_written(content, one) for one in combinations]}
+    value = {**sweep, "include": [dict(combination.values) for combination in combinations]}
+    written = {**sweep, "include": [_as_written(content, combination) for combination in combinations]}
     wholes = (content.value, value), (content.written, written)
     base = [{**{key: one for key, one in whole.items() if key != "search"}, "sweep": rows} for whole, rows in wholes]
     places = {path: place for path, place in content.places.items() if path[:1] != ("sweep",)}

@@ -97,7 +97,7 @@ def _located(text: str, words: str, last: Span, overlap: int) -> Span | None:
     if overlap and last.end:
         expected = max(inside, last.end - overlap)
         places = [text.rfind(words, inside, expected + len(words)), text.find(words, expected)]
-        found = min((one for one in places if one >= 0), key=lambda one: (abs(one - expected), one), default=-1)
+        found = min((place for place in places if place >= 0), key=lambda one: (abs(one - expected), one), default=-1)
     else:
         found = after if text.startswith(words, after) else text.find(words, inside)
     return Span(found, found + len(words)) if found >= 0 else None

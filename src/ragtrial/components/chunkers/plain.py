@@ -77,7 +77,7 @@ class RecursiveChunker(SizedChunker):
     @field_validator("separators")
     @classmethod
     def _separators_end(cls, separators: tuple[str, ...]) -> tuple[str, ...]:
-        plain = [str(one) for one in separators]
+        plain = [str(separator) for separator in separators]
         escaped = [one for one in plain if _ESCAPED.search(one)]
         if escaped:
             meant = _ESCAPED.sub(lambda mark: {"n": "\n", "r": "\r", "t": "\t"}[mark[1]], escaped[0])

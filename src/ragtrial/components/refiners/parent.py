@@ -206,7 +206,7 @@ class _OpenParent:
         else:
             stretches = neighbourhoods(units, found, self.options.neighbours)
             codes = [self._places.code(at, one.start, one.end) for at, one in zip(documents, stretches, strict=True)]
-            is_short[:] = [one.is_short for one in stretches]
+            is_short[:] = [stretch.is_short for stretch in stretches]
         return self._places.chunks(), np.array(codes, dtype=np.int64), is_short
 
 

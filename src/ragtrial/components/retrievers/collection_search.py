@@ -171,9 +171,9 @@ def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, 
 def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
     """The conditions that cannot be, each with where it was written."""
     asked = {json.dumps(conditions): ("the config", conditions)}
-    for one in questions:
-        own = Conditions(one.where, one.where_document)
-        asked.setdefault(json.dumps(own), (f"the query {short(one.text, 60)!r}", own))
+    for question in questions:
+        own = Conditions(question.where, question.where_document)
+        asked.setdefault(json.dumps(own), (f"the query {short(question.text, 60)!r}", own))
     for whose, written in asked.values():
         try:
             held.check_conditions(written)

@@ -68,7 +68,7 @@ class DocumentWindows:
     @property
     def documents_in_windows(self) -> int:
         """How many documents are longer than the model reads."""
-        return len({one.document for one in self.windows if one.first})
+        return len({window.document for window in self.windows if window.first})
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         """The text of all windows, or of some in that order."""
