@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from ragtrial.config import load_config
+from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
+from ragtrial.report.model import LARGEST_REPORT, load_report
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
@@ -119,3 +121,11 @@ def test_values_that_no_report_has_never_end_in_a_crash(
     done = ragtrial(capsys, *command.split())
     assert done.code in (0, 2), done.err
     assert "in a way it should not" not in done.err
+
+
+def test_a_report_that_is_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    """The file has no blocks on the disk: to read it would take all memory."""
+    with (tmp_path / "report.json").open("wb") as file:
+        file.truncate(LARGEST_REPORT + 1)
+    with pytest.raises(ReportError, match=r"report\.json: has 8,589,934,593 bytes; a report has at most "):
+        load_report(tmp_path)

@@ -45,6 +45,7 @@ _config_option = click.option(
 @click.group("cache")
 def command() -> None:
     """Show, clean up and share cached results.
+
     WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
     """
 

@@ -73,6 +73,7 @@ def command(
     **options: Any,
 ) -> int:
     """Say which settings of one or more reports are better, by how much, and how certain that is.
+
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """
     if compared.baseline is not None and all_pairs:

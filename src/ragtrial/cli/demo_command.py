@@ -45,6 +45,7 @@ def _below(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]
 @common_options
 def command(terminal: Terminal, folder: str) -> int:
     """Compare five retrievers on sample data, in FOLDER (default: ragtrial-demo), and write the HTML page.
+
     The sample has 118 articles of a support knowledge base, 62 labelled questions, and results of dense search that
     were made beforehand: no model is loaded. Nothing is overwritten but the page of an earlier demo.
     """

@@ -22,6 +22,7 @@ from ragtrial.views.words import meaning_of, words
 @common_options
 def command(terminal: Terminal, name: str) -> int:
     """Explain a metric, a key of the config, a kind, a warning, or a column or verdict of a comparison.
+
     \b
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools
     ragtrial explain chunker.size            meaning, default and range

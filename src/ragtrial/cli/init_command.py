@@ -43,6 +43,7 @@ def command(
     terminal: Terminal, folder: str, example: str | None, corpus: str | None, labels: str | None, empty: Empty
 ) -> int:
     """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
+
     --corpus uses your documents, --labels your questions and answers.
     """
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
@@ -104,6 +105,7 @@ def _check_corpus(corpus: Path) -> None:
 
 def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> str:
     """The config in ``root`` for the documents at ``corpus``: named after the folder, scored by passages if there are.
+
     BM25 comes first, so that it has a score before anything is embedded.
     """
     text = (_START / "own_documents.yaml").read_text("utf-8")

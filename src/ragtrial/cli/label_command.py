@@ -43,6 +43,7 @@ def command(
     browser: bool,
 ) -> int:
     """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
+
     The page opens in the browser and is served to this machine alone. Every answer is saved at once, so the same
     command resumes after an interruption. Texts are shown without the settings that found them. Some are already
     judged: they measure how far you agree with the labels.

@@ -191,6 +191,7 @@ def convert_labels(
     force: bool,
 ) -> int:
     """Turn labels of another tool into passages of documents.
+
     \b
     FILE may be, and is recognised by what it holds:
       kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
@@ -224,6 +225,7 @@ def write_converted(
     fuzzy: float | None = None,
 ) -> tuple[dict[str, Any], Converted]:
     """Write labels of another form as passages of the documents, and say what became of each; all of it as JSON, too.
+
     Raises LabelsError for labels that are nowhere, unless ``skip_lost``.
     """
     converted = convert(read, library, fuzzy=fuzzy)

@@ -56,6 +56,7 @@ def command(
     force: bool,
 ) -> int:
     """Write the worklist of those texts on which the settings disagree most, for `ragtrial label`.
+
     Texts are pooled from the first hits of all settings of the REPORTs, and chosen by how much a label could change the
     difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
     repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.

@@ -93,6 +93,7 @@ def command(
     with_page: bool,
 ) -> int:
     """Run the experiment of CONFIG and write its report.
+
     Finished work is kept: run the same command again to resume.
     """
     _allow_open_files()

@@ -37,6 +37,7 @@ _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in o
 @common_options
 def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, strict: bool) -> int:
     """Check CONFIG, its labels and its documents, without loading or fetching a model.
+
     Says how the passages of the labels were found, and how many of them the chunks of each setting cut through.
     """
     disable_downloads()  # a model that is not on this machine is reported and not checked

@@ -327,6 +327,10 @@ def write_folder(
     return _placed(made, folder)
 
 
+LARGEST_REPORT = 8 * 2**30
+"""The most bytes of report.json that are read: room for some hundred settings of a million queries."""
+
+
 def load_report(reference: str | Path, directory: str | Path = "results") -> Report:
     """The report that ``reference`` means: a folder, a run id, or ``latest``, looked for in ``directory``.
 
@@ -335,6 +339,9 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
     folder = find_report(str(reference), Path(directory))
     path = folder / "report.json"
     try:
+        if path.stat().st_size > LARGEST_REPORT:
+            message = f"has {path.stat().st_size:,} bytes; a report has at most {LARGEST_REPORT:,}."
+            raise ReportError(Fault(str(path), message=message))
         text = path.read_bytes()
         found = Report.model_validate_json(text)
         own = found.checksum.encode() + _END
