@@ -71,16 +71,6 @@ def configuration_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(python(code, folder).stdout))
 
 
-@pytest.mark.slow
-def test_a_poorer_graph_finds_less(many: Vectors, tmp_path: Path) -> None:
-    queries = like_embeddings(50, 32, seed=17)
-    true = exactly(many, queries, 10, "cosine").codes
-    poor = ChromaStore(hnsw=HnswOptions(ef_construction=2, max_neighbors=2, ef_search=10))
-    found = found_by(poor, many, queries, 10, tmp_path).codes
-    overlap = [len(set(row) & set(other)) for row, other in zip(found.tolist(), true.tolist(), strict=True)]
-    assert np.mean(overlap) < 8
-
-
 @pytest.fixture(scope="module")
 def small() -> Vectors:
     """Enough vectors for Chroma to write a graph of its own, beyond its log of 1,000."""
@@ -116,14 +106,6 @@ def test_a_damaged_database_is_an_error_that_names_its_folder_and_a_sound_one_in
     shutil.copytree(sound, folder)
     queries = like_embeddings(3, 8, seed=19)
     assert_same(found_by(ChromaStore(), small, queries, 5, folder), found_by(ChromaStore(), small, queries, 5, sound))
-
-
-def test_an_index_of_other_vectors_is_an_error(small: Vectors, sound: Path) -> None:
-    fewer = Vectors(small.matrix[:-1], small.order[:-1])
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().open(fewer, sound)
-    why = "it has 1100 of 1099 vectors"
-    assert str(caught.value).startswith(f"the Chroma index in {sound} cannot be read ({why}). ")
 
 
 def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:

@@ -47,11 +47,9 @@ QUESTIONS = [Question(query["text"]) for query in QUERIES]
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Collections of the same items in all spaces, and one of items without texts."""
+    """A collection of items, and one of items without texts."""
     folder = tmp_path_factory.mktemp("chroma") / "db"
     write_collection(folder, ITEMS)
-    write_collection(folder, ITEMS, "docs-l2", "l2")
-    write_collection(folder, ITEMS, "docs-ip", "ip")
     write_collection(folder, [Item(name, None) for name in DOCUMENTS], "names")
     return folder
 
@@ -126,17 +124,6 @@ def test_a_folder_and_a_server_give_the_documents_of_the_nearest_items(
     assert of_folder.settings[0].scores == of_server.settings[0].scores
 
 
-@pytest.mark.parametrize(("name", "space"), [("docs", "cosine"), ("docs-l2", "l2"), ("docs-ip", "ip")])
-def test_scores_are_larger_for_nearer_items_in_every_space(
-    tmp_path: Path, server: Mapping[str, Any], name: str, space: str
-) -> None:
-    made = found(experiment(tmp_path, {**server, "name": name, "start": "from", "end": "to"}), len(ITEMS))
-    expected = -np.sort(-exact_scores(space), axis=1)
-    assert made.rankings.scores == pytest.approx(expected, abs=1e-5)
-    assert made.facts["space"] == space
-    assert made.facts["normalised"] is False
-
-
 def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Path, server: Mapping[str, Any]) -> None:
     (setting,) = reported(experiment(tmp_path, server)).settings
     identity = str(setting.facts["collection_id"])
@@ -203,16 +190,6 @@ def test_latency_is_measured_one_question_at_a_time(tmp_path: Path, server: Mapp
     assert made.embedded().count(QUERIES[0]["text"]) > 1
 
 
-def test_nothing_in_the_folder_of_a_collection_changes(tmp_path: Path, database: Path) -> None:
-    def state() -> dict[str, tuple[bytes, int]]:
-        files = [path for path in sorted(database.rglob("*")) if path.is_file()]
-        return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-    before = state()
-    reported(experiment(tmp_path, {"path": str(database)}))
-    assert state() == before
-
-
 @pytest.mark.slow
 def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, database: Path) -> None:
     made, copies = experiment(tmp_path / "experiment", {"path": str(database)}), tmp_path / "copies"
@@ -255,16 +232,6 @@ def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, databas
     shutil.rmtree(folder)
     write_collection(folder, ITEMS, vector=lambda text: [*word_counts(text)[:31], 7.0])
     assert opened(options, afresh=True).content != before.content
-
-
-def test_conditions_of_the_config_leave_items_out(tmp_path: Path, server: Mapping[str, Any]) -> None:
-    report = reported(experiment(tmp_path, server, where={"about": "soup"}))
-    assert {name for row in ranked(report) for name in row} == {"soup/tomato.md", "soup/leek.md"}
-
-
-def test_conditions_on_texts_leave_items_out(tmp_path: Path, server: Mapping[str, Any]) -> None:
-    report = reported(experiment(tmp_path, server, where_document={"$contains": "fridge"}))
-    assert {name for row in ranked(report) for name in row} == {"storage.txt"}
 
 
 def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(

@@ -51,14 +51,6 @@ def bytes_of_links(folder: Path) -> int:
 
 
 @pytest.mark.slow
-def test_fewer_candidates_while_searching_find_fewer(clusters: Clusters, tmp_path: Path) -> None:
-    options = {"max_neighbors": 4, "ef_construction": 20}
-    few = built(clusters, tmp_path / "few", ef_search=1, **options)
-    many = built(clusters, tmp_path / "many", ef_search=400, **options)
-    assert few < many - 0.05
-
-
-@pytest.mark.slow
 def test_fewer_candidates_while_building_make_a_graph_in_which_fewer_are_found(
     clusters: Clusters, tmp_path: Path
 ) -> None:
