@@ -71,7 +71,7 @@ from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.vector_stages import IndexStage
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
-from ragtrial.report.environment import environment
+from ragtrial.report.model import environment
 
 sys.path.insert(0, str(Path(__file__).parent))
 

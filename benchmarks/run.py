@@ -38,7 +38,7 @@ from typing import Any
 from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.model_files import find_model
-from ragtrial.report.environment import environment
+from ragtrial.report.model import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONFIG = """\

@@ -53,7 +53,7 @@ from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.stage import Stage, all_needs
-from ragtrial.report.environment import environment
+from ragtrial.report.model import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 SIZES, OPTIONS = [100, 150, 200], [50, 100]

@@ -11,7 +11,7 @@ from ragtrial.comparison.judge import JudgePart
 from ragtrial.comparison.selection import SelectionPart
 from ragtrial.errors import counted
 from ragtrial.records import Direction
-from ragtrial.report.notebooks import data_frame, html_table
+from ragtrial.report.model import data_frame, html_table
 from ragtrial.report.schema import Part, ScoredPart, WarningPart
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import PADDING, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
-from ragtrial.report.environment import environment
-from ragtrial.report.model import SCHEMA_VERSION, Report, part_file
+from ragtrial.report.model import SCHEMA_VERSION, Report, environment, part_file
 
 _FEW_JUDGED = 0.5
 _ROWS_AT_ONCE = 256

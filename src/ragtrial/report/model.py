@@ -1,10 +1,13 @@
-"""report.json and its neighbours: writing them atomically, finding and reading them."""
+"""report.json and its neighbours: the report, its environment and tables, writing and reading it."""
 
 from __future__ import annotations
 
+import os
+import platform
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -16,8 +19,8 @@ from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean, listed
 from ragtrial.records import Unit, WarningCode
+from ragtrial.registry import installed_version
 from ragtrial.report.find import find_report
-from ragtrial.report.notebooks import data_frame, html_table
 from ragtrial.report.rows import Row, read_numbered, read_rows, write_rows
 from ragtrial.report.schema import (
     DatasetPart,
@@ -34,6 +37,49 @@ from ragtrial.report.schema import (
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_ALWAYS = ("ragtrial", "numpy")
+
+
+def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
+    """Versions and machine, as JSON values; with versions of installed ``packages``, named as pip names them."""
+    versions = {name: installed_version(name) for name in sorted({*_ALWAYS, *packages})}
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "packages": {name: found for name, found in versions.items() if found is not None},
+    }
+
+
+TableRow = Mapping[str, Any]
+"""The values of a row by column; all rows of a table have the same columns."""
+
+_MOST_ROWS = 20
+
+
+def html_table(caption: str, rows: Sequence[TableRow]) -> str:
+    """The first 20 rows as HTML, numbers with four decimals; every value is shown as text."""
+    rest = f" The first {_MOST_ROWS} of {len(rows):,} rows." if len(rows) > _MOST_ROWS else ""
+    lines = [_table_line("th", list(rows[0]))] if rows else []
+    lines += [_table_line("td", list(row.values())) for row in rows[:_MOST_ROWS]]
+    return f"<table><caption>{escape(caption + rest)}</caption>{''.join(lines)}</table>"
+
+
+def data_frame(rows: Sequence[TableRow]) -> DataFrame:
+    """One row each. Raises ReportError where pandas is not installed."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        message = "a DataFrame needs pandas, which is not installed: pip install 'ragtrial[pandas]'."
+        raise ReportError(message) from None
+    return DataFrame(list(rows))
+
+
+def _table_line(cell: str, values: Sequence[object]) -> str:
+    texts = ["" if one is None else f"{one:.4f}" if isinstance(one, float) else str(one) for one in values]
+    return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
+
 
 SCHEMA_VERSION = 2
 OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. Run the experiment again."

@@ -18,8 +18,7 @@ from ragtrial.errors import Fault, InputError, RunError, without_secrets
 from ragtrial.pipeline.reporting import labels_fingerprint, metric_part, query_parts, warning_parts
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
-from ragtrial.report.environment import environment
-from ragtrial.report.model import SCHEMA_VERSION, Report, new_run_id, write_folder
+from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, write_folder
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.gathering import distinct

@@ -39,8 +39,7 @@ from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
 from ragtrial.pipeline.text_stages import fingerprint_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
-from ragtrial.report.environment import environment
-from ragtrial.report.model import PARTS, Report, new_run_id, write_report
+from ragtrial.report.model import PARTS, Report, environment, new_run_id, write_report
 from ragtrial.report.rows import Row
 from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import check_new, write_new, write_score_report

@@ -26,8 +26,7 @@ from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.pipeline.outcome import Known, notice_unlabelled, report_of, score_all, write_outcome
 from ragtrial.pipeline.run import Run, RunOptions
-from ragtrial.report.environment import environment
-from ragtrial.report.model import Report
+from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
 from ragtrial.search.findings import Choice, decide, pareto_set
 from ragtrial.search.importance import RETRIEVER, importance_of

@@ -10,7 +10,7 @@ import pytest
 
 from ragtrial import Report, RetrievalEvaluator, compare, load_config, load_prompt_queries, run_experiment, score
 from ragtrial.errors import ReportError
-from ragtrial.report.notebooks import Row, html_table
+from ragtrial.report.model import TableRow, html_table
 from small_experiment import CONFIG, small_experiment
 
 LINE = 300
@@ -89,7 +89,7 @@ def test_a_comparison_is_a_table_in_a_notebook(report: Report) -> None:
 
 
 def test_a_table_shows_what_looks_like_html_as_text_and_says_how_many_rows_it_leaves_out() -> None:
-    rows: list[Row] = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
+    rows: list[TableRow] = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
     table = html_table("a & b.", rows)
     assert table.startswith(
         "<table><caption>a &amp; b. The first 20 of 31 rows.</caption><tr><th>&lt;b&gt;</th><th>value</th></tr>"
