@@ -25,14 +25,11 @@ from ragtrial.records import Document, Query, ReportWarning
 _DIGEST_BYTES = 16
 
 
-def _listed(ids: list[str], titles: list[str], offsets: list[int]) -> bytes:
-    return json.dumps([ids, titles, offsets]).encode()
-
-
 class Library:
     """Documents by position. Ids and titles are in memory, texts are in one mapped file.
 
-    ``empty`` counts documents with no text except white space; ``notes`` are the warnings of the reader.
+    ``empty`` counts documents with no text except white space; ``notes`` are the warnings of the reader; ``digest`` is
+    the hash of all ids, titles and texts, 32 hex digits.
 
     Files: ``texts.bin`` (UTF-8, one after another), ``offsets.npy`` (int64, documents + 1), ``documents.json`` (ids,
     titles, empty, notes, digest: one value, since it is read seven times as fast as a line for each document),
@@ -51,7 +48,7 @@ class Library:
         self.ids: list[str] = kept["ids"]
         self.titles: list[str] = kept["titles"]
         self.empty: int = kept["empty"]
-        self._digest: str | None = kept.get("digest")
+        self.digest: str = kept["digest"]
         self._held = -1, ""
         self.notes = tuple(ReportWarning(**note) for note in kept["notes"])
         fits = are_offsets(self._offsets, len(self.ids), len(self._bytes)) and len(self.titles) == len(self.ids)
@@ -87,7 +84,7 @@ class Library:
                 empty += not document.text.strip()
                 notes += empty_pages(document)
         notes = [*noticed(), *notes]
-        content.update(_listed(ids, titles, offsets.tolist()))
+        content.update(json.dumps([ids, titles, offsets.tolist()]).encode())
         told = [asdict(note) for note in notes]
         kept = {"ids": ids, "titles": titles, "empty": empty, "notes": told, "digest": content.hexdigest()}
         (folder / "documents.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
@@ -125,15 +122,6 @@ class Library:
     def sizes(self) -> Counts:
         """The bytes of each text, shape (documents,)."""
         return np.diff(self._offsets)
-
-    @cached_property
-    def digest(self) -> str:
-        """The hash of all ids, titles and texts, 32 hex digits."""
-        if self._digest is not None:
-            return self._digest
-        content = hashlib.blake2b(self._bytes, digest_size=_DIGEST_BYTES)  # written before this was kept
-        content.update(_listed(self.ids, self.titles, self._offsets.tolist()))
-        return content.hexdigest()
 
     @cached_property
     def positions(self) -> dict[str, int]:

@@ -86,8 +86,7 @@ def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float
     different = list(dict.fromkeys(sought))
     matches = _found(different, library, _Document)
     lost = [query for query in different if query not in matches]
-    for query, match in _found(lost, library, _PlainDocument).items():
-        matches[query] = PassageMatch("markup", match.places)
+    matches |= _found(lost, library, _PlainDocument)
     if fuzzy is not None:
         matches |= _alike([query for query in different if query not in matches], library, fuzzy)
     return [matches.get(query, LOST) for query in sought]
