@@ -345,6 +345,10 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
             [":2: the row has the id 'a', which line 1 has already."],
         ),
         (
+            lines([{"question": "?", "context": "x", "answers": {"text": ["x", "y"], "answer_start": [0]}}]),
+            [":1: answers: it has 2 texts and 1 first characters."],
+        ),
+        (
             [{"question": "red?", "ground_truth_documents": [{"content": RED, "score": 0.75}]}],
             [":1:101: ground_truth_documents[0].score is 0.75; it must be a whole number."],
         ),

@@ -46,7 +46,7 @@ class _Lists(Foreign):
     @model_validator(mode="after")
     def _are_parallel(self) -> Self:
         if len(self.text) != len(self.answer_start):
-            raise ValueError(f"has {len(self.text)} texts and {len(self.answer_start)} first characters.")
+            raise ValueError(f"it has {len(self.text)} texts and {len(self.answer_start)} first characters.")
         return self
 
 
