@@ -60,7 +60,7 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     Without ``config``, the commands name a config here that has the same text as the report's config.
     """
     config = config and reference_to(Path(config).absolute())
-    reports = {one.report_name: one.report for one in inputs.settings}
+    reports = {setting.report_name: setting.report for setting in inputs.settings}
     try:
         references = {name: reference_to(report.folder) for name, report in reports.items()}
     except ReportError:  # a report that was never written

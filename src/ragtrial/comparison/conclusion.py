@@ -134,7 +134,7 @@ def cheapest_of(inputs: ComparisonInput, names: Sequence[str]) -> Cheapest | Non
 def _called(inputs: ComparisonInput) -> dict[str, str]:
     """The name of each setting in sentences, short if no more than two reports are compared name by name."""
     is_short = inputs.are_pairs_by_name and len(inputs.report_names) == 2
-    return {one.name: one.part.name if is_short else one.name for one in inputs.settings}
+    return {setting.name: setting.part.name if is_short else setting.name for setting in inputs.settings}
 
 
 MOST_NAMED = 5

@@ -86,7 +86,7 @@ _KINDS = ("words", "vectors")
 
 def _matching(inputs: ComparisonInput) -> list[str | None]:
     """How each setting finds its hits, where that is known."""
-    kinds = [str((one.part.parameters.get("retriever") or {}).get("kind")) for one in inputs.settings]
+    kinds = [str((setting.part.parameters.get("retriever") or {}).get("kind")) for setting in inputs.settings]
     return [RETRIEVERS[kind].matches_by if kind in RETRIEVERS else None for kind in kinds]
 
 

@@ -129,10 +129,10 @@ def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
     covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(found, graded, strict=True)])
     if not covered.any():
         raise JudgmentsError(_nothing_covered(judgments, inputs, depth))
-    whole = [row for row in random if all(rankings.grade(row, one) is not None for one in found[row])]
+    whole = [row for row in random if all(rankings.grade(row, hit) is not None for hit in found[row])]
     people = [row for row in (whole if random else labelled) if covered[row]]
     names = frozenset(inputs.queries[row].id for row in people)
-    highest = max((one.relevance for row in people for one in inputs.queries[row].relevant_docs), default=1)
+    highest = max((judgment.relevance for row in people for judgment in inputs.queries[row].relevant_docs), default=1)
     judged = replace(inputs, people=names)
     warnings = [
         *_about_people(people, random, whole, labelled, int(covered.sum())),
@@ -211,7 +211,7 @@ def _about_people(
 
 
 def _circular(inputs: ComparisonInput, model: str) -> Iterator[ReportWarning]:
-    users = [one.name for one in inputs.settings if model in _strings(one.part.parameters)]
+    users = [setting.name for setting in inputs.settings if model in _strings(setting.part.parameters)]
     if users:
         yield ReportWarning(
             WarningCode.JUDGE_IN_PIPELINE,
@@ -452,7 +452,7 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
         "Means here are estimated from both for all questions, and one without a relevant text counts as 0; "
         "`ragtrial show` has the means of the scored questions."
     )
-    used = [one for one in made.comparisons if one.basis is Basis.BOTH and one.worth is not None]
+    used = [part for part in made.comparisons if part.basis is Basis.BOTH and part.worth is not None]
     if used:
         worth = median(one.worth or 0.0 for one in used)
         more = f"{counted(made.judged - made.people, 'question')} that only the judge judged"

@@ -92,7 +92,7 @@ class JudgedRankings:
 
     def finds(self, place: int, k: int | None, threshold: int) -> Bools:
         """Queries with a hit of at least ``threshold`` among the first ``k`` of a setting, shape (queries,)."""
-        grades = ([self.grade(row, one) for one in hits[:k]] for row, hits in enumerate(self.found(place)))
+        grades = ([self.grade(row, hit) for hit in hits[:k]] for row, hits in enumerate(self.found(place)))
         return np.array([any(one is not None and one >= threshold for one in row) for row in grades], dtype=np.bool_)
 
     @cached_property
@@ -132,7 +132,7 @@ class JudgedRankings:
         if self.unit == "document":
             return self._queries
         whole = {name: (Span(at.start, at.end),) for name, at in self._report.dataset.judged_whole.items()}
-        judged = {one.doc for query in self._queries for one in query.relevant_docs if not one.spans}
+        judged = {judgment.doc for query in self._queries for judgment in query.relevant_docs if not judgment.spans}
         if not judged <= whole.keys():
             raise ReportError(
                 "labels without a quote are of whole documents, and a report that was written before has not kept "
@@ -148,19 +148,22 @@ class JudgedRankings:
 
     @cached_property
     def _grades(self) -> list[dict[str, int]]:
-        return [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in self._queries]
+        return [
+            highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
+            for query in self._queries
+        ]
 
     def _scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
         found, report = self.found(place), self._inputs.settings[place].report
         codes: dict[Any, int] = {}
-        ranked = from_rows([[codes.setdefault(one, len(codes)) for one in found[row][: metric.k]] for row, _ in cases])
+        ranked = from_rows([[codes.setdefault(hit, len(codes)) for hit in found[row][: metric.k]] for row, _ in cases])
         queries = [_with_grades(self._queries_with_spans[row], more) for row, more in cases]
         threshold = report.relevance_threshold
         if self.unit == "document":
             by_document = DocumentLabels.of(queries, codes)
             graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
         else:
-            judged = (one.doc for query in queries for one in query.relevant_docs)
+            judged = (judgment.doc for query in queries for judgment in query.relevant_docs)
             library = NamedDocuments([*(one[0] for one in codes), *judged])
             table = np.array([(library.positions[doc], *place) for doc, *place in codes], dtype=np.int64).reshape(-1, 3)
             chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])

@@ -36,7 +36,7 @@ class ComparedReport:
 
     @property
     def settings(self) -> list[SettingPart]:
-        return [one for one in self.report.settings if self.chosen is None or one.name in self.chosen]
+        return [setting for setting in self.report.settings if self.chosen is None or setting.name in self.chosen]
 
     @property
     def names(self) -> list[str]:
@@ -153,7 +153,7 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
 def _contradictions(report: Report) -> Iterator[str]:
     """Find contradictions that no valid report has."""
     known = [query.id for query in report.queries]
-    all_names = {"setting": [one.name for one in report.settings], "query": known}
+    all_names = {"setting": [setting.name for setting in report.settings], "query": known}
     for what, names in all_names.items():
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             yield f"has two of the {what} {listed(map(repr, twice), 3)}. It was changed by hand; run it again."
@@ -197,7 +197,7 @@ def _name(entries: Sequence[ComparedReport]) -> None:
 
 def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: Baseline | None) -> None:
     """Limit the entries to the settings in ``settings`` and to the baseline."""
-    wanted = {entry.name: {one.name for one in entry.settings} for entry in entries}
+    wanted = {entry.name: {setting.name for setting in entry.settings} for entry in entries}
     if settings is not None:
         wanted = _wanted(entries, settings)
     for entry in entries:
@@ -253,7 +253,7 @@ def agreement_of(
     """
     names, warnings = _metrics(entries, primary, metrics)
     first = entries[0]
-    differences = [fault for other in entries[1:] for fault in _rule_differences(first, other, names)]
+    differences = [fault for entry in entries[1:] for fault in _rule_differences(first, entry, names)]
     if differences:
         raise ComparisonError(*differences, "Run or score one again by the rules of the other.")
     orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
@@ -399,7 +399,7 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
 def _labels(query: QueryPart, *, spans: bool, places: bool) -> Mapping[str, object]:
     """For each document its highest grade; of passages every grade with its stretches of the document."""
     if not spans:
-        return highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
+        return highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
     found: dict[str, list[tuple[int, list[tuple[int, int]]]]] = {}
     for one in query.relevant_docs:
         passage = sorted((span.start * places, span.end - span.start) for span in one.spans)
@@ -408,7 +408,7 @@ def _labels(query: QueryPart, *, spans: bool, places: bool) -> Mapping[str, obje
 
 
 def _order(query: QueryPart) -> list[str] | None:
-    return list(dict.fromkeys(one.doc for one in query.relevant_docs)) if query.ordered else None
+    return list(dict.fromkeys(judgment.doc for judgment in query.relevant_docs)) if query.ordered else None
 
 
 def _remedy(shared: int) -> str:

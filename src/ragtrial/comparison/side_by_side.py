@@ -277,7 +277,7 @@ def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> KeptPartRank
         said = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
         notes.append(f"{setting.name}: {said}.")
     notes += [f"{setting.name}: {one}" for one in found if isinstance(one, str)]
-    return KeptPartRankings(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
+    return KeptPartRankings(tuple(part for part in found if isinstance(part, KeptPart)), tuple(notes))
 
 
 def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
@@ -324,7 +324,7 @@ def _rows(
     name = part_file(whole, entry)
     if not report.ranking_file(name).exists():
         wanted = _without_values(whole["parts"][entry])
-        same = (one.name for one in report.settings if _without_values(one.parameters) == wanted)
+        same = (setting.name for setting in report.settings if _without_values(setting.parameters) == wanted)
         if (whole_setting := next(same, None)) is None:
             return None
         name = whole_setting
@@ -385,7 +385,7 @@ def why_no_shares(metric: str, unit: Unit) -> str | None:
 def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
     """The gains of a query's judged documents for ``metric``, for which ``why_no_shares`` must be None."""
     parsed = parse_metric(metric)
-    judged = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
+    judged = highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
     grades = np.array(list(judged.values()), dtype=np.int32)
     relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure
     gains = parsed.gain(grades) if parsed.definition.family == "graded" else relevant.astype(np.float64)

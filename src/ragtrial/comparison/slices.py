@@ -115,7 +115,7 @@ def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart
     slices = slices_of(inputs, np.asarray(~np.isnan(scores.values).all(axis=0)))
     sliced, left_out = wholes[:MOST_SLICED], len(wholes[MOST_SLICED:])
     pairs = [Pair(inputs.place(whole.baseline), inputs.place(whole.setting)) for whole in sliced]
-    members, differences = np.array([one.members for one in slices]), scores.differences(pairs)
+    members, differences = np.array([query_slice.members for query_slice in slices]), scores.differences(pairs)
     families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
     parts: list[SlicePart] = []
     warnings: list[WarningPart] = []
@@ -189,7 +189,7 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     queries, report = inputs.queries, inputs.report
     spans = report.unit == "span"
     relevant = [_relevant(query, _threshold(report)) for query in queries]
-    found = [len(labels if spans else {one.doc for one in labels}) for labels in relevant]
+    found = [len(labels if spans else {label.doc for label in labels}) for labels in relevant]
     lengths = np.array([len(query.text.split()) or np.nan for query in queries], dtype=np.float64)
     made = [
         *_by_tag(queries),
@@ -209,7 +209,7 @@ def _threshold(report: Report) -> int:
 
 
 def _relevant(query: QueryPart, threshold: int) -> list[JudgmentPart]:
-    return [one for one in query.relevant_docs if one.relevance >= threshold]
+    return [judgment for judgment in query.relevant_docs if judgment.relevance >= threshold]
 
 
 def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
@@ -261,7 +261,7 @@ Pieces = Mapping[str, Sequence[tuple[int, int, str]]]
 
 def _overlaps(inputs: ComparisonInput, relevant: Sequence[Sequence[JudgmentPart]]) -> Scores:
     """The share of each query's content words that its labelled passage has, shape (queries,), NaN where unknown."""
-    pieces = _pieces(inputs, {one.doc for labels in relevant for one in labels})
+    pieces = _pieces(inputs, {label.doc for labels in relevant for label in labels})
     shares = np.full(len(inputs.queries), np.nan)
     analyzer = _analyzer(inputs) if pieces else None
     for place, (query, labels) in enumerate(zip(inputs.queries, relevant, strict=True)):
@@ -299,7 +299,7 @@ def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
 def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
     """The known texts of labelled passages. Without any labelled passage, the known text of the documents."""
     if not any(one.spans for one in labels):
-        return [" ".join(text for _, _, text in pieces[one.doc]) for one in labels if one.doc in pieces]
+        return [" ".join(text for _, _, text in pieces[label.doc]) for label in labels if label.doc in pieces]
     texts = []
     for one in labels:
         for span in one.spans:
@@ -323,7 +323,7 @@ def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tu
 def _analyzer(inputs: ComparisonInput) -> Analyzer:
     """As BM25 has it, if it is among the settings; English otherwise. Stop words are the longer list of English."""
     retrievers = (one for setting in inputs.settings for one in _retrievers(setting.part.parameters))
-    bm25 = next((one for one in retrievers if one.get("kind") == "bm25"), {})
+    bm25 = next((retriever for retriever in retrievers if retriever.get("kind") == "bm25"), {})
     language = str(bm25.get("stop_words"))
     if language == "english" or language not in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
         language = _ENGLISH

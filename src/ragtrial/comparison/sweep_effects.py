@@ -294,7 +294,7 @@ def sweep_effects(inputs: ComparisonInput, procedure: Procedure) -> EffectsPart 
     matches = [design.matches(change) for change in changes]
     twos = [(one, two) for one, two in combinations(changes, 2) if design.meet(one, two)]
     fours = [design.fours(*two) for two in twos]
-    effects = _contrasts([_weights(found, len(values)) for found in matches], values)
+    effects = _contrasts([_weights(pairs, len(values)) for pairs in matches], values)
     of_fours = [
         _weights([two for _, two in found], len(values)) - _weights([one for one, _ in found], len(values))
         for found in fours

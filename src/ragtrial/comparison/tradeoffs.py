@@ -127,7 +127,7 @@ def _column(settings: Sequence[SettingPart], cost: CostName, k: int | None, *, i
             known.append(setting.costs.index_bytes if setting.costs else None)
         else:
             cutoff = max((one.k for one in setting.context), default=None) if k is None else k
-            found = next((one for one in setting.context if one.k == cutoff), None)
+            found = next((size for size in setting.context if size.k == cutoff), None)
             known.append(None if found is None else found.tokens if in_tokens else found.characters)
     return np.array(known, dtype=np.float64)  # None becomes NaN
 

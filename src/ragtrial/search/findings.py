@@ -140,7 +140,7 @@ def pareto_set(choice: Choice, options: ComparisonOptions) -> list[ParetoPart]:
     """Quality and costs of all settings, best first. A setting is beaten only if that is shown."""
     inputs = choice.judging
     weighed = weigh_costs(inputs)
-    rows = {one.setting: one for one in weighed.settings}
+    rows = {part.setting: part for part in weighed.settings}
     parts = [rows[name] for name in inputs.names]
     known = [[getattr(part, cost) for cost in weighed.costs] for part in parts]
     costs = np.array(known, dtype=np.float64).reshape(len(parts), len(weighed.costs))  # None becomes NaN

@@ -93,7 +93,7 @@ class _Levels:
 
 
 def _levels(values: Sequence[Any]) -> _Levels:
-    known = [json.dumps(one, sort_keys=True, default=str) for one in values if one is not None]
+    known = [json.dumps(value, sort_keys=True, default=str) for value in values if value is not None]
     distinct = list(dict.fromkeys(known))
     numbers = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
     if len(distinct) > _MOST_LEVELS and len(numbers) == len(known):

@@ -6,49 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from hand_made import contest_over, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.report.schema import CostsPart
 from ragtrial.search.findings import Choice, decide, pareto_set
 from ragtrial.search.importance import importance_of
-
-
-def test_the_interval_of_symmetric_values_is_student_s() -> None:
-    values = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-    expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
-    assert mean_interval(values, 0.05, "dcg@10") == pytest.approx(expected)
-
-
-def test_values_that_are_all_equal_have_no_interval() -> None:
-    assert mean_interval(np.full(20, 0.3), 0.05, "dcg@10") is None
-    assert mean_interval(np.array([0.5]), 0.05, "dcg@10") is None
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_skewness_lengthens_one_end_of_student_s_interval_and_shortens_none(seed: int) -> None:
-    values = 5 + np.random.default_rng(seed).exponential(size=30) * (-1) ** seed
-    low, high = mean_interval(values, 0.05, "dcg@10") or (0.0, 0.0)
-    theirs = stats.ttest_1samp(values, 0).confidence_interval()
-    ends = (low, theirs.low), (high, theirs.high)
-    assert low <= theirs.low + 1e-12
-    assert high >= theirs.high - 1e-12
-    assert sum(ours == pytest.approx(student) for ours, student in ends) == 1
-
-
-def test_the_interval_of_skewed_values_holds_where_student_s_does_not() -> None:
-    """Scores most of which are 1, as of a good setting: 30 of them, 4,000 times."""
-    rng = np.random.default_rng(0)
-    samples = 1 - rng.beta(0.3, 2.5, (4000, 30))
-    truth = 1 - 0.3 / 2.8
-    found = [mean_interval(row, 0.05, "dcg@10") for row in samples]
-    held = np.mean([one is not None and one[0] <= truth <= one[1] for one in found])
-    student = stats.t.interval(0.95, 29, samples.mean(axis=1), stats.sem(samples, axis=1))
-    assert held > np.mean((student[0] <= truth) & (truth <= student[1]))
-    assert held == pytest.approx(0.95, abs=0.035)
 
 
 def test_the_axis_that_moves_the_score_comes_first_with_its_effect() -> None:

@@ -49,7 +49,7 @@ def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
     working = [_Flips(sample, procedure) for sample in samples]
     tested = [one for one in working if len(one.observed)]
     if tested:
-        clusters, comparisons = tested[0].columns.shape[1], max(len(one.observed) for one in tested)
+        clusters, comparisons = tested[0].columns.shape[1], max(len(flips.observed) for flips in tested)
         rows = min(_BLOCK_VALUES // clusters, max(_LEAST_FLIPS, _CACHED_VALUES // comparisons))
         columns, ends = np.vstack([one.columns for one in tested]), np.cumsum([len(one.columns) for one in tested])
         for signs in _signs(clusters, procedure, max(1, rows)):

@@ -227,7 +227,7 @@ def _inferred(
     inference = Inference(n, people.differing, mean, deviation, people.skewness, people.spread(p),
                           people.spread(corrected), low, high, claims, criticals)  # fmt: skip
     fixed = np.array([one.fixed for one in estimates])
-    basis = [one.basis for one in estimates]
+    basis = [estimate.basis for estimate in estimates]
     own = np.square(people.scaled_deviation * people.scale)
     with np.errstate(invalid="ignore", divide="ignore"):
         worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - n, 0.0)

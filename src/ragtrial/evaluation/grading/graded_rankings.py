@@ -294,7 +294,9 @@ class DocumentLabels:
 
         If several labels name a document, the highest grade counts.
         """
-        rows = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
+        rows = [
+            highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs) for query in queries
+        ]
         codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
         grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
         ordered = np.array([query.ordered for query in queries], dtype=np.bool_)

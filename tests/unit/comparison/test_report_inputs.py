@@ -1,4 +1,4 @@
-"""Which reports may be compared: the same labels, queries, units and meanings; every difference is named."""
+"""The reports of a comparison must have labels, queries and meanings of metrics in common."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contests import changed_queries, metric_of, report_of, run_into
+from contests import RUN, changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
-from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
+from ragtrial.report.schema import FailurePart, JudgmentPart, QueryPart, SpanPart
 from small_experiment import ragtrial
 
 VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}
@@ -356,3 +356,29 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
             "documents-unknown": f"the documents of {' and '.join(inputs.report_names)} are not known to be the same: "
             "differences may come from these."
         }
+
+
+def test_what_no_report_may_be_is_refused_all_at_once() -> None:
+    twice = report_of({"a": [0.5, 0.5], "b": [0.5, 0.5]})
+    a, b = twice.settings
+    report = twice.model_copy(update={"settings": [a, a, b], "queries": [*twice.queries, twice.queries[1]]})
+    with pytest.raises(ComparisonError) as caught:
+        input_of([report])
+    assert str(caught.value).splitlines() == [
+        f"report {RUN}: has two of the setting 'a'. It was changed by hand; run it again.",
+        f"report {RUN}: has two of the query 'q2'. It was changed by hand; run it again.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        (report_of({"a": [], "b": []}), "has no queries; there is nothing to compare."),
+        (report_of({}, queries=report_of({"a": [1.0]}).queries, failures=[FailurePart(name="a", error="x")]),
+         "has no settings; there is nothing to compare."),
+    ],
+)  # fmt: skip
+def test_a_report_of_nothing_is_nothing_to_compare(report: Report, message: str) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        input_of([report])
+    assert str(caught.value) == f"report {RUN}: {message}"
