@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,3 +285,127 @@ def test_shell_completion_is_no_crash(monkeypatch: pytest.MonkeyPatch, capsys: C
     monkeypatch.setenv("_RAGTRIAL_COMPLETE", "bash_source")
     made = ragtrial(capsys)
     assert (made.code, made.err) == (0, "")
+
+
+SEVERAL: Mapping[str, tuple[dict[str, Any], Sequence[str], list[str]]] = {
+    "config and override": (
+        {"config": CONFIG.replace("top_k: 3", "top_k: 0") + "evaluators: {unit: spam}\n"}, ("--set", "seed=x"),
+        ["--set #1", "experiment.yaml:7:24", "experiment.yaml:9:14"],
+    ),
+    "labels and documents that are missing": (
+        {"config": CONFIG.replace("documents, queries: prompt_queries", "document, queries: prompt_querys")}, (),
+        ["/prompt_querys.json", "/document"],
+    ),
+    "labels": (
+        {
+            "labels": '{"queries": [\n'
+            '  {"id": "q1", "text": "x", "relevant_docs": [{"doc": "a", "grade": 1}]},\n'
+            '  {"id": "q2", "relevant_docs": [{"doc": "a", "relevance": "high"}]}\n'
+            "]}\n"
+        }, (), [f"{LABELS_FILE}:2:69", f"{LABELS_FILE}:3:3", f"{LABELS_FILE}:3:60"],
+    ),
+    "judged documents": (
+        {
+            "labels": {
+                "queries": [
+                    {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "waranty.md"}]},
+                    {"id": "q2", "text": "x", "relevant_docs": [{"doc": "zebra"}]},
+                ]
+            }
+        },
+        (), ["'waranty.md', which is not in the corpus (3 documents). Did you mean 'warranty.md'?", "'zebra'"],
+    ),
+    "documents": (
+        {"documents": {**DOCUMENTS, "a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"x\x00y\x00"}}, (),
+        ["documents/a.md:2", "documents/deep/b.txt:1", "documents: `dataset.on_error: skip`"],
+    ),
+    "rows": (
+        {
+            "config": CONFIG.replace("corpus: documents", "corpus: documents/corpus.jsonl"),
+            "documents": {
+                "corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n{"text": "z"}\n[]\n{"_id": "b"\n'
+            },
+        }, (), ["corpus.jsonl:2", "corpus.jsonl:3", "corpus.jsonl:4", "corpus.jsonl:5", "`dataset.on_error: skip`"],
+    ),
+}  # fmt: skip
+"""Experiments with several faults, options of the command, and what the line of each fault names, in order."""
+
+
+@pytest.mark.parametrize(("wrong", "options", "places"), SEVERAL.values(), ids=SEVERAL)
+def test_all_faults_are_told_at_once_before_anything_is_run(
+    wrong: dict[str, Any],
+    options: Sequence[str],
+    places: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, **wrong)
+    made = ragtrial(capsys, *RUN, "-q", *options)
+    lines = made.err.splitlines()
+    assert [line.startswith("error: ") and place in line for line, place in zip(lines, places, strict=True)] == [
+        True
+    ] * len(places), made.err
+    assert (made.code, made.out) == (2, "")
+    assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, documents={**DOCUMENTS, "old.doc": "x"})
+    (tmp_path / "more").mkdir()
+    (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
+    made = ragtrial(capsys, command, "experiment.yaml", "--strict")
+    assert made.code == 0
+    told = made.out + made.err
+    left_out = ("not read in the corpus: 1 .doc, 1 linked folder.", "not read in the corpus: 1 linked folder, 1 .doc.")
+    assert any(one in told for one in left_out)
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_model_that_may_be_fetched_is_not_looked_for_before_the_run_and_nobody_is_told_to_connect(
+    command: str, tmp_path: Path
+) -> None:
+    text = CONFIG.replace(EMBEDDER, "{kind: sentence-transformer, model: nobody/no-such-model}")
+    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+    made = subprocess.run(
+        [sys.executable, "-m", "ragtrial", command, small_experiment(tmp_path, config=text)],
+        capture_output=True, text=True, env=environment, timeout=120, check=False,
+    )  # fmt: skip
+    told = "the model 'nobody/no-such-model' (setting 'dense') must be fetched from the hub first, which "
+    assert f"{told}`ragtrial run` does.\n" in made.stderr
+    assert "HF_HUB_OFFLINE" not in made.stderr
+
+
+def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """It broke while running; with another folder the same command does nothing twice."""
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, config=CONFIG + "output: {directory: taken}\n")
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert (made.code, made.out) == (3, "")
+    assert made.err.startswith(f"error: {tmp_path / 'taken' / 'small'}{os.sep}")
+    assert made.err.endswith(
+        ": cannot be written: Not a directory. Finished work is cached; free space or set output.directory, and run "
+        "the same command again.\n"
+    )
+    again = ragtrial(capsys, "run", "experiment.yaml", "--set", "output.directory=free")
+    assert (again.code, again.err.startswith("Nothing was computed: all ")) == (0, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no folder modes")
+def test_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    if os.geteuid() == 0:
+        pytest.skip("the superuser may write everywhere")
+    small_experiment(tmp_path, config=CONFIG + "workspace: elsewhere\noutput: {directory: locked/results}\n")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert made.code == 3
+    assert "cannot be written: Permission denied. Finished work is cached" in made.err
