@@ -143,12 +143,11 @@ def keep(options: argparse.Namespace, folder: Path) -> None:
     """Write to the cache of an embedder, batch by batch, and read all of it in another order."""
     made, order = MadeVectors(options.dimension, options.seed), np.random.default_rng(options.seed)
     with VectorCache(folder / "cache.sqlite", "made vectors") as cache:
-        with step("keep vectors: database and shards"):
+        with step("keep vectors"):
             for start in range(0, options.vectors, BATCH):
                 count = min(BATCH, options.vectors - start)
                 (vectors,) = made.blocks(count)
                 cache.write(text_keys(map(str, range(start, start + count))), vectors)
-                cache.compact()
         keys = text_keys(map(str, order.permutation(options.vectors).tolist()))
         embedded = Embedded(cache.path, keys, options.dimension, 0, 0.0)
         with step("read them in the order of chunks"):

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
-from ragtrial.cache.vectors import VectorCache
 from ragtrial.comparison.judgments import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
@@ -61,10 +60,6 @@ def finished(
     )
     embedding.write_text(unlike)
     report = run_experiment(experiment.config())
-    if request.param == "most kinds":
-        for path in experiment.workspace.glob("vectors/*.sqlite"):
-            with VectorCache(path) as cache:
-                cache.compact(1, rows_per_shard=5)
     return experiment, report
 
 

@@ -169,15 +169,6 @@ def answers(content: str | bytes) -> Callable[[Path], None]:
     return write
 
 
-def shard(**changes: Any) -> Callable[[Path], None]:
-    def write(remote: Path) -> None:
-        files = stage(remote, OTHER)["files"]
-        manifest = {"what": "a model", "dimension": 4, "files": files} | changes
-        write_list(remote, f"rows/vectors/{MODEL}/{KEY}.json", manifest)
-
-    return write
-
-
 def remote_file(name: str) -> Callable[[Path], None]:
     content = json.dumps({"kind": "qdrant", "collection": "production", "place": {"url": "http://127.0.0.1:9"}})
     return with_file(name, content=content.encode())
@@ -257,9 +248,6 @@ PULLS: Mapping[str, Callable[[Path], None]] = {
     "a pack of two dimensions": vector_of(1.0, 3),
     "a pack with a cut list of keys": lambda remote: send(remote, b"x", keys=b"k" * 17),
     "a pack of documents": pack(kind="documents"),
-    "a shard of no files": shard(files={}),
-    "a shard of a dimension that is a text": shard(dimension="4"),
-    "a shard that is a stage": shard(),
     "answers that are no JSON": answers("{\n"),
     "answers 100,000 deep": answers(DEEP[:100_000]),
     "answers that are numbers": answers("1\n2\n"),

@@ -1,4 +1,4 @@
-"""Lists of files that somebody else has sent: what a stage or a shard has, and under which checksums."""
+"""Lists of files that somebody else has sent: what a stage has, and under which checksums."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _MOST_PART, _MOST_PATH = 255, 1_000
 
 @dataclass(frozen=True)
 class Manifest:
-    """``files`` has the size and the checksum of each file by its path; ``dimension`` is that of a shard's vectors."""
+    """``files`` has the size and the checksum of each file by its path."""
 
     what: str
     files: Mapping[str, tuple[int, str]]
     experiments: tuple[str, ...] = ()
-    dimension: int | None = None
     content: Mapping[str, Any] = field(default_factory=dict)
     """All of it, as it was sent."""
 
@@ -37,10 +36,10 @@ def read_manifest(content: bytes) -> Manifest:
         own = found.pop("checksum")
         if own != fingerprint(found):
             raise ValueError("it has another checksum")
-        what, experiments, dimension = found["what"], found.get("experiments", []), found.get("dimension")
+        what, experiments = found["what"], found.get("experiments", [])
         files = {path: (size, digest) for path, (size, digest) in found["files"].items()}
         texts = [what, *experiments, *(digest for _, digest in files.values())]
-        numbers = [size for size, _ in files.values()] + ([] if dimension is None else [dimension])
+        numbers = [size for size, _ in files.values()]
         if not all(isinstance(text, str) for text in texts) or any(type(number) is not int for number in numbers):
             raise TypeError("it has a value of another type")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -52,7 +51,7 @@ def read_manifest(content: bytes) -> Manifest:
     _refuse_clashes(files)
     if SEAL not in files:
         raise DamagedError(f"it has no {SEAL}")
-    return Manifest(what, files, tuple(experiments), dimension, found)
+    return Manifest(what, files, tuple(experiments), found)
 
 
 def check_path(path: str) -> None:

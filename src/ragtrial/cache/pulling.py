@@ -15,7 +15,6 @@ from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.cache.manifests import Manifest, read_manifest
 from ragtrial.cache.packs import MOST_ROW_BYTES, Pack
 from ragtrial.cache.seals import DamagedError, check_bytes
-from ragtrial.cache.shard_files import SUFFIX
 from ragtrial.cache.shared_files import SharedFiles
 from ragtrial.cache.untrusted import load_json
 from ragtrial.cache.upkeep import ANSWERS, GROWING, ROW_CACHES
@@ -26,7 +25,6 @@ STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"
 _NO_STAGES = frozenset({*STAY, *GROWING, "uses", "locks"})
 _STAGE = re.compile(r"stages/([a-z0-9_-]{1,40})/([0-9a-f]{32}(?:-[0-9]{1,10}){0,4})\.json")
 _ROWS = re.compile(r"rows/([a-z0-9_-]{1,40})/([0-9A-Za-z_-]{1,100})/([0-9a-f]{32})\.(sqlite|jsonl)")
-_SHARD = re.compile(r"rows/([a-z0-9_-]{1,40})/([0-9A-Za-z_-]{1,100})/([0-9a-f]{32})\.json")
 _MOST_LINE_BYTES = 4_000_000
 _ANSWERS = ({"key", "reply"}, {"query", "hits", "asked", "unlocated"})
 """The keys of the rows of answers: of chat models, and of custom retrievers."""
@@ -71,8 +69,6 @@ class Pull:
             elif (found := _ROWS.fullmatch(name)) and experiment is None:
                 what = f"{found[1]} {found[2]}"
                 self._take_rows(found[1], found[2], name, found[3])
-            elif (found := _SHARD.fullmatch(name)) and experiment is None:
-                self._take_shard(found[1], found[2], name, found[3])
         except DamagedError as error:
             self.done.damaged.append((what, str(error)))
 
@@ -92,9 +88,9 @@ class Pull:
                 return
             if self._workspace.damage(kind, key):
                 self._workspace.drop(kind, key)
-            self._fetch_folder(self._workspace.path(kind, key), manifest, manifest.what)
+            self._fetch_folder(self._workspace.path(kind, key), manifest)
 
-    def _fetch_folder(self, target: Path, manifest: Manifest, what: str) -> None:
+    def _fetch_folder(self, target: Path, manifest: Manifest) -> None:
         objects = {digest: size for size, digest in manifest.files.values()}
         again = "`ragtrial cache push --verify` from a machine that has it"
         for digest, size in objects.items():
@@ -109,24 +105,7 @@ class Pull:
                 self.done.bytes += check_bytes(folder, stands=target).size
         except DamagedError as error:
             raise DamagedError(f"{error}; {again}") from error
-        self.done.moved.append(what)
-
-    def _take_shard(self, kind: str, cache: str, name: str, shard: str) -> None:
-        if kind != "vectors":
-            raise DamagedError("only vectors have shards")
-        manifest = self._manifest(name)
-        what, path = f"a shard of {manifest.what}", self._workspace.root / kind / f"{cache}.sqlite"
-        target = path.with_suffix(SUFFIX) / shard
-        with (
-            self._workspace.lock(f"{kind}-{cache}-{shard}", what),
-            VectorCache(path, manifest.what) as rows,
-        ):
-            if target.exists():  # whole, or the cache would have removed it
-                self.done.present.append(what)
-                return
-            if why := _why_not_beside(rows, manifest.dimension):
-                raise DamagedError(why)
-            self._fetch_folder(target, manifest, what)
+        self.done.moved.append(manifest.what)
 
     def _take_rows(self, kind: str, cache: str, name: str, digest: str) -> None:
         if kind == ANSWERS and name.endswith(".jsonl"):
@@ -162,8 +141,6 @@ class Pull:
                 pack = Pack(path, cache, len(keys), has_vectors=kind == "vectors")
                 self._copy(pack, rows, kind)
                 self.done.bytes += path.stat().st_size
-            if kind == "vectors":
-                rows.compact()
         return True
 
     @staticmethod

@@ -3,7 +3,6 @@
     objects/<checksum>                         a file of a stage, under the checksum of its bytes (XXH3, 128 bits)
     stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
     rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
-    rows/<kind>/<name>/<fingerprint>.json      the files of a shard of such a cache
     rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
     partial/                                   files of a folder on their way; what is left there is of a killed push
 
@@ -36,6 +35,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.errors import InputError, did_you_mean, listed
 
 _ROWS_AT_ONCE = 10_000
+_ROWS_IN_PACK = 2**20
 
 
 class SharedCache:
@@ -65,7 +65,7 @@ class SharedCache:
                     self._push_answers(entry, there, made)
                 elif entry.kind in ROW_CACHES:
                     check_model(entry.path, entry.path.stem)
-                    self._push_rows(entry, there, made, verify=verify)
+                    self._push_rows(entry, there, made)
                 else:
                     self._push_stage(entry, there, made, verify=verify)
             except DamagedError as error:
@@ -120,22 +120,7 @@ class SharedCache:
         name = f"stages/{entry.kind}/{entry.path.name}.json"
         known = self._known(name, there)
         experiments = sorted({*entry.experiments, *(known.experiments if known else ())})
-        about = {"what": entry.what, "experiments": experiments}
-        moved = self._send_folder(entry.path, name, about, known, there, verify=verify)
-        made.bytes += moved
-        (made.moved if moved or known is None else made.present).append(entry.what)
-
-    def _send_folder(
-        self,
-        folder: Path,
-        name: str,
-        about: Mapping[str, Any],
-        known: Manifest | None,
-        there: Mapping[str, int],
-        *,
-        verify: bool,
-    ) -> int:
-        """Send the files of a sealed folder, and then their list with what is said ``about`` it; how many bytes."""
+        folder = entry.path
         check_bytes(folder)
         files: dict[str, list[int | str]] = {
             path.relative_to(folder).as_posix(): [path.stat().st_size, file_checksum(path)]
@@ -148,10 +133,11 @@ class SharedCache:
             if there.get(target) != size or (verify and self._files.checksum(target) != digest):
                 self._files.put(folder / path, target)
                 moved += int(size)
-        manifest = {**about, "files": files}
+        manifest = {"what": entry.what, "experiments": experiments, "files": files}
         if known is None or known.content != manifest:
             self._files.write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
-        return moved
+        made.bytes += moved
+        (made.moved if moved or known is None else made.present).append(entry.what)
 
     def _known(self, name: str, there: Mapping[str, int]) -> Manifest | None:
         """The list that was sent before; None if there is none, or a damaged one."""
@@ -161,29 +147,18 @@ class SharedCache:
 
     # --- rows of growing caches
 
-    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
+    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
         folder = f"{_folder_of(entry.kind, entry.path.stem)}/"
         sent = self._sent_keys(name for name in there if name.startswith(folder))
         known = {key.tobytes() for keys in sent for key in keys}
         with VectorCache(entry.path, as_it_is=True) as cache:
-            moved = sum(
-                self._push_shard(cache, one, f"{folder}{one.name}.json", there, verify=verify)
-                for one in cache.shards.folders()
-            )
-            keys = cache.keys_in_database()
+            keys, moved = cache.keys(), 0
             new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
             new = new[~cache.missing(new)]  # without rows that are damaged
-            if len(new):
-                moved += self.send_rows(entry.kind, cache, new)
+            for start in range(0, len(new), _ROWS_IN_PACK):
+                moved += self.send_rows(entry.kind, cache, new[start : start + _ROWS_IN_PACK])
         made.bytes += moved
         (made.moved if moved else made.present).append(entry.what)
-
-    def _push_shard(
-        self, cache: VectorCache, folder: Path, name: str, there: Mapping[str, int], *, verify: bool
-    ) -> int:
-        known = self._known(name, there)
-        about = {"what": cache.what, "dimension": cache.dimension()}
-        return self._send_folder(folder, name, about, known, there, verify=verify)
 
     def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
         """The keys of each pack among ``names``; of one whose list of keys is damaged nobody knows what it has."""

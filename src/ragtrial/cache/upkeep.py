@@ -18,8 +18,7 @@ from ragtrial.cache.journal import drop_foreign_rows
 from ragtrial.cache.presence import Presence, Usage, Use
 from ragtrial.cache.remote import Servers, files_of, open_remote, why_not_released
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
-from ragtrial.cache.shard_files import SUFFIX
-from ragtrial.cache.vectors import VectorCache, check_model, remove_database
+from ragtrial.cache.vectors import VectorCache, check_model
 from ragtrial.cache.workspace import check_layout, mend_layout
 from ragtrial.errors import InputError, WorkspaceError, counted
 
@@ -166,7 +165,7 @@ class Upkeep:
             try:
                 check_model(entry.path, entry.path.stem)
             except DamagedError as error:
-                self._remove_database(entry)
+                self._remove(entry)
                 return str(error)
             try:
                 with VectorCache(entry.path, as_it_is=True) as cache:
@@ -174,7 +173,7 @@ class Upkeep:
             except WorkspaceError as error:
                 if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
                     raise
-                self._remove_database(entry)
+                self._remove(entry)
                 return str(error.__cause__)
             return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
@@ -216,23 +215,11 @@ class Upkeep:
                 remove_folder(entry.path)
             else:
                 for part in _parts(entry.path):
-                    if part.is_dir():
-                        remove_folder(part)
-                    else:
-                        part.unlink(missing_ok=True)
+                    part.unlink(missing_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
         return None
-
-    def _remove_database(self, entry: Entry) -> None:
-        """Remove a cache, but for shards that are sound."""
-        if not entry.path.with_suffix(SUFFIX).exists():
-            self._remove(entry)
-            return
-        remove_database(entry.path)
-        with VectorCache(entry.path) as cache:
-            cache.drop_damaged()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -282,8 +269,8 @@ def _cache_in_words(path: Path, things: str) -> str:
 
 
 def _parts(path: Path) -> list[Path]:
-    """What a cache has: itself, SQLite's log and its index, our lock, and the folder of its shards."""
-    return [*(Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")), path.with_suffix(SUFFIX)]
+    """The files of a cache: itself, the log and the index of SQLite, our lock."""
+    return [Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")]
 
 
 def _size(path: Path) -> int:

@@ -1,14 +1,13 @@
-"""Vectors under the hash of what they stand for: one SQLite file, safe for several processes at once.
+"""Vectors under the hash of the text they represent: one SQLite file, safe for several processes at once.
 
 SQLite gives each batch of vectors an atomic, durable commit, so whatever was embedded before a kill is there after it.
-With millions of rows it becomes slow: whenever there are about a million, they are moved to files (see ``compact``).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -20,7 +19,6 @@ import numpy.typing as npt
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
 from ragtrial.cache.repairs import say_repaired
 from ragtrial.cache.seals import DamagedError, check_database
-from ragtrial.cache.shard_files import ROWS_PER_SHARD, SUFFIX, ShardFiles, as_bytes
 from ragtrial.errors import WorkspaceError, counted
 from ragtrial.rankings import Floats
 
@@ -33,9 +31,6 @@ Costs = npt.NDArray[np.float64]
 _checked: set[tuple[Path, int]] = set()
 """Files whose structure was checked in this process, with their inodes."""
 
-MOST_ROWS = 2**20
-"""Rows of the database; when it has more, they are moved to shard files."""
-
 TABLES = (
     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL, "
     "cost BLOB NOT NULL DEFAULT x'')",
@@ -46,7 +41,8 @@ TABLES = (
 """All that is in a file: the rows, what makes them in words and by its fingerprint, and what tells models apart."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
-_UNKNOWN = np.full(2, np.nan).tobytes()
+_LOG_PAGES = 4_096  # 64 MB: pages of the index, which most batches change, are written less often
+_CACHE_PAGES = 8_192  # 128 MB, taken as they are needed: the index of three million keys
 _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 
@@ -79,7 +75,6 @@ class VectorCache:
         self._name = name or path.stem
         self._lock = RLock()  # a connection has one transaction, whatever the number of threads
         with self._errors():
-            self.shards = ShardFiles(path.with_suffix(SUFFIX), as_it_is=as_it_is)
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
                 with FileLock(f"{path}.lock"):
@@ -98,6 +93,8 @@ class VectorCache:
                 self._connection.execute("PRAGMA page_size = 16384")  # of 384 floats a third of the default's space
                 self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute(f"PRAGMA cache_size = {_CACHE_PAGES}")
+            self._connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             for table in TABLES:
                 self._connection.execute(table)
             if is_new:
@@ -129,8 +126,7 @@ class VectorCache:
         with self._errors():
             rows = self._connection.execute("SELECT text, vector, crc FROM probes").fetchall()
         sound = ((text, vector) for text, vector, crc in rows if self._crc(text, vector) == crc)
-        own = next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
-        return own or self.shards.probe()
+        return next(((text.decode(), np.frombuffer(vector, dtype=np.float32)) for text, vector in sound), None)
 
     def keep_probe(self, text: str, vector: Floats) -> None:
         """Keep ``text`` and its vector as the probe, unless there is one."""
@@ -142,16 +138,16 @@ class VectorCache:
     def __len__(self) -> int:
         with self._errors():
             (count,) = self._connection.execute("SELECT count(*) FROM vectors").fetchone()
-        return int(count) + len(self.shards)
+        return int(count)
 
     def dimension(self) -> int | None:
         """The dimension of the vectors, None while there are none."""
         with self._errors():
             row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-            return int(row[0]) // _VECTOR_BYTES if row else self.shards.dimension()
+        return int(row[0]) // _VECTOR_BYTES if row else None
 
-    def keys_in_database(self) -> Keys:
-        """The keys of the vectors that are in no shard, or not only there, in no order."""
+    def keys(self) -> Keys:
+        """The keys of all vectors, in no order."""
         with self._errors():
             return _joined(key for (key,) in self._connection.execute("SELECT key FROM vectors"))
 
@@ -161,62 +157,34 @@ class VectorCache:
             self._change("INSERT INTO about VALUES (?)", [(what,)])
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
-        """Which of ``keys`` have no vector yet, shape (keys,); damaged ones are removed, unless they are ``unread``."""
-        with self._errors():
-            absent = ~self.shards.has(keys, unread=unread)
-        left = np.flatnonzero(absent)
-        for start, block in _blocks(keys[left]):
-            found = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
-            absent[left[start : start + len(block)]] = [key not in found for key in block]
-        if absent.any() and self.shards.refresh():  # another process has moved some meanwhile
-            absent &= ~self.shards.has(keys, unread=unread)
+        """Which of ``keys`` have no vector, shape (keys,); damaged vectors are removed, unless they are ``unread``."""
+        absent = np.ones(len(keys), dtype=np.bool_)
+        for start, block in _blocks(keys):
+            known = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
+            absent[start : start + len(block)] = [key not in known for key in block]
         return absent
 
     def read(self, keys: Keys) -> Floats:
         """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing or damaged."""
-        try:
-            return self._read(keys)
-        except KeyError:
-            if not self.shards.refresh():
-                raise
-            return self._read(keys)  # another process has moved some meanwhile
+        content = b"".join(self.read_each(keys))
+        return np.frombuffer(content, dtype=np.float32).reshape(len(keys), -1 if content else 0)
 
     def read_each(self, keys: Keys) -> list[bytes]:
         """The bytes under each of ``keys``, which may be of several lengths. KeyError as ``read``."""
-        return [row.tobytes() for row in self.read(keys)] if self.shards else self._from_database(keys)
-
-    def _read(self, keys: Keys) -> Floats:
-        found, left = np.empty((len(keys), 0), dtype=np.float32), np.ones(len(keys), dtype=np.bool_)
-        with self._errors():
-            for positions, vectors in self.shards.read(keys):
-                if not found.size:
-                    found = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
-                found[positions] = vectors
-                left[positions] = False
-        if not left.any():
-            return found
-        rest = np.frombuffer(b"".join(self._from_database(keys[left])), dtype=np.float32).reshape(int(left.sum()), -1)
-        if left.all():
-            return rest
-        found[left] = rest
-        return found
-
-    def _from_database(self, keys: Keys) -> list[bytes]:
         parts: list[bytes] = []
         for _, block in _blocks(keys):
-            found = self._whole(block)
-            parts += (found[key][0] for key in block)
+            rows = self._whole(block)
+            parts += (rows[key][0] for key in block)
         return parts
 
     def costs(self, keys: Keys) -> Costs:
-        """What the vectors of ``keys`` took when they were made."""
-        costs = self.shards.costs(keys)
-        left = np.flatnonzero(np.isnan(costs).all(axis=1))
-        for start, block in _blocks(keys[left]):
-            found = self._whole(block)
-            for position, key in zip(left[start:], block, strict=False):
-                if key in found and found[key][1]:
-                    costs[position] = np.frombuffer(found[key][1])
+        """The costs of the vectors of ``keys``, as they were when each was computed."""
+        costs = np.full((len(keys), 2), np.nan)
+        for start, block in _blocks(keys):
+            rows = self._whole(block)
+            for position, key in enumerate(block, start):
+                if key in rows and rows[key][1]:
+                    costs[position] = np.frombuffer(rows[key][1])
         return costs
 
     def write(self, keys: Keys, vectors: Floats | Sequence[npt.NDArray[Any]], costs: Costs | None = None) -> None:
@@ -236,51 +204,13 @@ class VectorCache:
             ((*row, self._crc(*row)) for row in rows),
         )
 
-    def compact(self, most_rows: int = MOST_ROWS, rows_per_shard: int = ROWS_PER_SHARD) -> None:
-        """Move vectors, which all have one dimension, to shards of about ``rows_per_shard`` if there are ``most_rows``.
-
-        A kill loses none: each leaves the database when it is in a shard.
-        """
-        from filelock import FileLock, Timeout
-
-        with self._errors(), suppress(Timeout), FileLock(f"{self.path}.lock", timeout=0):  # else another one does it
-            if not self._has(most_rows):
-                return
-            self.shards.refresh()
-            keys = self.keys_in_database()
-            is_moved = self.shards.has(keys)  # before a kill
-            self._drop([key for _, block in _blocks(keys[is_moved]) for key in block])
-            left = np.sort(as_bytes(keys[~is_moved]))
-            for shard in np.array_split(left, max(1, round(len(left) / rows_per_shard))):
-                self._move(shard.view(np.uint8).reshape(-1, DIGEST_BYTES))
-
-    def _has(self, rows: int) -> bool:
-        """Whether the database has so many rows. Their highest number, found at once, is no lower."""
-        (highest,) = self._connection.execute("SELECT max(rowid) FROM vectors").fetchone()
-        if (highest or 0) < rows:
-            return False
-        (count,) = self._connection.execute("SELECT count(*) FROM vectors").fetchone()
-        return int(count) >= rows
-
-    def _move(self, keys: Keys) -> None:
-        found = dict[bytes, tuple[bytes, bytes]]()
-        for _, block in _blocks(keys):
-            found |= self._whole(block)
-        if not found:  # all were there already, or are damaged
-            return
-        names = sorted(found)
-        vectors = np.frombuffer(b"".join(found[name][0] for name in names), dtype=np.float32)
-        costs = np.array([np.frombuffer(found[name][1] or _UNKNOWN) for name in names])
-        self.shards.write(_joined(names), vectors.reshape(len(names), -1), self.probe(), costs)
-        self._drop(names)
-
     def drop_damaged(self) -> int:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
             rows = self._connection.execute("SELECT key, vector, cost, crc FROM vectors")
             damaged = [key for key, vector, cost, crc in rows if self._crc(key, vector, cost) != crc]
         self._drop(damaged)
-        return len(damaged) + self.shards.drop_damaged()
+        return len(damaged)
 
     def _whole(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
         """The vectors, with their costs, of those ``keys`` that have one; what is damaged is removed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import sys
 import urllib.request
@@ -210,48 +209,8 @@ def test_a_push_that_was_stopped_continues(first: Experiment, shared: Shared, tm
             check_bytes(workspace / kind / name)
     (vectors,) = (first.workspace / "vectors").glob("*.sqlite")
     with VectorCache(vectors) as own, VectorCache(workspace / "vectors" / vectors.name) as fetched:
-        keys = own.keys_in_database()
+        keys = own.keys()
         np.testing.assert_array_equal(fetched.read(keys), own.read(keys))
-
-
-def shards_of(workspace: Path) -> list[str]:
-    return sorted(path.name for path in workspace.glob("vectors/*.shards/[!.]*"))
-
-
-def test_shards_of_a_large_cache_travel_one_by_one(
-    first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
-) -> None:
-    (path,) = (first.workspace / "vectors").glob("*.sqlite")
-    with VectorCache(path) as own:
-        keys = own.keys_in_database()
-        vectors, probe = own.read(keys), own.probe()
-        own.compact(1, rows_per_shard=5)
-    wanted = shards_of(first.workspace)
-    assert len(wanted) == round(len(keys) / 5) > 1
-    assert push(capsys, shared, first.workspace)["bytes"] > vectors.nbytes
-    assert push(capsys, shared, first.workspace)["bytes"] == 0
-    (lost,) = (name for name in shared.files if name.endswith(f"/{wanted[0]}.json"))
-    content = shared.files[lost]
-    shared.change(lost, None)
-    workspace = tmp_path / "second"
-    pull(capsys, shared, workspace)
-    assert shards_of(workspace) == wanted[1:]
-    shared.change(lost, content)
-    pull(capsys, shared, workspace)
-    assert shards_of(workspace) == wanted
-    assert pull(capsys, shared, workspace)["bytes"] == 0
-    with VectorCache(workspace / "vectors" / path.name) as fetched:
-        np.testing.assert_array_equal(fetched.read(keys), vectors)
-        found = fetched.probe()
-    assert probe is not None
-    assert found is not None
-    assert found[0] == probe[0]
-    assert found[1].tobytes() == probe[1].tobytes()
-    second = copy_of(first, tmp_path / "second copy")
-    shutil.copytree(workspace, second.workspace)
-    shutil.rmtree(second.workspace / "embeddings")
-    run_experiment(second.config())
-    assert second.embedded() == []
 
 
 @pytest.mark.parametrize("what", ["flipped", "cut", "missing"])
@@ -454,13 +413,12 @@ def test_the_keys_of_a_bucket_are_in_no_message(
     assert "s3cr3t" not in done.err
 
 
-def test_two_pulls_at_once_fetch_each_shard_once(tmp_path: Path) -> None:
+def test_two_pulls_at_once_fetch_the_same_rows_and_none_is_damaged(tmp_path: Path) -> None:
     source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")
     path, count = source.root / "vectors" / "numbers.sqlite", 400
     keys, vectors = text_keys(map(str, range(count))), np.arange(count * 4, dtype=np.float32).reshape(count, 4)
     with VectorCache(path, "numbers") as cache:
         cache.write(keys, vectors)
-        cache.compact(1, rows_per_shard=10)
     SharedCache(url).push(Upkeep(source.root).entries())
 
     def fetch(_: int) -> Transfer:
@@ -468,38 +426,35 @@ def test_two_pulls_at_once_fetch_each_shard_once(tmp_path: Path) -> None:
         return remote.pull(target, remote.listed())
 
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(fetch, range(2)))
-    assert [one.damaged for one in found] == [[], []]
-    assert sum(len(one.moved) for one in found) == len(shards_of(source.root)) == 40
+        transfers = list(threads.map(fetch, range(2)))
+    assert [transfer.damaged for transfer in transfers] == [[], []]
     with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
         np.testing.assert_array_equal(fetched.read(keys), vectors)
 
 
-def test_a_shard_that_was_cut_is_fetched_again(tmp_path: Path) -> None:
-    root, url = Workspace(tmp_path / "workspace").root, str(tmp_path / "shared")
-    keys = text_keys(map(str, range(20)))
-    with VectorCache(root / "vectors" / "numbers.sqlite", "numbers") as cache:
-        cache.write(keys, np.ones((20, 4), np.float32))
-        cache.compact(1, rows_per_shard=10)
+def test_rows_travel_in_packs_of_a_limited_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtrial.cache.sharing._ROWS_IN_PACK", 150)
+    source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")
+    keys, vectors = text_keys(map(str, range(400))), np.arange(1_600, dtype=np.float32).reshape(400, 4)
+    with VectorCache(source.root / "vectors" / "numbers.sqlite", "numbers") as cache:
+        cache.write(keys, vectors)
+    SharedCache(url).push(Upkeep(source.root).entries())
     remote = SharedCache(url)
-    remote.push(Upkeep(root).entries())
-    file = next(root.glob("vectors/*.shards/*/vectors.npy"))
-    file.write_bytes(file.read_bytes()[:-4])
-    assert len(remote.pull(Workspace(root), remote.listed()).moved) == 1
-    with VectorCache(root / "vectors" / "numbers.sqlite") as fetched:
-        assert not fetched.missing(keys).any()
+    packs = [name for name in remote.listed() if name.endswith(".sqlite")]
+    assert len(packs) == 3
+    assert remote.pull(target, remote.listed()).damaged == []
+    with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
+        np.testing.assert_array_equal(fetched.read(keys), vectors)
 
 
-@pytest.mark.parametrize("most_rows", [1, 1_000])
-def test_vectors_of_another_dimension_are_not_fetched(most_rows: int, tmp_path: Path) -> None:
-    """As of an endpoint that has another model on the other machine: in shards, and in packs."""
+def test_vectors_of_another_dimension_are_not_fetched(tmp_path: Path) -> None:
+    """As of an endpoint that has another model on the other machine."""
     url = str(tmp_path / "shared")
     for name, first, dimension in (("source", 0, 4), ("target", 100, 3)):
         root = Workspace(tmp_path / name).root
         with VectorCache(root / "vectors" / "numbers.sqlite", "numbers") as cache:
             cache.keep_probe("0", np.ones(dimension, np.float32))
             cache.write(text_keys(map(str, range(first, first + 20))), np.ones((20, dimension), np.float32))
-            cache.compact(most_rows)
     SharedCache(url).push(Upkeep(tmp_path / "source").entries())
     remote = SharedCache(url)
     found = remote.pull(Workspace(tmp_path / "target"), remote.listed())

@@ -44,24 +44,12 @@ def forget(experiment: Experiment) -> None:
     shutil.rmtree(experiment.workspace / "embeddings")
 
 
-def to_shards(experiment: Experiment) -> None:
-    with VectorCache(cache_of(experiment)) as cache:
-        cache.compact(most_rows=1, rows_per_shard=3)
-        assert len(cache.shards.folders()) > 1
-    forget(experiment)
-
-
 def through_a_shared_cache(experiment: Experiment) -> None:
     shared = SharedCache((experiment.folder / "shared").as_uri())
     shared.push(Upkeep(experiment.workspace).entries())
     shutil.rmtree(experiment.workspace)
     shared.pull(Workspace(experiment.workspace), shared.listed())
     shutil.rmtree(experiment.workspace / "embeddings", ignore_errors=True)
-
-
-def through_shards_of_a_shared_cache(experiment: Experiment) -> None:
-    to_shards(experiment)
-    through_a_shared_cache(experiment)
 
 
 SAME: dict[str, tuple[Callable[[Experiment], object], tuple[str, ...]]] = {
@@ -71,9 +59,7 @@ SAME: dict[str, tuple[Callable[[Experiment], object], tuple[str, ...]]] = {
     "vectors that are cut": (lambda _: None, ("embedder.dimensions=2",)),
     "another retriever of the same chunks": (lambda _: None, ("retrievers.dense.top_k=1",)),
     "another size of batches": (forget, ("embedder.batch_size=1",)),
-    "vectors in shards": (to_shards, ()),
     "a cache that was pulled": (through_a_shared_cache, ()),
-    "shards that were pulled": (through_shards_of_a_shared_cache, ()),
 }
 
 
@@ -119,7 +105,7 @@ def test_what_was_embedded_before_a_failure_counts_after_it(tmp_path: Path) -> N
     with pytest.raises(RunError):
         run_experiment(experiment.config())
     with VectorCache(cache_of(experiment)) as cache:
-        before = cache.costs(cache.keys_in_database())[:, 0]
+        before = cache.costs(cache.keys())[:, 0]
     assert len(before) > 0
     assert (before > 0).all()
     experiment.no_trouble()
@@ -130,7 +116,7 @@ def test_vectors_of_before_costs_were_kept_have_none(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path / "first")
     seconds_of(experiment)
     with VectorCache(cache_of(experiment)) as cache:
-        keys = cache.keys_in_database()[:1]
+        keys = cache.keys()[:1]
         cache.write(keys, cache.read(keys))
     forget(experiment)
     assert costs_of(experiment).embedding_seconds is None

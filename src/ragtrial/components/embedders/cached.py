@@ -253,7 +253,6 @@ class CachedEmbedder:
                     cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
                     costs, shares = np.split(shares, [len(texts)])
                     cache.write(keys[positions], vectors, costs)
-                cache.compact()
 
             for count in self._each_done(source, order, lengths, prefix, workers, keep):
                 advance(count)
