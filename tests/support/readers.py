@@ -29,8 +29,8 @@ from ragtrial.labelling.worklist import read_worklist
 from ragtrial.labelling.write_back import read_labels_text
 from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows
+from ragtrial.runs.formats.own_files import read_results
 from ragtrial.runs.formats.reading import read_qrels, read_runs
-from ragtrial.runs.formats.results_files import read_results
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import write_work
 

@@ -119,7 +119,7 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
         assert len(said) == 1, path
         assert said[0].startswith(f"{folder} is damaged (")
         assert said[0].endswith("); it is made again.")
-        assert caplog.record_tuples == [("ragtrial.cache.repairs", logging.WARNING, said[0])]
+        assert caplog.record_tuples == [("ragtrial.cache.seals", logging.WARNING, said[0])]
         assert numbers(report) == numbers(finished[1]), path
         again = run(experiment)
         assert not [warning for warning in again.warnings if warning.code == "repaired"], path

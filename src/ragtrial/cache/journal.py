@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.fingerprints import text_key
-from ragtrial.cache.repairs import say_repaired
+from ragtrial.cache.seals import say_repaired
 from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import WorkspaceError, counted
 

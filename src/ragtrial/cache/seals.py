@@ -1,8 +1,9 @@
-"""What a finished folder should hold: each file's size and hash, in a file of its own, so that damage is seen."""
+"""The seal of a finished folder: size and hash of each file, so that damage is noticed; and reports of repairs."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import uuid
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from ragtrial.cache.fingerprints import file_checksum, fingerprint
 from ragtrial.cache.untrusted import load_json
@@ -188,3 +190,30 @@ def check_database(path: Path, *, quick: bool = False) -> None:
         raise DamagedError(f"{path.name}: {error}") from error
     if said != "ok":
         raise DamagedError(f"{path.name}: {said}")
+
+
+logger = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Someone at work in the folder ``root``, whose report names what was ``repaired``."""
+
+    root: Path
+    repaired: list[str]
+
+
+_listeners: WeakSet[Listener] = WeakSet()
+
+
+def listen(listener: Listener) -> None:
+    """Tell ``listener`` of repairs below its folder for as long as it is in use."""
+    _listeners.add(listener)
+
+
+def say_repaired(path: Path, why: str) -> None:
+    """Say that ``path`` is not what it should be, and is built again."""
+    message = f"{path} is damaged ({why}); it is made again."
+    logger.warning(message)
+    for listener in list(_listeners):
+        if path.is_relative_to(listener.root):
+            listener.repaired.append(message)

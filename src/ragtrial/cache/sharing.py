@@ -24,8 +24,7 @@ import numpy as np
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_partial
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.journal import read_rows
-from ragtrial.cache.manifests import Manifest, read_manifest
-from ragtrial.cache.pulling import STAY, Pull, Transfer, keys_of, read_answers
+from ragtrial.cache.pulling import STAY, Manifest, Pull, Transfer, keys_of, read_answers, read_manifest
 from ragtrial.cache.remote import files_of
 from ragtrial.cache.seals import DamagedError, check_bytes
 from ragtrial.cache.shared_files import SharedFiles

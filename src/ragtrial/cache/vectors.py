@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
-from ragtrial.cache.repairs import say_repaired
-from ragtrial.cache.seals import DamagedError, check_database
+from ragtrial.cache.seals import DamagedError, check_database, say_repaired
 from ragtrial.errors import WorkspaceError, counted
 from ragtrial.rankings import Floats
 

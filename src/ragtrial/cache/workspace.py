@@ -16,8 +16,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.memory import FileDigests, Rates
 from ragtrial.cache.presence import Presence, Usage, only_writer
 from ragtrial.cache.remote import Servers, release
-from ragtrial.cache.repairs import listen, say_repaired
-from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
+from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, listen, say_repaired, seal
 from ragtrial.errors import WorkspaceError, listed
 
 LAYOUT = "2"

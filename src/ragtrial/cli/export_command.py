@@ -7,7 +7,7 @@ import contextlib
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
+from ragtrial.runs.formats.writing import write_trec_qrels, write_trec_run
 from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
 
 _SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}

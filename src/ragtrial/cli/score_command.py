@@ -66,7 +66,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
     from ragtrial.evaluation.metrics import parse_metrics
-    from ragtrial.runs.formats.score_tables import write_table
+    from ragtrial.runs.formats.writing import write_table
     from ragtrial.runs.inputs import RunInput
     from ragtrial.scoring.score_runs import STANDARD_METRICS, Protocol, score_given
 
@@ -122,8 +122,7 @@ def _check_options(files: Sequence[str], options: Mapping[str, Any]) -> None:
 
 def _check_file(target: str) -> None:
     """Raises InputError if a table cannot become ``target``."""
-    from ragtrial.runs.formats.output import check_folder
-    from ragtrial.runs.formats.score_tables import table_form
+    from ragtrial.runs.formats.writing import check_folder, table_form
 
     if target != "-":
         table_form(target)

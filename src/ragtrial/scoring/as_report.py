@@ -21,7 +21,7 @@ from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, write_folder
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, SettingPart
-from ragtrial.runs.formats.gathering import distinct
+from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
 from ragtrial.runs.joins import in_order
 from ragtrial.runs.qrels import Qrels, Run

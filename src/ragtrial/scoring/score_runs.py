@@ -19,7 +19,7 @@ from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Brief, Mean, ReportWarning, WarningCode
-from ragtrial.runs.formats.gathering import distinct
+from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
 

@@ -18,7 +18,7 @@ from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.gates import ExpectedScore, Findings, judge_expected
 from ragtrial.report.schema import FailurePart, WarningPart
-from ragtrial.runs.formats.score_tables import write_table
+from ragtrial.runs.formats.writing import write_table
 from ragtrial.views.findings_files import code, csv_columns, markdown_text
 
 RENDERER = MarkdownIt("commonmark").enable("table")

@@ -10,9 +10,8 @@ from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.formats import own_files
-from ragtrial.runs.formats.gathering import qrels_of, run_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.rows import Rows, file_rows, value_rows
+from ragtrial.runs.formats.rows import Rows, file_rows, qrels_of, run_of, value_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.run_files import load_run_file, read_sound_qrels
 from ragtrial.runs.streams import Source, name_of, stem_of
@@ -68,7 +67,7 @@ def read_runs(
     if isinstance(source, Run):
         return [replace(source, name=name or source.name)]
     if isinstance(source, ExperimentResults):
-        from ragtrial.runs.formats.results_files import results_run
+        from ragtrial.runs.formats.own_files import results_run
 
         return [replace(results_run(source, labels), name=name or source.name)]
     faults = _faults(source, RunFileError)
@@ -79,7 +78,7 @@ def read_runs(
         if form == "report":
             return _renamed(own_files.report_runs(source, directory, faults), name)
         if form == "results":
-            from ragtrial.runs.formats.results_files import read_results, results_run
+            from ragtrial.runs.formats.own_files import read_results, results_run
 
             return _renamed([results_run(one, labels) for one in read_results(source)], name)
         if form == "rankings":

@@ -1,0 +1,293 @@
+"""Files that appear whole, gzipped by their names, or standard output: TREC runs, qrels and tables of scores."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import IO, Any, Literal, TextIO, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.cache.atomic import new_file
+from ragtrial.cache.untrusted import for_csv, for_markdown, for_terminal
+from ragtrial.dataset.faults import Faults, shown
+from ragtrial.errors import Fault, InputError, LabelsError, RunError, RunFileError
+from ragtrial.rankings import Counts
+from ragtrial.runs.lines import encoded
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
+
+Target = str | Path
+
+_GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
+
+
+def check_folder(target: Target) -> None:
+    """Raises InputError if the folder that ``target`` shall be in is not there, or if ``target`` is a folder."""
+    parent = Path(target).parent
+    if str(target) != "-" and Path(target).is_dir():
+        raise InputError(Fault(str(target), message="is a folder; name the file to write."))
+    if str(target) != "-" and not parent.is_dir():
+        message = f"cannot be written: there is no folder {parent}; make it, or name another place."
+        raise InputError(Fault(str(target), message=message))
+
+
+@contextmanager
+def opened(target: Target) -> Iterator[IO[bytes]]:
+    """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are packed.
+
+    A file appears when the block ends well, in the place of one that was there; a device or a pipe is written to as it
+    is. Raises InputError if its folder is not there, RunError if it cannot be written.
+    """
+    path = Path(target)
+    check_folder(target)
+    try:
+        if str(target) == "-":
+            sys.stdout.flush()
+            yield cast("IO[bytes]", _Shown(sys.stdout)) if sys.stdout.isatty() else sys.stdout.buffer
+            sys.stdout.flush()
+        else:
+            with new_file(path) as raw:
+                if path.suffix == ".gz":
+                    with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as packed:
+                        yield cast("IO[bytes]", packed)
+                else:
+                    yield raw
+    except BrokenPipeError:
+        _let_go(target)
+        raise
+    except OSError as error:
+        _let_go(target)
+        name = "standard output" if str(target) == "-" else str(target)
+        raise RunError(Fault(name, message=f"cannot be written: {error.strerror or error}.")) from error
+
+
+class _Shown(io.RawIOBase):
+    """A terminal to write bytes to: it shows them, and they do not steer it."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any, /) -> int:
+        self._terminal.write(for_terminal(self._decoder.decode(bytes(content))))
+        return len(content)
+
+
+def _let_go(target: Target) -> None:
+    """What standard output did not take is not tried again when the process ends."""
+    if str(target) == "-":
+        with suppress(OSError, ValueError):  # one that is no file has nothing to let go
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+ScoresWritten = Literal["own", "by rank"]
+"""Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
+
+
+def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
+    """Write a run whose rows stand best first; returns which scores it was written with.
+
+    trec_eval sorts by score, as numbers of 32 bits, and equal ones by document id; the rank column means nothing to
+    it. The scores of the run are written, in full, if that gives the order of its rows; else those that say the order,
+    for all queries. The run's name is the last column.
+
+    Raises RunFileError for ids and names that are empty, have white space, or begin a query with ``#`` (a comment), for
+    a document twice in one query; RunError if the file cannot be written.
+    """
+    faults = Faults(ranked.name, RunFileError)
+    if _is_unfit(ranked.name):
+        faults.add(
+            f"the run's name {shown(ranked.name)} is empty or has white space, which ends a column; give it another."
+        )
+    rows = _checked_rows(ranked.queries, ranked.starts, ranked.documents, faults)
+    own = _scores_say_the_order(ranked)
+    faults.raise_any()
+    values = ranked.values.tolist() if own and ranked.values is not None else []
+    with opened(target) as file:
+        for query, start, documents in zip(ranked.queries, ranked.starts.tolist(), rows, strict=False):
+            count = len(documents)
+            scores = values[start : start + count] or range(count, 0, -1)
+            lines = zip(documents, range(1, count + 1), scores, strict=True)
+            file.write(
+                encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {ranked.name}\n" for doc, rank, score in lines))
+            )
+    return "own" if own else "by rank"
+
+
+def write_trec_qrels(target: Target, qrels: Qrels) -> None:
+    """Write qrels. Raises LabelsError for ids as ``write_trec_run`` does, RunError if the file cannot be written.
+
+    The form has no place for a query without judgments, nor for an order of labels; these are lost.
+    """
+    faults = Faults("qrels", LabelsError)
+    starts, grades = qrels.judgments.starts.tolist(), qrels.judgments.grades.tolist()
+    rows = _checked_rows(qrels.queries, qrels.judgments.starts, qrels.documents, faults)
+    faults.raise_any()
+    with opened(target) as file:
+        for query, start, documents in zip(qrels.queries, starts, rows, strict=False):
+            lines = zip(documents, grades[start : start + len(documents)], strict=True)
+            file.write(encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
+
+
+def _scores_say_the_order(ranked: Run) -> bool:
+    """Whether trec_eval has the rows of every query in their order: by score, as numbers of 32 bits, then by id."""
+    if ranked.values is None or ranked.by_rank:
+        return False
+    with np.errstate(over="ignore"):
+        scores = ranked.values.astype(np.float32)
+    rises, is_equal = np.zeros((2, len(scores)), dtype=np.bool_)
+    rises[1:], is_equal[1:] = scores[1:] > scores[:-1], scores[1:] == scores[:-1]
+    begins = ranked.starts[:-1][np.diff(ranked.starts) > 0]
+    rises[begins] = is_equal[begins] = False  # the first of a query has none before it
+    if rises.any() or not np.isfinite(scores).all():
+        return False
+    ids = list(ranked.documents) if is_equal.any() else []
+    return all(ids[row].encode() < ids[row - 1].encode() for row in np.flatnonzero(is_equal).tolist())
+
+
+def _checked_rows(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> list[list[str]]:
+    """The documents of each query; what trec_eval cannot read is added to ``faults``."""
+    ids = list(documents)
+    rows = [ids[start:end] for start, end in pairwise(starts.tolist())]
+    for query, names in zip(queries, rows, strict=True):
+        if _is_unfit(query):
+            faults.add(f"the query {shown(query)} is empty or has white space, which ends a column in TREC text.")
+        elif query.startswith("#"):
+            faults.add(f"the query {shown(query)} begins like a comment; TREC text has no way to write it.")
+        if len(set(names)) < len(names):
+            twice = next(name for place, name in enumerate(names) if name in names[:place])
+            faults.add(f"query {shown(query)} has document {shown(twice)} twice; trec_eval would refuse it.")
+        for name in filter(_is_unfit, names):
+            message = f"the document {shown(name)} (query {shown(query)}) is empty or has white space, "
+            faults.add(message + "which ends a column in TREC text.")
+    return rows
+
+
+def _is_unfit(name: str) -> bool:
+    return name.split() != [name] or "\0" in name
+
+
+Column = Sequence[object] | npt.NDArray[Any]
+Row = Sequence[object]
+TableForm = Literal["csv", "json", "jsonl", "md", "parquet"]
+
+_FORMS: tuple[TableForm, ...] = get_args(TableForm)
+
+
+def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
+    """Write columns of one length, row by row, in the form that the name of ``target`` ends in (.csv, .json, .jsonl,
+    .md, .parquet; all but the last also as .gz), or in ``form``; to ``-``, standard output, as CSV.
+
+    Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are as
+    they are elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. JSON is
+    a list of objects, one a line. Raises InputError for a name that says no form and for what JSON or Parquet cannot
+    hold, ValueError for columns of unequal length, RunError if the file cannot be written.
+    """
+    chosen = form or table_form(target)
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of {sorted(lengths)} rows are in no table")
+    if chosen == "parquet":
+        _write_parquet(target, columns)
+        return
+    with opened(target) as file:
+        lines = _WRITERS[chosen](list(columns), zip(*map(_plain, columns.values()), strict=True))
+        file.writelines(line.encode("utf-8", "surrogateescape") for line in lines)
+
+
+def table_form(target: Target) -> TableForm:
+    """The form that a name ends in. Raises InputError if it is none."""
+    if str(target) == "-":
+        return "csv"
+    path = Path(target)
+    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower().removeprefix(".")
+    for form in _FORMS:
+        if suffix == form:
+            return form
+    endings = ", ".join(f".{form}" for form in _FORMS)
+    raise InputError(Fault(str(target), message=f"ends in no form of table; it may end in {endings}."))
+
+
+def _plain(column: Column) -> Iterator[object]:
+    """Python's own values; None for NaN."""
+    for value in column:
+        plain = value.item() if isinstance(value, np.generic) else value
+        yield None if isinstance(plain, float) and math.isnan(plain) else plain
+
+
+def _csv_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    for row in chain([names], rows):
+        writer.writerow([for_csv(value) if isinstance(value, str) else value for value in row])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+
+
+def _json_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    yield "["
+    begin = "\n"
+    for line in _jsonl_lines(names, rows):
+        yield begin + line.removesuffix("\n")
+        begin = ",\n"
+    yield "\n]\n" if begin != "\n" else "]\n"
+
+
+def _jsonl_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        try:
+            line = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+        except ValueError as error:
+            raise InputError("an infinite number cannot be written as JSON; write the table as CSV.") from error
+        try:
+            line.encode()
+        except UnicodeEncodeError:  # bytes of an id that are no UTF-8 can only be escaped
+            line = json.dumps(dict(zip(names, row, strict=True)))
+        yield line + "\n"
+
+
+def _markdown_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    listed = [["" if value is None else value for value in row] for row in rows]
+    numeric = [any(isinstance(value, int | float) for value in column) for column in zip(*listed, strict=True)]
+    rules = ["---:" if is_numeric else "---" for is_numeric in numeric] or ["---"] * len(names)
+    yield f"| {' | '.join(map(for_markdown, names))} |\n|{'|'.join(rules)}|\n"
+    for row in listed:
+        yield f"| {' | '.join(for_markdown(value) if isinstance(value, str) else str(value) for value in row)} |\n"
+
+
+def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        message = "needs a package that is not installed to be written as Parquet: pip install 'ragtrial[parquet]'."
+        raise InputError(Fault(str(target), message=message)) from None
+    try:
+        arrays = {name: pa.array(list(_plain(column))) for name, column in columns.items()}
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise InputError(Fault(str(target), message=f"cannot be written as Parquet: {error}.")) from error
+    with opened(target) as file:
+        parquet.write_table(pa.table(arrays), file)
+
+
+_WRITERS: dict[str, Callable[[Sequence[str], Iterable[Row]], Iterator[str]]] = {
+    "csv": _csv_lines,
+    "json": _json_lines,
+    "jsonl": _jsonl_lines,
+    "md": _markdown_lines,
+}
