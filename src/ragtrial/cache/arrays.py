@@ -1,4 +1,4 @@
-"""Arrays in files of their own, written as a stream and read by mapping: neither way is the whole in memory."""
+"""Arrays in separate files, written as a stream and read by mapping: neither holds the whole array in memory."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def write_rows(
 
 
 def read_array(path: Path) -> npt.NDArray[Any]:
-    """The array of a .npy file, read-only; mapped if it is large. Raises OSError and ValueError for what is none.
+    """The array of a .npy file, read-only; mapped if it is large. Raises OSError and ValueError if it is not such a
+    file.
 
-    A map keeps its file open, and a sweep over hundreds of chunkings has thousands of small ones.
+    A map keeps its file open, and a sweep over hundreds of chunkings has thousands of small arrays.
     """
     with path.open("rb") as file:
         shape, dtype = _described(file)
@@ -98,12 +99,12 @@ def map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
 
 
 def is_within(numbers: npt.NDArray[Any], count: int, least: int = 0) -> bool:
-    """Whether all ``numbers`` are from ``least`` to below ``count``, as positions in something must be."""
+    """Whether all ``numbers`` are at least ``least`` and below ``count``, as positions must be."""
     return not numbers.size or (int(numbers.min()) >= least and int(numbers.max()) < count)
 
 
 def are_offsets(offsets: npt.NDArray[Any], count: int, end: int) -> bool:
-    """Whether ``offsets``, shape (count + 1,), divide ``end`` values among ``count`` rows, one after another."""
+    """Whether ``offsets``, shape (count + 1,), divide ``end`` values among ``count`` consecutive rows."""
     fits = offsets.shape == (count + 1,) and int(offsets[0]) == 0 and int(offsets[-1]) == end
     return fits and bool((np.diff(offsets) >= 0).all())
 

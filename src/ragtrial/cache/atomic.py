@@ -14,10 +14,10 @@ from typing import IO
 
 TEMPORARY_PREFIX = ".partial-"
 _NAMED = 40
-"""Characters of a file's name that are in that of its temporary one: the whole may be as long as a name can be."""
+"""Characters of a file's name that its temporary file keeps: the whole name may be as long as a name can be."""
 
 _LEFT_AFTER = 3600.0
-"""Seconds after which nobody still writes a temporary file."""
+"""Seconds after which a temporary file is no longer being written."""
 
 MayGo = Callable[[Path], bool]
 """Asked before a folder is removed: False keeps it, unfinished, as it names what could not be removed elsewhere."""
@@ -32,9 +32,9 @@ def _always(_folder: Path) -> bool:
 
 @contextmanager
 def new_folder(target: Path, may_go: MayGo = _always) -> Iterator[Path]:
-    """A temporary folder beside ``target`` that is renamed to it when the block ends well, and removed when not.
+    """A temporary folder next to ``target``. It is renamed to ``target`` if the block succeeds, and removed if not.
 
-    Raises FileExistsError if ``target`` is already there when the block ends.
+    Raises FileExistsError if ``target`` exists when the block ends.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{target.name}-", dir=target.parent))
@@ -55,10 +55,11 @@ def new_folder(target: Path, may_go: MayGo = _always) -> Iterator[Path]:
 
 
 def remove_folder(path: Path, may_go: MayGo = _always) -> None:
-    """Remove a folder, first out of the way in one step: a half-removed one must not be taken for a whole one.
+    """Remove a folder after moving it out of the way in one step, so that a half-removed folder is never taken for a
+    whole one.
 
-    What it has on a server that cannot be asked stays, named in an unfinished folder. Raises FileNotFoundError if it is
-    not there, OSError if it cannot be removed.
+    If ``may_go`` refuses, since a server cannot be asked, the folder stays as an unfinished one. Raises
+    FileNotFoundError if it does not exist, OSError if it cannot be removed.
     """
     gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{path.name}-", dir=path.parent))
     is_free = True
@@ -71,9 +72,9 @@ def remove_folder(path: Path, may_go: MayGo = _always) -> None:
 
 
 def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always, *, left: bool = False) -> None:
-    """Remove what stands half-made in ``folder``, with ``name`` only what was to be that.
+    """Remove unfinished files and folders in ``folder``; with ``name`` only those meant to become ``name``.
 
-    Nobody may work there, unless only what was ``left`` an hour ago or longer is removed.
+    No process may be writing there, unless ``left`` limits the removal to files at least an hour old.
     """
     begin = f"{TEMPORARY_PREFIX}{name}-" if name else TEMPORARY_PREFIX
     for path in folder.glob(f"{escape(begin)}*"):
@@ -89,11 +90,11 @@ def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always, *, lef
 
 @contextmanager
 def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
-    """A temporary file, open for writing, that replaces ``path`` when the block ends well, and goes when it does not.
+    """A temporary file, open for writing, that replaces ``path`` if the block succeeds, and is removed if not.
 
-    A reader of ``path`` sees the old bytes or the new ones, never a part. Permissions stay. A device is
-    written to as it is. What ``may_be_lost`` is not waited for until it is on the disk: if the power fails, it may be
-    gone, or empty. What a killed process left beside ``path`` goes, an hour later.
+    A reader of ``path`` sees the old bytes or the new bytes, never a part. Permissions stay. A device is written
+    directly. A file that ``may_be_lost`` is not synced: after a power failure it may be gone, or empty. Temporary files
+    of killed processes are removed after an hour.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
@@ -122,7 +123,7 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether nobody still writes it; if it is gone, somebody has just finished it."""
+    """Whether the file is abandoned. A file that is gone has just been finished."""
     try:
         return time.time() - path.stat().st_mtime > _LEFT_AFTER
     except FileNotFoundError:

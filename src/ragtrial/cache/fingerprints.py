@@ -37,7 +37,7 @@ def file_checksum(path: Path) -> str:
 
 
 def checksum(*parts: bytes | memoryview) -> str:
-    """What ``file_checksum`` gives of a file with these ``parts``, one after another."""
+    """The checksum that ``file_checksum`` gives for a file with these ``parts``."""
     return checksum_of(parts)
 
 
@@ -52,9 +52,11 @@ def checksum_of(parts: Iterable[bytes | memoryview]) -> str:
 
 
 Digest = Callable[[Path], str]
-"""What gives the hash of a file's bytes: ``file_digest``, or a memory of it."""
+"""A function that hashes the bytes of a file: ``file_digest``, or a cached version of it."""
 
 
 def files_digest(root: Path, files: Iterable[Path], digest: Digest = file_digest) -> str:
-    """The hash of several files' bytes and of their paths below ``root``; where the folder stands does not matter."""
+    """The hash of the bytes of several files and of their paths below ``root``; it does not depend on where ``root``
+    is.
+    """
     return fingerprint([[path.relative_to(root).as_posix(), digest(path)] for path in sorted(files)])

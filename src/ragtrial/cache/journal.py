@@ -31,7 +31,7 @@ def read_rows(path: Path) -> Iterator[Any]:
 
 
 def drop_foreign_rows(path: Path) -> int:
-    """Remove the lines of files of other names; how many they were. Nobody else may write to the file."""
+    """Remove the lines of files of other names; returns their number. No other process may write to the file."""
     contents = list(_contents(path))
     foreign = sum(not is_own for is_own, _ in contents)
     if foreign:
@@ -63,9 +63,9 @@ def _name(path: Path) -> bytes:
 
 
 def append_row(path: Path, row: Any) -> None:
-    """Write ``row``, a JSON value, as one line: all of it is in the file when this returns.
+    """Append ``row``, a JSON value, as one line; the line is in the file when this returns.
 
-    Several processes may append; one that is killed leaves at most a part of a line. Raises WorkspaceError.
+    Several processes may append; a killed process leaves at most part of a line. Raises WorkspaceError.
     """
     line = _line(path, json.dumps(row).encode())
     try:

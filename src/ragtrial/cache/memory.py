@@ -1,4 +1,4 @@
-"""What is remembered between runs to save time, and may be lost: hashes of files, and how fast work went."""
+"""Values that are remembered between runs to save time, and may be lost: hashes of files, and rates of work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class KeptValues:
     """JSON values by name in the file ``path``, with a checksum.
 
-    What cannot be read or written is left out, as is all of a damaged file: it is measured again.
+    Values that cannot be read or written are ignored, and so is a damaged file: the values are measured again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class KeptValues:
         self._lock = Lock()
 
     def save(self) -> None:
-        """Write what is new, beside what other processes have written meanwhile."""
+        """Write new values; values that other processes have written since stay."""
         with self._lock:
             if not self._new:
                 return

@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 class Presence:
-    """A shared lock on a file, held until it is closed, forgotten, or its process ends.
+    """A shared lock on a file, held until it is closed, garbage-collected, or the process ends.
 
-    Making one waits while somebody is alone there.
+    The constructor waits while another process holds the lock exclusively.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,14 +45,14 @@ class Presence:
             os.close(self._descriptor)
             raise
         self.close = weakref.finalize(self, os.close, self._descriptor)
-        """Let go; also done when nobody refers to it any more."""
+        """Release the lock; also done when the object is garbage-collected."""
 
     def become_alone(self) -> bool:
-        """Turn the shared lock into one that nobody else can share; False, and nothing changed, if others hold it."""
+        """Turn the shared lock into an exclusive one; False, and nothing changes, if other processes hold it."""
         try:
             self._lock(exclusively=True)
         except OSError:
-            self._lock(exclusively=False, wait=True)  # the change is not one step: what was held may have been let go
+            self._lock(exclusively=False, wait=True)  # the change is not atomic: the lock may be lost
             return False
         return True
 
@@ -64,10 +64,10 @@ class Presence:
 
 @contextmanager
 def only_writer(folder: Path, name: str = "") -> Iterator[None]:
-    """Wait for others who write into ``folder`` under this lock, and keep them waiting; the lock leaves no file.
+    """Wait for other writers to ``folder`` under this lock, and keep them waiting; the lock leaves no file.
 
-    What stands half-made there is then of processes that were killed, and goes; not where folders cannot be locked.
-    In a folder that is not ragtrial's own, ``name`` is what is written: nothing else is touched.
+    Unfinished files there belong to killed processes and are removed, unless the folder cannot be locked. In a folder
+    that ragtrial does not own, ``name`` is the file to be written: no other unfinished file is touched.
     """
     with ExitStack() as stack:
         with suppress(OSError):
@@ -80,7 +80,7 @@ def only_writer(folder: Path, name: str = "") -> Iterator[None]:
 
 
 def hold_alone(descriptor: int) -> bool:
-    """Lock an open file until it is closed, if nobody else has; True also where there are no such locks."""
+    """Lock an open file until it is closed, if no process has locked it. True also if there are no such locks."""
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,9 +104,10 @@ class Use:
 
 
 class Usage:
-    """The uses of a workspace's stages: empty files ``<root>/<user>/<kind>-<name>``, whose times say when.
+    """The uses of the stages of a workspace: empty files ``<root>/<user>/<kind>-<name>``, whose times are the times of
+    use.
 
-    What cannot be written is left out.
+    Uses that cannot be written are ignored.
     """
 
     def __init__(self, root: Path) -> None:
@@ -117,7 +118,6 @@ class Usage:
         self._touch(self._root / user / f"{kind}-{name}")
 
     def is_marked(self, kind: str, name: str, user: str) -> bool:
-        """Whether ``user`` has used the stage."""
         return (self._root / user / f"{kind}-{name}").exists()
 
     def begin(self, user: str) -> float:
@@ -127,7 +127,7 @@ class Usage:
         return _time(path)
 
     def finish(self, user: str, since: float) -> None:
-        """A run of ``user`` that began at ``since`` is finished: what it did not use, it needs no more."""
+        """Note that a run of ``user``, begun at ``since``, is finished: it needs no stages that it did not use."""
         self._touch(self._root / user / _FINISHED, since)
 
     def uses(self) -> Iterator[Use]:
@@ -162,7 +162,7 @@ class Usage:
 
 
 def user(experiment: str, place: str) -> str:
-    """The name that ``experiment`` goes by among the users of a workspace: those of other places may have its name."""
+    """The name of ``experiment`` among the users of a workspace. Experiments in other places may have the same name."""
     return f"{experiment}{_FROM}{fingerprint(place)[:8]}"
 
 

@@ -37,10 +37,10 @@ _ANSWERS = ({"key", "reply"}, {"query", "hits", "asked", "unlocated"})
 
 @dataclass
 class Transfer:
-    """What a push or a pull did.
+    """The result of a push or a pull.
 
-    ``moved`` and ``present`` are what was copied and what was there already, in words; ``left`` is what was not copied,
-    with the reason, ``damaged`` what is wrong, with the fault. ``bytes`` counts what was copied.
+    ``moved`` and ``present`` describe the entries that were copied and those already there; ``left`` the entries that
+    were not copied, with the reason; ``damaged`` the damaged entries, with the fault. ``bytes`` counts copied bytes.
     """
 
     moved: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ class Pull:
 
 
 def read_answers(files: SharedFiles, name: str) -> list[Any]:
-    """The rows of a file of answers. Raises DamagedError for other bytes than were sent, and for what is no answer."""
+    """The rows of a file of answers. Raises DamagedError if its checksum is wrong, or a row is not an answer."""
     content = files.read(name)
     if checksum(content) != PurePosixPath(name).stem:
         raise DamagedError(f"{name} has other bytes than were sent")
@@ -192,7 +192,7 @@ def _keys(content: bytes) -> Keys:
 
 
 def _why_not_beside(cache: VectorCache, dimension: int | None) -> str | None:
-    """Why vectors of ``dimension`` must not be beside those of ``cache``; None where they may be."""
+    """The reason why ``cache`` cannot take vectors of ``dimension``; None if it can."""
     own = cache.dimension()
     if own is None or dimension is None or own == dimension:
         return None
@@ -216,7 +216,7 @@ class Manifest:
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """The list that `cache push` has written. Raises DamagedError for what is none, and for files that may not be."""
+    """The manifest that `cache push` wrote. Raises DamagedError if it is invalid, or lists a forbidden file."""
     try:
         found = load_json(content)
         own = found.pop("checksum")
@@ -241,7 +241,7 @@ def read_manifest(content: bytes) -> Manifest:
 
 
 def check_path(path: str) -> None:
-    """Raise DamagedError for what is no name of a file in a stage, or the name of one that leads to a server."""
+    """Raise DamagedError if ``path`` is not a valid name of a file in a stage, or names a server."""
     found = PurePosixPath(path)
     if found.is_absolute() or ".." in found.parts or "\\" in path:
         raise DamagedError(f"{path[:80]!r} is outside of the stage")
@@ -262,7 +262,7 @@ def _refuse_clashes(files: Mapping[str, object]) -> None:
 
 
 MOST_ROW_BYTES = 2**26
-"""Of one row: the vectors of all tokens of a document that fills the longest model."""
+"""The most bytes of a row: the vectors of all tokens of a document that fills the longest model."""
 
 _INSTRUCTIONS = 100_000  # of SQLite's machine between two looks at the budget
 _BYTES_AT_ONCE = 8_000_000
@@ -270,13 +270,14 @@ _SAME_MODEL = 0.01
 """How far (1 - cosine) two vectors of one text may be from each other: hosted models vary in the fourth digit."""
 
 Row = tuple[bytes, bytes, bytes]
-"""A key, what is kept under it, and what that took."""
+"""A key, its bytes, and the cost of computing them."""
 
 
 class Pack:
-    """The rows of the cache ``name`` in the file ``path``, at most ``most_rows``, all of them checked.
+    """The checked rows of the cache ``name`` in the file ``path``, at most ``most_rows``.
 
-    ``has_vectors``: they are vectors of one dimension. Raises DamagedError for whatever `cache push` does not write.
+    ``has_vectors``: they are vectors of one dimension. Raises DamagedError for anything that `cache push` does not
+    write.
     """
 
     def __init__(self, path: Path, name: str, most_rows: int, *, has_vectors: bool) -> None:
@@ -324,7 +325,7 @@ class Pack:
         return total + _write_new(cache, block)
 
     def is_of_another_model(self, cache: VectorCache) -> bool:
-        """Whether a text has one vector here and another one in ``cache``, as after an endpoint changed its model."""
+        """Whether a text has different vectors here and in ``cache``, since an endpoint changed its model."""
         probe = cache.probe()
         wanted = {text_key(text): vector for text, vector in filter(None, (probe, self.probe))}
         for key, vector, _ in self.rows():

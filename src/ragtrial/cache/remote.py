@@ -1,4 +1,6 @@
-"""What a stage has on a server: a file of its folder names it, and only a config that was named reaches the server."""
+"""The collection of a stage on a server: a file in its folder names it, and only a named config may connect to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,20 @@ from typing import Any, Protocol
 from ragtrial.cache.untrusted import load_json
 
 REMOTE = "remote.json"
-"""The file that names what is on a server. It is written before anything is made there."""
+"""The file that names a collection on a server. It is written before anything is created there."""
 
 logger = logging.getLogger(__name__)
 
 
 class Remote(Protocol):
-    """What a stage has on a server. ``str()`` says what and where."""
+    """The collection of a stage on a server. ``str()`` names it and its server."""
 
     def drop(self) -> None:
         """Remove it from the server. It is no error if it is gone; raises RunError if that cannot be known."""
         ...
 
     def damage(self) -> str | None:
-        """What is wrong with it; None if nothing is. Raises RunError if the server cannot be asked."""
+        """The fault of the collection; None if it has none. Raises RunError if the server cannot be asked."""
         ...
 
 
@@ -31,7 +33,7 @@ class Servers(Protocol):
     """The servers that one config connects to."""
 
     def find(self, content: Mapping[str, Any], folder: Path) -> Remote | None:
-        """What the file of a stage's ``folder`` names, if it is on one of them."""
+        """The collection that the file of a stage's ``folder`` names, if it is on one of these servers."""
         ...
 
 
@@ -45,9 +47,10 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
-    """What ``file`` names, reached as one of ``configs`` says: a file of the cache is never a reason to connect.
+    """The collection that ``file`` names, reached through one of ``configs``: a file of the cache is never a reason to
+    connect.
 
-    Raises UnknownServerError, or ValueError, TypeError or OSError for a file that cannot be read.
+    Raises UnknownServerError, or ValueError, TypeError or OSError if the file cannot be read.
     """
     content = load_json(file.read_bytes())
     if not isinstance(content, dict):

@@ -27,28 +27,28 @@ _CHANGED_BY_OPENING = "acquire_write"
 """The table in which Chroma writes that it has opened a database."""
 
 _OF_ENGINES = ("-wal", "-shm", "-journal", ".lock", "LOCK")
-"""The ends of the names of files that engines leave beside their own while they are open."""
+"""The ends of the names of files that engines create while they are open."""
 
 SMALL = 100_000
 """Bytes of a file that may be read unasked."""
 
 
 MadeOf = Mapping[str, Any]
-"""What a stage depends on: JSON values by the dotted name of an option, hashes by the words for a content."""
+"""The inputs of a stage: JSON values by the dotted name of an option, hashes by a description of the content."""
 
 
 class DamagedError(Exception):
-    """A finished folder is not what it was; the message says in what."""
+    """A finished folder has changed; the message names the change."""
 
 
 @dataclass(frozen=True)
 class Seal:
-    """What is known of a finished folder.
+    """The seal of a finished folder.
 
-    ``kind`` and ``key`` name the stage: the folder's parent and its own name, wherever a copy of it stands. ``id`` is
-    its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
-    size in bytes and the checksum of each file by its path below the folder. ``seconds`` is how long it took to make;
-    ``made_of`` is what it depends on.
+    ``kind`` and ``key`` name the stage: the folder's parent and the folder itself, wherever a copy of it is. ``id`` is
+    unique: two builds of one stage have different ids. ``what`` describes the stage. ``files`` has the size in bytes
+    and the checksum of each file by its path below the folder. ``seconds`` is the time of the build; ``made_of`` its
+    inputs.
     """
 
     kind: str
@@ -82,9 +82,9 @@ def seal(
 
 
 def read_seal(folder: Path, stands: Path | None = None) -> Seal:
-    """What was written down of ``folder``, read again only if the file was touched.
+    """The seal of ``folder``, read again only if its file was touched.
 
-    Raises DamagedError, also if it is that of another stage than ``stands``, by default ``folder``.
+    Raises DamagedError, also if it is the seal of another stage than ``stands``, by default ``folder``.
     """
     path = folder / SEAL
     try:
@@ -132,9 +132,9 @@ def check_sizes(folder: Path, stands: Path | None = None) -> Seal:
 def check_bytes(
     folder: Path, largest: int | None = None, *, only: str | None = None, stands: Path | None = None
 ) -> Seal:
-    """As ``check_sizes``, and every byte is what it was, and there is no other file. Raises DamagedError.
+    """The seal of ``folder``, whose bytes are unchanged and which has no other files. Raises DamagedError.
 
-    Reads all files, or those that are not larger than ``largest`` bytes, or ``only`` one.
+    Reads all files, or files up to ``largest`` bytes, or ``only`` one.
     """
     found = check_sizes(folder, stands)
     if only is not None and only not in found.files:
@@ -196,7 +196,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
-    """Someone at work in the folder ``root``, whose report names what was ``repaired``."""
+    """A workspace in use: its report lists the ``repaired`` paths below ``root``."""
 
     root: Path
     repaired: list[str]
@@ -206,12 +206,12 @@ _listeners: WeakSet[Listener] = WeakSet()
 
 
 def listen(listener: Listener) -> None:
-    """Tell ``listener`` of repairs below its folder for as long as it is in use."""
+    """Send repairs below its folder to ``listener`` as long as it is in use."""
     _listeners.add(listener)
 
 
 def say_repaired(path: Path, why: str) -> None:
-    """Say that ``path`` is not what it should be, and is built again."""
+    """Report that ``path`` is damaged, and is built again."""
     message = f"{path} is damaged ({why}); it is made again."
     logger.warning(message)
     for listener in list(_listeners):

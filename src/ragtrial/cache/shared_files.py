@@ -18,7 +18,7 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Protocols without folders, where making one would make a bucket."""
 
 MOST_LIST_BYTES = 32_000_000
-"""Of a list of files or keys, and of a file of answers: a push sends at most two million keys at once."""
+"""The most bytes of a list of files or keys, and of a file of answers."""
 
 _BLOCK_BYTES = 1_000_000
 
@@ -93,7 +93,7 @@ class SharedFiles:
         return content
 
     def get(self, name: str, target: Path, most_bytes: int, digest: str) -> None:
-        """Fetch a file of at most so many bytes. Raises DamagedError if it is missing, longer, or has other bytes."""
+        """Fetch a file. Raises DamagedError if it is missing, longer than ``most_bytes``, or has another ``digest``."""
         target.parent.mkdir(parents=True, exist_ok=True)
         left = most_bytes
         with self._failing(f"read {name} of"):
@@ -108,7 +108,7 @@ class SharedFiles:
             raise DamagedError(f"{name} has other bytes than were sent")
 
     def checksum(self, name: str) -> str:
-        """That of the bytes of a file, which may be large. Raises DamagedError if it is missing."""
+        """The checksum of a file, which may be large. Raises DamagedError if it is missing."""
         with self._failing(f"read {name} of"):
             try:
                 with self._files.open(self._path(name), "rb") as source:
@@ -121,7 +121,7 @@ class SharedFiles:
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:
-        """Whatever a client raises becomes a RunError that names the URL."""
+        """Turn any error of a client into a RunError that names the URL."""
         try:
             yield
         except (RagtrialError, DamagedError):

@@ -4,9 +4,9 @@
     stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
     rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
     rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
-    partial/                                   files of a folder on their way; what is left there is of a killed push
+    partial/                                   files of a folder on their way; leftovers belong to killed pushes
 
-What is there already is not sent again, so a push or a pull that was stopped continues. Several machines may push at
+Files that are there are not sent again, so an interrupted push or pull continues. Several machines may push at
 once: no file is ever changed, and each appears whole.
 """
 
@@ -50,9 +50,10 @@ class SharedCache:
     def push(
         self, entries: Collection[Entry], *, verify: bool = False, advance: Callable[[int], None] = lambda _: None
     ) -> Transfer:
-        """Send what is not there yet. With ``verify`` objects that are there are read, and damaged ones sent again.
+        """Send everything that is not there yet. With ``verify``, objects there are read, and damaged objects are sent
+        again.
 
-        Raises RunError if the other side fails; what was sent stays there.
+        Raises RunError if the other side fails; files already sent stay there.
         """
         made = Transfer()
         there = self._files.listed()
@@ -83,12 +84,11 @@ class SharedCache:
         experiment: str | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Transfer:
-        """Fetch what ``workspace`` lacks, or what ``experiment`` used of it; every file is checked by its checksum.
+        """Fetch the entries that ``workspace`` lacks, or those that ``experiment`` used; each file is compared with
+        its checksum.
 
-        ``there`` is what was ``listed``; ``advance`` is called for each file that was looked at.
-
-        Raises InputError for an experiment that nothing was pushed of, and RunError if the other side fails; what was
-        fetched stays.
+        ``there`` is the result of ``listed``; ``advance`` is called for each file of it. Raises InputError if no stage
+        of the experiment was pushed, RunError if the other side fails; files already fetched stay.
         """
         pull = Pull(self._files, there, workspace)
         for name in sorted(there):
@@ -160,7 +160,7 @@ class SharedCache:
         (made.moved if moved else made.present).append(entry.what)
 
     def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
-        """The keys of each pack among ``names``; of one whose list of keys is damaged nobody knows what it has."""
+        """The keys of each pack among ``names``. A pack with a damaged list of keys is skipped."""
         there = set(names)
         for name in sorted(there):
             if name.endswith(".sqlite") and keys_of(name) in there:

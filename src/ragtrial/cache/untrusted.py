@@ -23,7 +23,7 @@ _USUAL_SIZE, _USUAL_RATIO = 2**26, 100
 _BLOCK = 2**20
 _GZIP = 31
 _BETWEEN_BRACKETS = re.compile(r'(?:[^\[\]{}"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)++', re.DOTALL)
-"""What is no bracket, whole strings among it; one that does not end reaches to the end."""
+"""Text without brackets, including whole strings; an unterminated string extends to the end."""
 
 _STEERING = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
@@ -32,10 +32,10 @@ _STEERING = dict.fromkeys(
 _ESCAPES = {code: f"\\u{code:04x}" for code in _STEERING}
 _LINE_ENDS = re.compile(r"\r\n|\r")
 _COMMAND = re.compile(r"(?<=#)#(?=\[|vso\[|teamcity\[)")
-"""A sign of what GitHub, Azure and TeamCity take for a command wherever it is in a log: ``##[group]``."""
+"""The part of ``##[group]`` that GitHub, Azure and TeamCity recognise as a command anywhere in a log."""
 
 _COMMAND_LINE = re.compile(r"^(\s*:):", re.MULTILINE)
-"""What GitHub takes for a command at the beginning of a line: ``::error::``."""
+"""The characters that GitHub recognises as a command at the beginning of a line: ``::error::``."""
 
 _FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]|::")
 """How a cell begins that spreadsheets run as a formula (OWASP, CSV injection), or that is a command in a log."""
@@ -45,9 +45,9 @@ _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
 
 
 def load_json(content: bytes | str) -> Any:
-    """The value of JSON that anyone may have written: nested at most 100 deep, all numbers finite.
+    """The value of untrusted JSON: nested at most 100 deep, all numbers finite.
 
-    Raises ValueError, whose text says why, for whatever else.
+    Raises ValueError, with the reason, for anything else.
     """
     text = content if isinstance(content, str) else content.decode("utf-8")
     if is_deep(text):
@@ -56,7 +56,7 @@ def load_json(content: bytes | str) -> Any:
 
 
 def is_deep(text: str) -> bool:
-    """Whether a JSON text has more than ``DEEPEST_JSON`` brackets within one another."""
+    """Whether a JSON text nests more than ``DEEPEST_JSON`` brackets."""
     if text.count("[") + text.count("{") <= DEEPEST_JSON:
         return False
     brackets = _BETWEEN_BRACKETS.sub("", text)
@@ -69,9 +69,9 @@ def usual_bytes(packed: int) -> int:
 
 
 def inflated(file: IO[bytes], most: int) -> Iterator[bytes]:
-    """What gzip data holds, from where ``file`` is to its end, in blocks of a mebibyte at most.
+    """The uncompressed gzip data of ``file``, from its position to its end, in blocks of at most a mebibyte.
 
-    Raises ValueError once it is more than ``most`` bytes, EOFError if the data is cut, zlib.error if it is damaged.
+    Raises ValueError after more than ``most`` bytes, EOFError if the data is cut, zlib.error if it is damaged.
     """
     unpacker, packed, left, is_within = zlib.decompressobj(_GZIP), b"", most, False
     while True:
@@ -127,7 +127,7 @@ def plain(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """``text`` on one line, with U+FFFD for each character that has no form of its own."""
+    """``text`` on one line, with U+FFFD for each unprintable character."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -137,7 +137,7 @@ def for_terminal(text: str) -> str:
 
 
 def for_json(text: str) -> str:
-    """A JSON document with the escapes of JSON for what ``for_terminal`` changes: it means the same."""
+    """A JSON document with JSON escapes for the characters that ``for_terminal`` changes; its value is the same."""
     return _COMMAND.sub(r"\\u0023", text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPES))
 
 
@@ -147,10 +147,12 @@ def for_csv(text: str) -> str:
 
 
 def for_markdown(text: str) -> str:
-    """``text`` on one line; what could be markup, or call somebody, is a character reference."""
+    """``text`` on one line; characters of markup and mentions become character references."""
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", visible(text))
 
 
 def for_xml(text: str) -> str:
-    r"""``text`` or a whole document with what XML cannot hold, or ``plain`` replaces, as Python has it: ``\x07``."""
+    r"""``text`` or a whole document with characters that XML cannot hold, or ``plain`` replaces, as Python escapes:
+    ``\x07``.
+    """
     return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)

@@ -1,4 +1,4 @@
-"""Looking after a workspace: what is in it, what may go, and whether it is damaged."""
+"""Maintenance of a workspace: its entries, their removal, and the search for damage."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ragtrial.errors import InputError, WorkspaceError, counted
 
 _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
-"""The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
+"""The names of our entries in a folder of stages: no other file or folder is touched."""
 
 ROW_CACHES = {"vectors": "vectors", "pairs": "scores of pairs", "tokens": "token vectors"}
-"""The folders of files that grow, each a VectorCache, and what is in them."""
+"""The folders of growing files, each a VectorCache, and the content of each."""
 
 _UNFINISHED = "unfinished"
 ANSWERS = "answers"
-"""Files of lines that are read with care each time: whoever asks finds damage in them, and asks again."""
+"""Files of lines that are checked whenever they are read: damaged answers are requested again."""
 
 GROWING = (*ROW_CACHES, ANSWERS)
 """The folders of files that grow: several settings and experiments fill each of these files."""
@@ -62,7 +62,7 @@ class Upkeep:
 
     def __init__(self, root: Path, configs: Sequence[Servers] = ()) -> None:
         try:
-            with suppress(OSError):  # what cannot be written to can be read all the same
+            with suppress(OSError):  # a workspace may be read-only
                 mend_layout(root)
             check_layout(root)
         except WorkspaceError as error:
@@ -72,7 +72,7 @@ class Upkeep:
         self._usage = Usage(root / "uses")
 
     def entries(self) -> list[Entry]:
-        """Everything that takes space, the largest first. What a run that is still at work builds is unfinished."""
+        """All entries, the largest first. An entry that a run is still building is unfinished."""
         uses: dict[tuple[str, str], list[Use]] = defaultdict(list)
         for use in self._usage.uses():
             uses[use.kind, use.name].append(use)
@@ -96,12 +96,13 @@ class Upkeep:
         dry: bool = False,
         kept: Callable[[Entry, str], None] = lambda *_: None,
     ) -> list[Entry]:
-        """Remove what all the given conditions allow, and what killed runs left behind; the removed entries.
+        """Remove the entries that all the given conditions allow, and leftovers of killed runs; returns the removed
+        entries.
 
-        ``unused``: the last finished run of no experiment asked for it. ``experiment``: no other experiment asked for
-        it. ``older_than``: nobody asked for it for so many seconds. ``kind``: it is a stage of that kind. ``dry``
-        removes nothing. ``kept`` is called with what stays, as it names a collection that cannot be removed, and why.
-        Raises WorkspaceError if another run is at work in the workspace.
+        ``unused``: no experiment used it in its last finished run. ``experiment``: no other experiment used it.
+        ``older_than``: it was not used for this number of seconds. ``kind``: it is a stage of this kind. ``dry``
+        removes nothing. ``kept`` is called with each entry that stays because it names a collection that cannot be
+        removed, and the reason. Raises WorkspaceError if another run is at work in the workspace.
         """
         with self._alone():
             chosen = [
@@ -122,7 +123,7 @@ class Upkeep:
                     if why is not None:
                         kept(entry, why)
                 chosen = [entry for entry, why in reasons if why is None]
-                shutil.rmtree(self.root / "locks", ignore_errors=True)  # nobody else is here to hold one
+                shutil.rmtree(self.root / "locks", ignore_errors=True)  # no other run holds one
                 if experiment is not None and older_than is None and kind is None and not unused:
                     self._usage.forget_experiment(experiment)
             return chosen
@@ -136,11 +137,11 @@ class Upkeep:
         advance: Callable[[int], None] = lambda _: None,
         unchecked: Callable[[Entry, str], None] = lambda *_: None,
     ) -> list[tuple[Entry, str]]:
-        """Read everything, and remove what was changed or cut: it is made again when it is needed.
+        """Read everything, and remove changed or cut entries: they are built again when they are needed.
 
-        Gives the entries that were damaged, and in what; of a file of cached vectors or scores only the damaged
-        ones are removed. ``unchecked`` is called with each entry that names something on a server that cannot be asked,
-        or that no config connects to, which is kept, and why. Raises WorkspaceError if another run is at work in the
+        Returns the damaged entries with the damage; in a file of cached vectors or scores, only the damaged rows are
+        removed. ``unchecked`` is called with each entry that names a collection on a server that cannot be asked, or
+        that no config connects to, and the reason; it is kept. Raises WorkspaceError if another run is at work in the
         workspace.
         """
         damaged = []
@@ -157,7 +158,7 @@ class Upkeep:
         return damaged
 
     def _damage(self, entry: Entry) -> str | None:
-        """What is wrong with ``entry``, after it was put right; None if nothing was. Raises _UnaskedError."""
+        """The damage of ``entry``, which is removed; None without damage. Raises _UnaskedError."""
         if entry.kind == ANSWERS:
             foreign = drop_foreign_rows(entry.path)
             return f"{counted(foreign, 'line')} of another file" if foreign else None
@@ -186,7 +187,7 @@ class Upkeep:
         return None
 
     def _found(self) -> Iterator[tuple[Path, str, str]]:
-        """Where each entry is, its kind, and what it is in words."""
+        """The path, kind and description of each entry."""
         for path in self.root.glob("*/*"):
             kind = path.parent.name
             if path.parent.is_symlink():
@@ -202,12 +203,16 @@ class Upkeep:
                 yield path, kind, _stage_in_words(path)
 
     def _remove_or_raise(self, entry: Entry) -> None:
-        """Remove an entry. Raises _UnaskedError if it stays, since it names what cannot be removed from a server."""
+        """Remove an entry. Raises _UnaskedError if it stays because it names a collection that cannot be removed from
+        its server.
+        """
         if (why := self._remove(entry)) is not None:
             raise _UnaskedError(why)
 
     def _remove(self, entry: Entry) -> str | None:
-        """Remove an entry; why it stays, since it names what cannot be removed from a server, or None."""
+        """Remove an entry; returns the reason if it stays because it names a collection that cannot be removed, else
+        None.
+        """
         if entry.path.is_dir() and (why := why_not_released(entry.path, self._configs)) is not None:
             return why
         try:
@@ -243,11 +248,13 @@ class _UnaskedError(Exception):
 
 
 def _check_remote(file: Path, configs: Sequence[Servers]) -> None:
-    """Raise DamagedError if what ``file`` names is not what was put there, _UnaskedError if nobody can say."""
+    """Raise DamagedError if the collection that ``file`` names has changed, _UnaskedError if its server cannot be
+    asked.
+    """
     try:
         remote = open_remote(file, configs)
         why = remote.damage()
-    except Exception as error:  # whatever a client raises: it says nothing of what is there
+    except Exception as error:  # any error of a client says nothing about the collection
         raise _UnaskedError(" ".join(str(error).split()) or type(error).__name__) from error
     if why is not None:
         raise DamagedError(f"{remote}: {why}")
@@ -274,7 +281,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """The bytes of a file; 0 of a folder, and of what a run at work has just removed."""
+    """The bytes of a file; 0 for a folder, and for a file that a run has just removed."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Vectors under the hash of the text they represent: one SQLite file, safe for several processes at once.
 
-SQLite gives each batch of vectors an atomic, durable commit, so whatever was embedded before a kill is there after it.
+SQLite gives each batch of vectors an atomic, durable commit, so a kill loses no vector that was embedded before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Keys = npt.NDArray[np.uint8]
 """Hashes of texts, shape (texts, 16)."""
 
 Costs = npt.NDArray[np.float64]
-"""What each text took: seconds, and tokens that were billed, shape (texts, 2); NaN where that is not known."""
+"""The cost of each text: seconds, and billed tokens, shape (texts, 2); NaN if unknown."""
 
 _checked: set[tuple[Path, int]] = set()
 """Files whose structure was checked in this process, with their inodes."""
@@ -37,7 +37,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS model (name TEXT NOT NULL)",
 )
-"""All that is in a file: the rows, what makes them in words and by its fingerprint, and what tells models apart."""
+"""The tables of a file: rows, the description and the fingerprint of the model, and the probe that identifies it."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _LOG_PAGES = 4_096  # 64 MB: pages of the index, which most batches change, are written less often
@@ -55,16 +55,16 @@ def _joined(keys: Iterable[bytes]) -> Keys:
 
 
 def keys_in(content: bytes) -> Keys:
-    """The keys that stand one after another in ``content``."""
+    """The keys in ``content``, one after another."""
     return np.frombuffer(content, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager. Safe for threads.
 
-    ``what`` says in words what makes the vectors, ``name`` is the fingerprint of that, by default the file's name; both
-    are kept in the file when that is made. A file that is no whole database,
-    or that of another ``name``, is made anew, unless ``as_it_is``.
+    ``what`` describes the model, ``name`` is its fingerprint, by default the name of the file; both are written when
+    the file is created. A file that is not a whole database, or has another ``name``, is created again, unless
+    ``as_it_is``.
     """
 
     def __init__(self, path: Path, what: str = "", *, name: str = "", as_it_is: bool = False) -> None:
@@ -72,7 +72,7 @@ class VectorCache:
 
         self.path = path
         self._name = name or path.stem
-        self._lock = RLock()  # a connection has one transaction, whatever the number of threads
+        self._lock = RLock()  # a connection has one transaction for all threads
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
@@ -115,13 +115,13 @@ class VectorCache:
 
     @property
     def what(self) -> str:
-        """What makes the vectors, in words."""
+        """The description of the model."""
         with self._errors():
             row = self._connection.execute("SELECT CAST(what AS BLOB) FROM about LIMIT 1").fetchone()
         return row[0].decode(errors="replace") if row else ""
 
     def probe(self) -> tuple[str, Floats] | None:
-        """A text whose vector was kept with it, float32 (dimension,): what tells the model from another one."""
+        """The text and vector, float32 (dimension,), that identify the model."""
         with self._errors():
             rows = self._connection.execute("SELECT text, vector, crc FROM probes").fetchall()
         sound = ((text, vector) for text, vector, crc in rows if self._crc(text, vector) == crc)
@@ -151,7 +151,7 @@ class VectorCache:
             return _joined(key for (key,) in self._connection.execute("SELECT key FROM vectors"))
 
     def name(self, what: str) -> None:
-        """Say in words what makes the vectors, unless the file says so already."""
+        """Describe the model, unless the file has a description."""
         if what and not self.what:
             self._change("INSERT INTO about VALUES (?)", [(what,)])
 
@@ -197,7 +197,7 @@ class VectorCache:
         )
 
     def write_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> None:
-        """Keep each key with what is under it and what that took: all of them, or none if the process dies."""
+        """Keep each key with its bytes and its cost: all of them, or none if the process dies."""
         self._change(
             "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)",
             ((*row, self._crc(*row)) for row in rows),
@@ -212,7 +212,7 @@ class VectorCache:
         return len(damaged)
 
     def _whole(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
-        """The vectors, with their costs, of those ``keys`` that have one; what is damaged is removed."""
+        """The vectors and costs of those ``keys`` that have a vector; damaged rows are removed."""
         found, damaged = dict[bytes, tuple[bytes, bytes]](), list[bytes]()
         for key, vector, cost, crc in self._rows("key, vector, cost, crc", keys):
             if self._crc(key, vector, cost) == crc:
@@ -293,13 +293,13 @@ def check_model(path: Path, name: str) -> None:
 
 
 def remove_database(path: Path) -> None:
-    """Remove the database and SQLite's files beside it."""
+    """Remove the database and the other files of SQLite."""
     for part in ("", "-wal", "-shm"):
         Path(f"{path}{part}").unlink(missing_ok=True)
 
 
 def _is_made(path: Path) -> bool:
-    """Whether the file is a database in WAL mode: its header says so (https://sqlite.org/fileformat.html, 1.3.3)."""
+    """Whether the header is of a database in WAL mode (https://sqlite.org/fileformat.html, 1.3.3)."""
     try:
         with path.open("rb") as file:
             return file.read(20)[18:] == b"\x02\x02"

@@ -23,16 +23,16 @@ LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
 _UNSEALED = ("1\n", "2\n")
-"""How the file LAYOUT was before it had a hash of its own."""
+"""The content of the file LAYOUT before it had a separate hash."""
 
 _OURS = frozenset({".gitignore", "in-use"})
-"""What every workspace holds, so that a file called LAYOUT in a folder of something else is left alone."""
+"""Files in every workspace: a file called LAYOUT in another folder is left alone."""
 
 DAMAGE = (
     DamagedError, ValueError, TypeError, LookupError, EOFError, BadZipFile, OSError, RuntimeError, SyntaxError,
     TokenError,
 )  # fmt: skip
-"""What reading a stage whose bytes are not what they were may raise."""
+"""The errors that reading a damaged stage may raise."""
 
 _MOST_REPAIRS = 3  # in one run: of several that find the same damage, each may see what another is mending
 
@@ -43,13 +43,13 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
-    ``user`` (see ``presence.user``) is noted for every stage that is asked for; ``servers`` are those that its config
-    connects to. Several processes may share the folder.
-    Raises WorkspaceError if the folder cannot be made, or is of another layout.
+    ``user`` (see ``presence.user``) is noted for every stage that is requested; ``servers`` are those that its config
+    connects to. Several processes may share the folder. Raises WorkspaceError if the folder cannot be created, or has
+    another layout.
     """
 
     opened: ClassVar[Path | None] = None
-    """The folder of the last one that this process has opened: where a crash is written down."""
+    """The folder that this process opened last: crashes are written there."""
 
     def __init__(self, root: Path, user: str = "", servers: Sequence[Servers] = ()) -> None:
         self.root = root
@@ -57,7 +57,7 @@ class Workspace:
         self.digests = FileDigests(root / "digests.json")
         self.rates = Rates(root / "rates.json")
         self.repaired: list[str] = []
-        """What was found damaged and made again, in words."""
+        """Descriptions of the damage that was found and repaired."""
         listen(self)
         self._sound: set[str] = set()
         self._user = user
@@ -79,20 +79,19 @@ class Workspace:
                         write_text(root / ".gitignore", "*\n")
         check_layout(root)
         Workspace.opened = root
-        with suppress(OSError):  # what cannot be written to can be read all the same
+        with suppress(OSError):  # a workspace may be read-only
             self._presence = Presence(root / "in-use")
         self._began = self._usage.begin(user) if user else 0.0
 
     def path(self, kind: str, name: str) -> Path:
-        """Where the stage ``name`` of ``kind`` stands, or would."""
+        """The path of the stage ``name`` of ``kind``, which need not exist."""
         return self.root.joinpath(kind, name)
 
     def has(self, kind: str, name: str) -> bool:
-        """Whether the stage is finished and whole."""
         return bool(self.build_id(kind, name))
 
     def seal(self, kind: str, name: str) -> Seal:
-        """What is known of a finished stage. Raises DamagedError."""
+        """The seal of a finished stage. Raises DamagedError."""
         return check_sizes(self.path(kind, name))
 
     def stage(
@@ -103,11 +102,11 @@ class Workspace:
         build: Callable[[Path], None],
         made_of: Callable[[], MadeOf] | None = None,
     ) -> Path:
-        """The folder of a finished stage; ``build`` fills it first if it is not there, or damaged.
+        """The folder of a finished stage; ``build`` fills it first if it does not exist, or is damaged.
 
-        ``what`` says in words what it is; ``made_of`` tells, once it is built, what it depends on. The folder appears
-        whole: a build that fails or is killed leaves nothing that counts. Of several processes that want the same stage
-        one builds and the others wait for it.
+        ``what`` describes the stage; ``made_of`` returns its inputs once it is built. The folder appears whole: a build
+        that fails or is killed leaves nothing that counts. If several processes want the same stage, one builds and the
+        others wait.
         """
         self.mark(kind, name)
         target = self.path(kind, name)
@@ -118,7 +117,7 @@ class Workspace:
         return target
 
     def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
-        """What ``read`` gives of the stage's folder, whose bytes are checked first; a damaged one is made again."""
+        """The result of ``read`` for the folder of the stage; its bytes are checked, a damaged stage is built again."""
 
         def make() -> str:
             self.stage(kind, name, what, build)
@@ -138,7 +137,9 @@ class Workspace:
                 self._sound.add(found.id)
 
     def read(self, kind: str, make: Callable[[], str], read: Callable[[Path], T]) -> T:
-        """What ``read`` gives of the stage that ``make`` sees to and names; one that it cannot read is made again."""
+        """The result of ``read`` for the stage that ``make`` builds and names; a stage that cannot be read is built
+        again.
+        """
         for _ in range(_MOST_REPAIRS):
             name = make()
             build_id = self.build_id(kind, name)
@@ -149,7 +150,7 @@ class Workspace:
         raise WorkspaceError(f"{self.path(kind, name)} cannot be read, however often it is made; is the disk sound?")
 
     def damage(self, kind: str, name: str) -> str | None:
-        """What is wrong with a stage that is there; None if nothing is, or if there is none."""
+        """The damage of an existing stage; None without damage, or without the stage."""
         try:
             check_sizes(self.path(kind, name))
         except DamagedError as error:
@@ -157,20 +158,20 @@ class Workspace:
         return None
 
     def seals(self, kind: str) -> Iterator[tuple[str, Seal]]:
-        """The name of every whole stage of ``kind``, and what is known of it."""
+        """The name and seal of every whole stage of ``kind``."""
         for folder in sorted((self.root / kind).glob("[!.]*")):
             with suppress(DamagedError):
                 yield folder.name, check_sizes(folder)
 
     def build_id(self, kind: str, name: str) -> str:
-        """What tells this build of a stage from another one of the same; empty if it is not there, or not whole."""
+        """The id of this build of a stage; empty if the stage does not exist or is not whole."""
         try:
             return check_sizes(self.path(kind, name)).id
         except DamagedError:
             return ""
 
     def drop_damaged(self, kind: str, name: str, build_id: str, error: Exception) -> None:
-        """Remove the build of a stage that could not be read, and say so; not one that was made since."""
+        """Remove a build of a stage that could not be read, and report it; a newer build stays."""
         with self.lock(f"{kind}-{name}", f"{kind} {name}"):
             if self.build_id(kind, name) == build_id and self.path(kind, name).exists():
                 say_repaired(self.path(kind, name), str(error) or type(error).__name__)
@@ -182,7 +183,7 @@ class Workspace:
             self._usage.mark(kind, name, self._user)
 
     def was_marked(self, kind: str, name: str) -> bool:
-        """Whether some experiment asked for this stage since the workspace was last cleared up."""
+        """Whether an experiment requested this stage after the workspace was last cleaned."""
         return any((self.root / "uses").glob(f"*/{kind}-{name}"))
 
     def finish(self, *, complete: bool = True) -> None:
@@ -270,7 +271,7 @@ def check_layout(root: Path) -> None:
 
 
 def _sealed(layout: str) -> str:
-    """What is in the file LAYOUT: another layout is refused for good, so that no damage may look like one."""
+    """The content of the file LAYOUT. Its hash tells another layout, which is an error, from damage."""
     return f"{layout} {fingerprint(layout)}\n"
 
 

@@ -105,11 +105,15 @@ class VectorStage(Stage[Embeddings]):
     whole: EmbeddingStage
     """The stage of the model's full vectors: itself, unless vectors are cut."""
 
+    def _width(self) -> int | None:
+        """The dimension that the vectors must have, None if it is not known."""
+        return self.resources.embedder(self.setting.embedder).dimension()
+
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
         health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
         matrix: Floats = read_array(folder / "vectors.npy")
-        if matrix.shape != (len(texts), self.resources.embedder(self.setting.embedder).dimension() or matrix.shape[-1]):
+        if matrix.shape != (len(texts), self._width() or matrix.shape[-1]):
             raise ValueError(f"it has vectors of the shape {matrix.shape} for {len(texts):,} texts")
         return Embeddings(matrix, health, Spent.of_sums(read_array(folder / "spent.npy")))
 
@@ -159,6 +163,9 @@ class EmbeddingStage(VectorStage):
         self.resources.rates.note(self.rate, made.amount, made.seconds)
         if isinstance(made, Embedded):
             self.resources.note_tokens(self.setting.embedder, made.amount, made.billed)
+
+    def _width(self) -> int | None:
+        return self._embedder.dimension()
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         made = super().load(folder, texts)

@@ -1,4 +1,4 @@
-"""What users hand in as qrels and runs, whatever its form: read, and joined."""
+"""Qrels and runs that users pass in any form: read, and joined."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ragtrial.runs.streams import stem_of
 
 @dataclass(frozen=True, eq=False)
 class RunInput:
-    """What is to be scored: qrels, and runs with the names they are given.
+    """The qrels and runs to score, and the names of the runs.
 
-    A form is what the files are, None to tell by looking; columns name those of a table, None for the usual names.
+    Without a form it is guessed; without columns those of a table have their usual names.
     """
 
     qrels: Any
@@ -56,9 +56,9 @@ def load_judgments(given: RunInput) -> Qrels:
 def joined_runs(
     source: Any, name: str | None, given: RunInput, qrels: Qrels, order: Order, duplicates: Duplicates, *, lenient: bool
 ) -> Iterator[JoinedRun]:
-    """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
+    """The runs that ``source`` holds, joined with their judgments; a report or results may hold several.
 
-    Those with scores are put in ``order``; ``lenient`` takes lines as trec_eval does. Raises RunFileError, ReportError.
+    Runs with scores are put in ``order``; ``lenient`` reads lines as trec_eval does. Raises RunFileError, ReportError.
     """
     start = time.perf_counter()
     form = None

@@ -27,7 +27,7 @@ from ragtrial.runs.lines import (
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 
 MOST_NAMES = 10
-"""Queries that nobody judged, and documents, that are named; the rest is counted."""
+"""The most names that are kept of unjudged queries, and of documents."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -62,7 +62,7 @@ class Judged:
         self.hashes = hasher()(ids)
 
     def exact(self, rows: RunRows) -> tuple[Hashes, Hashes]:
-        """Numbers that differ wherever documents differ: those of the judgments, and those of ``rows``."""
+        """Numbers that differ if documents differ, for the judgments and for ``rows``."""
         codes: dict[bytes, int] = {}
         names = ([encoded(name) for name in ids] for ids in (self.qrels.documents, rows.documents()))
         judged, own = (
@@ -115,7 +115,7 @@ def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
 
 
 class _Join:
-    """Its ``rows`` are in their final order, without the later ones of documents that come twice."""
+    """The ``rows`` are in their final order, without later rows of a document."""
 
     def __init__(self, rows: RunRows, judged: Judged, hashes: Hashes, rules: Rules) -> None:
         started = time.perf_counter()
@@ -170,7 +170,7 @@ class _Join:
         return hits, judgments
 
     def _flags(self) -> tuple[Bools, Bools]:
-        """Of each query: whether two rows have one score, and whether ranks contradict the order of the scores."""
+        """Whether two rows of a query have one score, and whether ranks contradict the scores."""
         rows, is_tied, is_contradicted = self.rows, *np.zeros((2, len(self._all.queries)), dtype=np.bool_)
         if not self._rules.has_scores:
             return is_tied, is_contradicted
@@ -215,7 +215,7 @@ class _Join:
 
 
 def _in_order(rows: RunRows, rules: Rules) -> RunRows:
-    """The rows of each query best first, equal ones as they came, or by document."""
+    """The rows of each query best first, equal rows by document or in the order of the file."""
     if rules.order == "file" or (rules.order != "rank" and not rules.has_scores) or not len(rows):
         return rows
     column, follows = (rows.ranks, rows.follows()) if rules.order == "rank" else (rows.scores, rows.follows())
@@ -267,7 +267,7 @@ def _sharing_last_bits(numbers: Hashes, others: Hashes) -> Counts:
 def _are_same(
     text: npt.NDArray[Any], at: Counts, length: Counts, other: npt.NDArray[Any], other_at: Counts, other_length: Counts
 ) -> bool:
-    """Whether some texts have the bytes of others."""
+    """Whether the bytes of texts are equal."""
     if (length != other_length).any():
         return False
     return bool((text[places_of(at, length)] == other[places_of(other_at, length)]).all())
@@ -348,7 +348,7 @@ def _rows_of(run: Run) -> RunRows:
 
 
 def in_order(run: Run, order: Order) -> Run:
-    """The rows of each query best first, each document once: the first of those that come twice."""
+    """The rows of each query best first, each document once, at its best place."""
     has_scores = run.values is not None and not run.by_rank
     rules = Rules("file" if run.values is None else "rank" if run.by_rank else order, "first", has_scores)
     rows, nothing = _rows_of(run), Judged(Qrels.of([]))

@@ -47,7 +47,7 @@ _RANKS = {
 
 
 class LineError(IntEnum):
-    """What can be wrong with a line."""
+    """The kinds of faults of a line."""
 
     COLUMNS = 1
     RANK = 2
@@ -70,7 +70,7 @@ _MESSAGES = {
 
 
 class LineFault(NamedTuple):
-    """A line and what is wrong with it. ``line`` counts from 0, from the start of the block.
+    """A line and its fault. ``line`` counts from 0, from the start of the block.
 
     ``other`` is the number of columns, or the earlier line of a pair; ``found`` the wrong text, or the document of a
     pair; ``query`` the query of the line, empty if it does not matter.
@@ -90,11 +90,11 @@ class LineFault(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RunRows:
-    """Rows of a run as columns, those of one query together: query ``i`` has ``starts[i]:starts[i + 1]``.
+    """Rows of a run as columns, grouped by query: query ``i`` has ``starts[i]:starts[i + 1]``.
 
-    The document of a row is ``text[at:at + length]``, ``hashes`` has its hash (uint64). ``line`` counts from 0.
-    ``scores`` are float64, 0 without scores; ``ranks`` are int64 (float64 of a run in memory), ``NO_RANK`` without one.
-    ``lines`` counts all lines of the text; ``faults`` are those of its lines.
+    The document of a row is ``text[at:at + length]``, its hash (uint64) is in ``hashes``. ``line`` counts from 0.
+    ``scores`` are float64, 0 without scores; ``ranks`` are int64 (float64 of a run in memory), ``NO_RANK`` without a
+    rank. ``lines`` counts all lines of the text; ``faults`` are the faults of its lines.
     """
 
     queries: Sequence[bytes]
@@ -131,7 +131,7 @@ class RunRows:
         return replace(self.of_rows(kept), starts=np.searchsorted(kept, self.starts))
 
     def follows(self) -> Bools:
-        """Whether a row is of the same query as the row before it; of all rows but the first."""
+        """Whether the row before has the same query, for all rows but the first."""
         follows = np.ones(max(len(self) - 1, 0), dtype=np.bool_)
         follows[self.starts[1:-1] - 1] = False
         return follows
@@ -145,7 +145,7 @@ class RunRows:
         return (rows - self.starts[self.query_of(rows)] + 1).astype(np.int32)
 
     def gathered(self) -> RunRows:
-        """The same rows, those of one query together, queries in the order in which they first come."""
+        """The same rows, grouped by query, queries in the order of their first rows."""
         codes = {name: code for code, name in enumerate(dict.fromkeys(self.queries))}
         if len(codes) == len(self.queries):
             return self
@@ -162,7 +162,7 @@ def places_of(at: Counts, length: Counts) -> Counts:
 
 
 def encoded(name: str) -> bytes:
-    """The bytes of an id; those that are no UTF-8 are surrogates in text."""
+    """The bytes of an id; bytes that are not UTF-8 are surrogates in text."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -222,7 +222,7 @@ def _split_compiled(buffer: Bytes, size: int, form: TextForm) -> RunRows | None:
 
 
 def _split_here(content: bytes, form: LineForm, *, lenient: bool, needs_ranks: bool) -> RunRows:
-    """What ``split`` gives, in plain Python."""
+    """The rows of ``split``, in plain Python."""
     queries: list[bytes] = []
     starts, rows, faults = list[int](), list[_Row](), list[LineFault]()
     for number, fields in lines_of(content.split(b"\n")):
@@ -266,7 +266,7 @@ def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _row_of(line: int, fields: list[bytes], form: LineForm, *, lenient: bool, needs_ranks: bool) -> _Row | LineFault:
-    """The row of a line of a run, or what is wrong with it."""
+    """The row of a line of a run, or its fault."""
     if form == "msmarco":
         if len(fields) != 3:
             return LineFault(line, LineError.COLUMNS, len(fields))

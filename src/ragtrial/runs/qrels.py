@@ -16,10 +16,11 @@ from ragtrial.records import PromptQueries
 Grades = npt.NDArray[np.int32]
 
 Order = Literal["score", "trec", "rank", "file"]
-"""How a run is put in order: by score, descending, equal ones as they came; the same with equal ones by document id,
-descending in byte order, as trec_eval does; by the rank column, ascending; or as it came."""
+"""The order of a run: by score, descending, equal scores in the order of the file; the same with equal scores by
+document id, descending in byte order, as trec_eval does; by the rank column, ascending; or the order of the file.
+"""
 Duplicates = Literal["error", "first"]
-"""What a second row of a document for one query is: an error, or dropped."""
+"""The treatment of a second row of a document for one query: an error, or dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,8 @@ class PackedIds:
 class Judgments:
     """The grades of many queries, in the order of their labels.
 
-    ``grades`` is int32; those of query ``i`` are ``grades[starts[i]:starts[i + 1]]``, ``starts`` int64 (queries + 1,).
-    ``ordered`` says, shape (queries,), whose labels are an order.
+    ``grades`` is int32; query ``i`` has ``grades[starts[i]:starts[i + 1]]``, ``starts`` int64 (queries + 1,).
+    ``ordered``, shape (queries,), is True for queries whose labels are an order.
     """
 
     starts: Counts
@@ -98,11 +99,11 @@ class Judgments:
 
 @dataclass(frozen=True, eq=False)
 class Qrels:
-    """Who is judged how: for each query a row of (document id, grade), each document once.
+    """The judgments of each query: rows of (document id, grade), each document once.
 
-    ``queries`` are distinct, in the order in which they first came; the document of judgment ``j`` is
-    ``documents[j]``, its grade ``judgments.grades[j]``. ``labels`` are what they were made of, if they were: results
-    without ids are found by the texts of these. ``repeated`` counts rows that were left out, being equal to others.
+    ``queries`` are distinct, in the order of their first rows; the document of judgment ``j`` is ``documents[j]``, its
+    grade ``judgments.grades[j]``. ``labels`` are the source, if there is one: results without ids find their queries
+    there by text. ``repeated`` counts rows that were dropped because they equal earlier rows.
     """
 
     queries: tuple[str, ...]
@@ -131,12 +132,12 @@ class Qrels:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one system returned, in memory: for each query a row of (document id, score or rank), as they came.
+    """The hits of one system, in memory: for each query rows of (document id, score or rank), in their original order.
 
-    ``queries`` are distinct, in the order in which they first came; the rows of query ``i`` are
-    ``starts[i]:starts[i + 1]`` of ``documents`` and ``values``. ``values`` is float64: scores (larger is better), or
-    ranks (smaller is better) where ``by_rank``; None where the rows are already in order. ``of_chunks`` says that
-    the rows were chunks, of which each document may have several.
+    ``queries`` are distinct, in the order of their first rows; the rows of query ``i`` are ``starts[i]:starts[i + 1]``
+    of ``documents`` and ``values``. ``values`` is float64: scores (larger is better), or ranks (smaller is better) if
+    ``by_rank``; None if the rows are already in order. With ``of_chunks`` the rows were chunks, of which each document
+    may have several.
     """
 
     name: str
@@ -157,13 +158,12 @@ class RunHits:
 
     The hits of query ``i`` are ``starts[i]:starts[i + 1]``, ``starts`` int64 (queries + 1,). For each hit ``ranks``
     (int32) has its place in the ranking from 1 on, ``judgments`` (int64) the index of its judgment in the qrels, and
-    ``tie_first`` and ``tie_last`` (int32) the first and the last rank that hold its score. ``lengths`` (int64)
-    counts the documents retrieved for each query of the qrels, judged or not, after duplicates are gone; ``tied``
-    says where two have one score, ``contradicted`` where the rank column says another order than the scores.
-    ``rows`` counts the lines read, ``duplicates`` those dropped because the document stands higher already.
-    ``unknown`` counts the queries of the run that nobody judged, ``unknown_names`` has up to ten of them;
-    ``some_documents`` has up to ten documents. ``seconds`` of
-    work, summed over threads, went into ``read`` (and parse), ``check`` (and order) and ``join``.
+    ``tie_first`` and ``tie_last`` (int32) the first and the last rank with its score. ``lengths`` (int64) counts the
+    documents retrieved for each query of the qrels, judged or not, without duplicates. ``tied`` is True for a query
+    with two equal scores, ``contradicted`` if its rank column contradicts the order of its scores. ``rows`` counts the
+    lines read, ``duplicates`` those dropped because the document has a higher place. ``unknown`` counts unjudged
+    queries of the run, ``unknown_names`` has up to ten of them; ``some_documents`` has up to ten documents. ``seconds``
+    of work, summed over threads, went into ``read`` (and parse), ``check`` (and order) and ``join``.
     """
 
     starts: Counts

@@ -23,7 +23,7 @@ Source = str | Path
 """A file, or ``-``: standard input."""
 
 HEAD = 65_536
-"""So many bytes are looked at."""
+"""The number of bytes that a look at a source reads."""
 
 _GZIP = b"\x1f\x8b"
 _copies: dict[tuple[int, int], IO[bytes]] = {}
@@ -39,7 +39,7 @@ def name_of(source: Source) -> str:
 
 
 def stem_of(source: Source) -> str:
-    """The name of a run that nobody named: that of its file, without folders and endings."""
+    """The name of an unnamed run: the name of its file, without folders and endings."""
     if is_standard_input(source):
         return "stdin"
     path = Path(source)
@@ -47,7 +47,7 @@ def stem_of(source: Source) -> str:
 
 
 def is_read_once(source: Source) -> bool:
-    """Whether the bytes are gone once they are read: of standard input, a pipe, a device."""
+    """Whether the bytes can be read only once: of standard input, a pipe, a device."""
     return is_standard_input(source) or (Path(source).exists() and _key(source) is not None)
 
 
@@ -78,7 +78,7 @@ def head_of(source: Source, error: type[InputError]) -> bytes:
 
 
 def release(source: Source) -> None:
-    """Closes what was looked at and will not be read."""
+    """Closes a source that was looked at and will not be read."""
     key = _key(source)
     if key in _copies:
         _copies.pop(key).close()
@@ -99,7 +99,7 @@ def text_of(source: Source, error: type[InputError]) -> str:
 
 
 def _reason_of(failure: Exception) -> str:
-    """Why something cannot be read, and what to do."""
+    """The reason why something cannot be read, and the next step."""
     if isinstance(failure, FileNotFoundError):
         return "there is no such file."
     if isinstance(failure, IsADirectoryError):
@@ -112,7 +112,7 @@ def _reason_of(failure: Exception) -> str:
 
 
 def _key(source: Source) -> tuple[int, int] | None:
-    """Tells apart the streams that are read once; None for a file, which can be read again."""
+    """Identifies a source that can be read only once; None for a file."""
     if is_standard_input(source):
         return (-1, id(sys.stdin.buffer))
     found = Path(source).stat()

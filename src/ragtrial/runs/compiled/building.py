@@ -1,7 +1,7 @@
-"""Building the library from the C files beside this module, with whatever C compiler there is.
+"""Building the library from the C files in this folder, with any C compiler.
 
 The build hook of the package loads this file by its path, so it imports nothing of ragtrial. In a checkout,
-``python -m ragtrial.runs.compiled.building`` builds anew.
+``python -m ragtrial.runs.compiled.building`` builds it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def mark_of(files: Sequence[Path]) -> str:
 
 
 def is_current(target: Path = FOLDER / NAME, folder: Path = FOLDER) -> bool:
-    """Whether the library is there and was built from the sources in a folder. It is not loaded for that."""
+    """Whether the library exists and was built from the sources in a folder; it is not loaded."""
     return target.exists() and mark_of(sources(folder)).encode() in target.read_bytes()
 
 
@@ -45,9 +45,9 @@ def compiler() -> list[str] | None:
 
 
 def build(target: Path = FOLDER / NAME, flags: Sequence[str] = FLAGS, folder: Path = FOLDER) -> None:
-    """Builds the library, and puts it at ``target`` in one step, so that none that is in use is changed.
+    """Builds the library, and moves it to ``target`` in one step, so that a library in use is not changed.
 
-    Raises OSError if there is no compiler, or it refuses; the message says what it said.
+    Raises OSError if there is no compiler, or it fails; the message has the output of the compiler.
     """
     import subprocess
     import tempfile

@@ -54,7 +54,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
 
 
 class SplitText(NamedTuple):
-    """The number of lines of a text, and its columns by name: those of rows and those of segments."""
+    """The number of lines of a text, and the columns of its rows and of its segments, by name."""
 
     lines: int
     columns: dict[str, npt.NDArray[Any]]
@@ -91,9 +91,9 @@ def load(path: Path, folder: Path = FOLDER) -> ctypes.CDLL | None:
 
 
 def split_text(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], size: int, form: TextForm) -> SplitText | None:
-    """The first ``size`` bytes of a buffer as columns; None if a line is none that the library knows.
+    """The first ``size`` bytes of a buffer as columns; None if the library cannot read a line.
 
-    The buffer has ``PADDING`` bytes more, of which the first is overwritten. Other threads run meanwhile.
+    The buffer has ``PADDING`` more bytes, the first of which is overwritten. Other threads run meanwhile.
     """
     room = int(np.count_nonzero(buffer[:size] == 10)) + 1
     columns = {name: np.empty(room, _DTYPES.get(name, np.int64)) for name in (*_ROWS, *_SEGMENTS)}

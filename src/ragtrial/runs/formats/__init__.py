@@ -1,1 +1,1 @@
-"""Files and tables of qrels and runs: told apart, read, and written."""
+"""Files and tables of qrels and runs: recognised, read, and written."""

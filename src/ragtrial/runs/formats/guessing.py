@@ -40,19 +40,19 @@ _JSON_FORMS: tuple[tuple[Form, re.Pattern[str]], ...] = (
     ("json", re.compile(r"\s*\{\s*" + _KEY + r"[\[{]|\s*\{\s*\}\s*$")),
     ("jsonl", re.compile(r"\s*\{\s*" + _KEY + r"[^\s\[{].*\}\s*(\n|$)")),
 )
-"""How the JSON of each form begins; the first that fits counts."""
+"""The beginning of each form of JSON; the first match counts."""
 _LINES = 20
 
 
 class _UnsureError(Exception):
-    """What was seen in a file that looks like no form."""
+    """A description of a file that matches no form."""
 
 
 def guess(source: Source, kind: Kind) -> Form:
-    """The form of a file, a folder, a report's id, or standard input (``-``) that stands where ``kind`` belongs.
+    """The form of a file, a folder, the id of a report, or standard input (``-``), read as ``kind``.
 
-    Nothing of standard input or of a pipe is used up. Raises LabelsError for qrels, RunFileError for a run, if there
-    is no such file, if it is empty, or if it does not look like ``kind`` in any form; the message says what was seen.
+    Standard input and pipes can still be read. Raises LabelsError for qrels, RunFileError for a run, if the file does
+    not exist, is empty, or does not look like ``kind`` in any form; the message describes the file.
     """
     error: type[InputError] = LabelsError if kind == "qrels" else RunFileError
     form = None if is_standard_input(source) else _by_name(Path(source), error)
@@ -114,7 +114,7 @@ def _seen(head: bytes, kind: Kind) -> Form:
 
 
 def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
-    """By the width that most lines have: whoever reads the file tells the lines that are shorter or longer."""
+    """The form by the most frequent width; the reader reports shorter and longer lines."""
     if is_header(fields_of(lines[0]), kind=kind):
         return "beir" if kind == "qrels" else "csv"
     usual, seen = _usual_width([line.split() for line in lines]), f"such as {shown(lines[0].strip())}"

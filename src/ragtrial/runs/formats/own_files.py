@@ -142,11 +142,11 @@ class _ResultsFile(RootModel[Annotated[list[_ExperimentPart], Field(min_length=1
 
 
 def read_results(source: Source) -> list[ExperimentResults]:
-    """The rankings in a JSON file of results, experiment by experiment; what was said of them is not read.
+    """The rankings in a JSON file of results, experiment by experiment; scores are not read.
 
-    Queries and contexts are normalised as documents are; a context that a query has twice, perhaps with other white
-    space, counts once, at its first place. A query without an id has the id ``""``. Raises RunFileError with
-    everything that is wrong, by line.
+    Queries and contexts are normalised as documents are; if a query has a context twice, perhaps with different white
+    space, the first place counts. A query without an id has the id ``""``. Raises RunFileError with all faults, by
+    line.
     """
     text = text_of(source, RunFileError)
     value = json_value(text, name_of(source), RunFileError, "results")
@@ -163,11 +163,11 @@ def _is_name(value: object) -> bool:
 
 
 def results_run(results: ExperimentResults, labels: PromptQueries | None = None) -> Run:
-    """The run of an experiment, its queries named by id: their own, else that of the labelled query of the same text.
+    """The run of an experiment. Queries are named by their ids, or by the id of the labelled query with the same text.
 
-    A hit that is the passage of a label is called what the label calls it. A query whose text is not labelled keeps it
-    as its id, and is one that nobody judged. Raises RunFileError if a query has no id and there are no labels, if a
-    text is that of several labelled queries, or if a query has results twice.
+    A hit that is the passage of a label gets the spelling of the label. A query whose text has no label keeps the text
+    as its id. Raises RunFileError if a query has no id and there are no labels, if several labelled queries have one
+    text, or if a query has results twice.
     """
     faults = Faults("", RunFileError)
     by_id = {query.id: query for query in labels.queries} if labels else {}

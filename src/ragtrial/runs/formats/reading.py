@@ -23,12 +23,12 @@ REPORTS = "results"
 def read_qrels(
     source: object, *, form: Form | None = None, columns: Columns | None = None, directory: Source = REPORTS
 ) -> Qrels:
-    """Qrels of a file (``-`` is standard input), or of what Python holds.
+    """Qrels of a file (``-`` is standard input), or of a Python object.
 
-    That is ``{query: {document: grade}}``, ``{query: [document, ...]}`` (all of grade 1), a DataFrame of pandas or
-    polars, an Arrow table, labels, or rows: tuples (query, document, grade), named tuples or mappings. ``columns`` says
-    which column is what, such as ``{"document": "docno"}``; usual names are known. ``form`` is guessed if it is not
-    given. Raises LabelsError with every fault, ReportError for a report that is not there.
+    The object is ``{query: {document: grade}}``, ``{query: [document, ...]}`` (all of grade 1), a DataFrame of pandas
+    or polars, an Arrow table, labels, or rows: tuples (query, document, grade), named tuples or mappings. ``columns``
+    maps roles to columns, such as ``{"document": "docno"}``; usual names are known. ``form`` is guessed by default.
+    Raises LabelsError with every fault, ReportError if the report does not exist.
     """
     if isinstance(source, Qrels):
         return source
@@ -56,13 +56,13 @@ def read_runs(
     directory: Source = REPORTS,
     lenient: bool = False,
 ) -> list[Run]:
-    """The runs of a file (``-`` is standard input), or of what Python holds; one, but for reports and results.
+    """The runs of a file (``-`` is standard input), or of a Python object; several only for reports and results.
 
-    As for qrels, with scores in the place of grades (tables and mappings may have a ``rank`` instead); documents in
-    a list are best first. A run is called ``name``, or like its file; where there are several, ``name:setting``.
-    Results without ids of queries need ``labels``, in which they are found by their texts; lines of TREC text are read
-    as trec_eval does where ``lenient``. Duplicates stay for those who put the run in order. Raises RunFileError with
-    every fault, ReportError for a report that is not there.
+    Inputs are those of qrels, with scores instead of grades (tables and mappings may have a ``rank`` instead);
+    documents in a list are best first. A run is called ``name``, or like its file; several runs ``name:setting``.
+    Results without ids of queries need ``labels`` with the texts of the queries; ``lenient`` reads lines of TREC
+    text as trec_eval does. Duplicates are kept. Raises RunFileError with every fault, ReportError if the report does
+    not exist.
     """
     if isinstance(source, Run):
         return [replace(source, name=name or source.name)]

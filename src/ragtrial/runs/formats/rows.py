@@ -32,8 +32,8 @@ _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), 
 class Rows(NamedTuple):
     """Rows in any order, column by column as Python's values, None for null.
 
-    ``numbers`` is None where the order of the rows says all; ``role`` is what they are. ``asked`` has queries that
-    come before those of the rows, and may have none.
+    ``role`` is the role of ``numbers``; these are None if the order of the rows is the ranking. ``asked`` has queries
+    that come before those of the rows, and may have no rows.
     """
 
     queries: Sequence[object]
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
 
 def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    """The rows of a file. Raises the error of ``faults`` for what cannot be read, or is no rows."""
+    """The rows of a file. Raises the error of ``faults`` if they cannot be read."""
     if form == "parquet":
         return _parquet_rows(source, kind, columns, faults)
     if form == "trec":
@@ -61,7 +61,7 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
 
 
 def value_rows(source: object, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    """The rows of what Python holds: a mapping, a table, a list. Raises the error of ``faults`` for anything else."""
+    """The rows of a Python object: a mapping, a table, a list. Raises the error of ``faults`` for any other object."""
     if hasattr(source, "__arrow_c_stream__") and (hasattr(source, "columns") or hasattr(source, "column_names")):
         return _table_rows(source, kind, columns, faults)
     if isinstance(source, Mapping):
@@ -184,7 +184,7 @@ def _parquet_rows(source: Source, kind: Kind, columns: Columns | None, faults: F
 
 
 def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
-    """Rows of three columns: query, document, grade; or of those that a header names."""
+    """Rows of three columns, query, document and grade, or of the columns that a header names."""
     found: list[Fault] = []
     rows = list(graded_rows(text, faults.file, found, columns))
     for fault in found:
@@ -252,7 +252,7 @@ Ranked = Mapping[str, Sequence[tuple[str, float | None]]]
 
 
 def qrels_of(rows: Rows, faults: Faults) -> Qrels:
-    """Qrels of rows, equal ones once. Raises the error of ``faults`` with all that is wrong, such as two grades."""
+    """Qrels of rows, equal rows once. Raises the error of ``faults`` with all faults."""
     known = faults.count
     queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
     can_compare = faults.count == known
@@ -312,7 +312,7 @@ def ranked_run(name: str, ranked: Ranked, faults: Faults) -> Run:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that stood before with a number behind them that makes them others."""
+    """The names, with a number added to a name that repeats an earlier one."""
     made: list[str] = []
     for name in names:
         number, candidate = 2, name
@@ -323,9 +323,9 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def _grouped(queries: Sequence[str], rows: Rows, faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
-    """The distinct queries as they first come, where the rows of each begin, and the order that puts them so.
+    """The distinct queries in the order of their first rows, the first row of each, and the order that groups the rows.
 
-    Raises the faults, these and earlier ones.
+    Raises all faults.
     """
     faults.raise_any()
     codes = {name: code for code, name in enumerate(rows.asked)}
@@ -376,7 +376,7 @@ def _numbers(values: Sequence[object], role: Role, faults: Faults) -> npt.NDArra
 
 
 def number_problem(value: object, role: Role) -> str | None:
-    """What is wrong with a score, a rank or a grade; None if nothing is."""
+    """The fault of a score, a rank or a grade; None if it has none."""
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
     with suppress(OverflowError, ValueError):  # too large, or a NaN that signals
         if is_number and role != "grade" and not math.isnan(float(value)):  # type: ignore[arg-type]

@@ -44,10 +44,10 @@ def check_folder(target: Target) -> None:
 
 @contextmanager
 def opened(target: Target) -> Iterator[IO[bytes]]:
-    """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are packed.
+    """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are compressed.
 
-    A file appears when the block ends well, in the place of one that was there; a device or a pipe is written to as it
-    is. Raises InputError if its folder is not there, RunError if it cannot be written.
+    A file is replaced if the block succeeds; a device or a pipe is written directly. Raises InputError if its folder
+    does not exist, RunError if it cannot be written.
     """
     path = Path(target)
     check_folder(target)
@@ -88,9 +88,9 @@ class _Shown(io.RawIOBase):
 
 
 def _let_go(target: Target) -> None:
-    """What standard output did not take is not tried again when the process ends."""
+    """Discard the output that standard output did not take, so that it is not written again at exit."""
     if str(target) == "-":
-        with suppress(OSError, ValueError):  # one that is no file has nothing to let go
+        with suppress(OSError, ValueError):  # it may not be a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -99,14 +99,14 @@ ScoresWritten = Literal["own", "by rank"]
 
 
 def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
-    """Write a run whose rows stand best first; returns which scores it was written with.
+    """Write a run whose rows are best first; returns whether its own scores were written.
 
-    trec_eval sorts by score, as numbers of 32 bits, and equal ones by document id; the rank column means nothing to
-    it. The scores of the run are written, in full, if that gives the order of its rows; else those that say the order,
-    for all queries. The run's name is the last column.
+    trec_eval sorts by score, as numbers of 32 bits, and equal scores by document id; it ignores the rank column. The
+    scores of the run are written, in full, if they give the order of its rows; otherwise, for all queries, scores that
+    follow the order. The name of the run is the last column.
 
-    Raises RunFileError for ids and names that are empty, have white space, or begin a query with ``#`` (a comment), for
-    a document twice in one query; RunError if the file cannot be written.
+    Raises RunFileError for ids and names that are empty, have white space, or begin a query with ``#`` (a comment), and
+    for a document twice in one query; RunError if the file cannot be written.
     """
     faults = Faults(ranked.name, RunFileError)
     if _is_unfit(ranked.name):
@@ -144,7 +144,7 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
 
 
 def _scores_say_the_order(ranked: Run) -> bool:
-    """Whether trec_eval has the rows of every query in their order: by score, as numbers of 32 bits, then by id."""
+    """Whether trec_eval would keep the order of the rows: by score (32 bits), then by id."""
     if ranked.values is None or ranked.by_rank:
         return False
     with np.errstate(over="ignore"):
@@ -189,13 +189,13 @@ _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 
 
 def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
-    """Write columns of one length, row by row, in the form that the name of ``target`` ends in (.csv, .json, .jsonl,
-    .md, .parquet; all but the last also as .gz), or in ``form``; to ``-``, standard output, as CSV.
+    """Write columns of one length, row by row, in ``form``, or in the form that the name of ``target`` ends in.
 
-    Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are as
-    they are elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. JSON is
-    a list of objects, one a line. Raises InputError for a name that says no form and for what JSON or Parquet cannot
-    hold, ValueError for columns of unequal length, RunError if the file cannot be written.
+    Names end in .csv, .json, .jsonl, .md or .parquet; all but the last also in .gz. Standard output, ``-``, is CSV.
+    Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are
+    unchanged elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. JSON is
+    a list of objects, one a line. Raises InputError for a name without a known ending and for values that JSON or
+    Parquet cannot hold, ValueError for columns of unequal length, RunError if the file cannot be written.
     """
     chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
