@@ -15,7 +15,7 @@ from ragtrial.config import load_config
 from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.errors import InputError
 from ragtrial.pipeline.chunk_preview import CutSetting, cut_settings, distinct_rows
-from ragtrial.runs.formats.writing import check_folder, opened
+from ragtrial.runs.formats.output import check_folder, opened
 from ragtrial.views.texts import chunk_texts, count_line, no_chunks_line, size_table
 
 _SHOWN = 3

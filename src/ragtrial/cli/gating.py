@@ -32,7 +32,7 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import FailurePart, SettingPart
-from ragtrial.runs.formats.writing import check_folder
+from ragtrial.runs.formats.output import check_folder
 from ragtrial.views.analysis import analyse
 from ragtrial.views.findings_files import FORMS, gate_lines
 from ragtrial.views.report_tables import usual_metrics

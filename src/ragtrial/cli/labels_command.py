@@ -39,7 +39,7 @@ from ragtrial.options import expand_user
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import stage
 from ragtrial.records import UNANSWERABLE
-from ragtrial.runs.formats.writing import check_folder, opened
+from ragtrial.runs.formats.output import check_folder, opened
 from ragtrial.views.table import Table
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")

@@ -122,7 +122,8 @@ def _check_options(files: Sequence[str], options: Mapping[str, Any]) -> None:
 
 def _check_file(target: str) -> None:
     """Raises InputError if a table cannot become ``target``."""
-    from ragtrial.runs.formats.writing import check_folder, table_form
+    from ragtrial.runs.formats.output import check_folder
+    from ragtrial.runs.formats.writing import table_form
 
     if target != "-":
         table_form(target)

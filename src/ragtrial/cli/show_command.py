@@ -15,7 +15,8 @@ from ragtrial.config.models import MOST_TIMED
 from ragtrial.records import WarningCode
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import SettingPart
-from ragtrial.runs.formats.writing import opened, write_table
+from ragtrial.runs.formats.output import opened
+from ragtrial.runs.formats.writing import write_table
 from ragtrial.scoring.query_details import filled_prompt, load_query, of_tag
 from ragtrial.views import report_tables as tables
 from ragtrial.views.texts import prompt_text, query_text

@@ -13,7 +13,8 @@ from ragtrial.comparison.gates import ExpectedOutcome, Findings, GateOutcome
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.report.schema import MeanPart
-from ragtrial.runs.formats.writing import opened, write_table
+from ragtrial.runs.formats.output import opened
+from ragtrial.runs.formats.writing import write_table
 from ragtrial.views import comparison_tables as tables
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.table import Table, mean_row, mean_table
