@@ -403,6 +403,11 @@ def test_a_row_with_a_start_means_that_place(convert: Conversions) -> None:
     )
 
 
+def test_a_start_beside_several_passages_is_of_none(convert: Conversions) -> None:
+    start = LIGHTS.index(RED)
+    assert convert.hows(f"question,answer,answer 2,start\n?,{RED},Six months.,{start}\n") == ["exact", "exact"]
+
+
 def test_a_row_that_names_only_a_document_labels_all_of_it(convert: Conversions) -> None:
     assert convert.rows([{"question": "?", "doc": "faq.txt"}]) == only("q1", "?", {"doc": "faq.txt", "relevance": 1})
     assert FAQ
