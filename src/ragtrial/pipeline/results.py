@@ -177,6 +177,7 @@ class QueryLengthStage(Stage[Counts]):
     """The length of each query for the model, shape (queries,); see ``CachedEmbedder.lengths``."""
 
     kind = "lengths"
+    is_counted = False
     title = "lengths of queries"
 
     embedder: CachedEmbedder
@@ -202,6 +203,7 @@ class SizeStage(Stage[Counts]):
     """
 
     kind = "sizes"
+    is_counted = False
     is_large = True
 
     resources: Resources
@@ -235,6 +237,7 @@ class MatchStage(Stage[list[QueryMatches]]):
     """The terms or tokens that explain the scores of the first hits of each question."""
 
     kind = "matches"
+    is_counted = False
 
     context: SettingContext
     ranking: RankingStage

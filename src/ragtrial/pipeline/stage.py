@@ -69,6 +69,9 @@ class Stage(ABC, Generic[T]):
     is_searched: ClassVar[bool] = False
     """Whether only searches read its large files."""
 
+    is_counted: ClassVar[bool] = True
+    """False for a measurement of hits, which is no step towards rankings: a run does not count it among its stages."""
+
     title: str
     """Its description for locks, warnings and the list of the cache."""
 
@@ -237,7 +240,7 @@ class Runner:
         """The stages built here; with the artefact, if building gave it, until it is handed on."""
 
         self.kept: set[Stage[Any]] = set()
-        """The kept stages that were read here, built here or earlier."""
+        """The counted stages that were read here, built here or earlier."""
 
     @property
     def built(self) -> int:
@@ -333,7 +336,8 @@ class Runner:
 
                     self.workspace.stage(stage.kind, name, stage.title, build, stage.shown_inputs)
         self.workspace.mark(stage.kind, name)
-        self.kept.add(stage)
+        if stage.is_counted:
+            self.kept.add(stage)
         return name
 
     def _name(self, stage: Stage[Any]) -> str | None:
