@@ -216,7 +216,7 @@ def measured(engine: str, python: str, files: tuple[str, str], warm_up: tuple[st
     if engine == "command":
         command = [sys.executable, "-m", "ragtrial", "score", *files, "--metrics", METRICS, "--json"]
     else:
-        command = [python, str(HERE), "--work", engine, *files, *(warm_up or ())]
+        command = [python, str(HERE), "--busy", "--work", engine, *files, *(warm_up or ())]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     fresh = time.perf_counter() - start
