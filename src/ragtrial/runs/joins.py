@@ -174,7 +174,8 @@ class _Join:
         rows, is_tied, is_contradicted = self.rows, *np.zeros((2, len(self._all.queries)), dtype=np.bool_)
         if not self._rules.has_scores:
             return is_tied, is_contradicted
-        rows = _in_order(rows, Rules("score", "first"))
+        if self._rules.order in ("rank", "file"):
+            rows = _in_order(rows, Rules("score", "first"))
         is_tied[rows.query_of(np.flatnonzero((rows.scores[1:] == rows.scores[:-1]) & self._follows))] = True
         if not ((rows.ranks[1:] < rows.ranks[:-1]) & self._follows).any():
             return is_tied, is_contradicted
