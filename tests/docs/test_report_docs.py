@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.views.analysis import plot_names
+from ragtrial.views.sections import plot_names
 from scripts import run_script
 from small_experiment import CONFIG, small_experiment
 

@@ -7,21 +7,19 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cache.pulling import Transfer
-from ragtrial.cache.sharing import SharedCache
-from ragtrial.cache.upkeep import Entry, Upkeep
 from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.config import load_config
 from ragtrial.errors import InputError, counted, did_you_mean, listed
-from ragtrial.options import expand_user
-from ragtrial.pipeline.resources import servers_of, workspace_folder
 from ragtrial.progress import stage
 from ragtrial.views.table import Table
+
+if TYPE_CHECKING:
+    from ragtrial.cache.pulling import Transfer
+    from ragtrial.cache.upkeep import Entry, Upkeep
 
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -159,6 +157,8 @@ def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> in
 
     Only new entries are sent. Indexes on servers and latencies stay here.
     """
+    from ragtrial.cache.sharing import SharedCache
+
     shared, upkeep = SharedCache(url), _upkeep(where)
     entries = upkeep.entries()
     with stage(terminal.progress(), "push", sum(entry.size for entry in entries), "bytes") as progress:
@@ -173,6 +173,8 @@ def push(terminal: Terminal, url: str, where: str | None, *, verify: bool) -> in
 @common_options
 def pull(terminal: Terminal, url: str, where: str | None, experiment: str | None) -> int:
     """Copy finished work from URL, where `cache push` has put it. Every file is checked by its checksum."""
+    from ragtrial.cache.sharing import SharedCache
+
     shared, workspace = SharedCache(url), Workspace(_folder(where).absolute())
     there = shared.listed()
     if not there:
@@ -200,6 +202,11 @@ def _transferred(terminal: Terminal, made: Transfer, done: str, url: str, root: 
 
 def _upkeep(where: str | None, configs: Sequence[str] = ()) -> Upkeep:
     """The workspace, with the servers of ``configs``, and of ``where`` if that is a config: they alone are reached."""
+    from ragtrial.cache.upkeep import Upkeep
+    from ragtrial.config import load_config
+    from ragtrial.options import expand_user
+    from ragtrial.pipeline.resources import servers_of
+
     root = _folder(where)
     if not root.is_dir():
         raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
@@ -213,6 +220,10 @@ def _upkeep(where: str | None, configs: Sequence[str] = ()) -> Upkeep:
 
 def _folder(where: str | None) -> Path:
     """The workspace of a config, or the folder that is named."""
+    from ragtrial.config import load_config
+    from ragtrial.options import expand_user
+    from ragtrial.pipeline.resources import workspace_folder
+
     root = expand_user(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():
         root = workspace_folder(load_config(str(root)))

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
-from ragtrial.config import load_config
-from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.errors import InputError
-from ragtrial.pipeline.chunk_preview import CutSetting, cut_settings, distinct_rows
 from ragtrial.runs.formats.output import check_folder, opened
-from ragtrial.views.texts import chunk_texts, count_line, no_chunks_line, size_table
+
+if TYPE_CHECKING:
+    from ragtrial.pipeline.chunk_preview import CutSetting
 
 _SHOWN = 3
 
@@ -45,6 +44,11 @@ def command(
 
     Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
     """
+    from ragtrial.config import load_config
+    from ragtrial.config.settings import chosen_settings, settings_of
+    from ragtrial.pipeline.chunk_preview import cut_settings
+    from ragtrial.views.texts import chunk_texts, count_line, no_chunks_line, size_table
+
     if target is not None:
         if target == "-" and terminal.as_json:
             raise InputError("--json and -o - both write to standard output; leave one of them out.")
@@ -76,6 +80,8 @@ def command(
 
 def _write(target: str, found: list[CutSetting], most: int | None) -> int:
     """Write the rows of all settings to ``target``; how many there are."""
+    from ragtrial.pipeline.chunk_preview import distinct_rows
+
     count = 0
     with opened(target) as file:
         for row in distinct_rows(found, most):

@@ -10,13 +10,6 @@ from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, checks_for_comparison, gate_options
 from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.comparison.across import compare_across
-from ragtrial.comparison.comparing import with_judge
-from ragtrial.evaluation.metrics.spelling import spellings
-from ragtrial.options import expand_user
-from ragtrial.views.analysis import analyse
-from ragtrial.views.comparison_tables import across_blocks, comparison_blocks
-from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.sections import all_views
 
 
@@ -76,6 +69,13 @@ def command(
 
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """
+    from ragtrial.comparison.comparing import with_judge
+    from ragtrial.evaluation.metrics.spelling import spellings
+    from ragtrial.options import expand_user
+    from ragtrial.views.analysis import analyse
+    from ragtrial.views.comparison_tables import comparison_blocks
+    from ragtrial.views.report_tables import usual_metrics
+
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
     views = [view for view in all_views() if options.get(view.name) not in (None, False)]
@@ -114,6 +114,9 @@ def command(
 
 
 def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> int:
+    from ragtrial.comparison.across import compare_across
+    from ragtrial.views.comparison_tables import across_blocks
+
     made = compare_across(
         compared.reports,
         baseline=compared.baseline,

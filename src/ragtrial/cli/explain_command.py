@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.config.reference import ConfigSection
 from ragtrial.errors import InputError, MetricError, did_you_mean
-from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluation.metrics.cards import card, card_text
 from ragtrial.records import WarningCode
 from ragtrial.views.words import meaning_of, words
+
+if TYPE_CHECKING:
+    from ragtrial.config.reference import ConfigSection
 
 
 @click.command("explain")
@@ -29,6 +29,9 @@ def command(terminal: Terminal, name: str) -> int:
     ragtrial explain recursive               all options of a chunker
     ragtrial explain detectable              a column of a comparison
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    from ragtrial.evaluation.metrics import parse_metric
+    from ragtrial.evaluation.metrics.cards import card, card_text
+
     about = _in_a_sentence(name)
     texts = [] if about is None else ["\n".join([name, *_wrapped(about, 2, terminal.width)])]
     details: Any = None

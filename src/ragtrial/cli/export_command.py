@@ -7,8 +7,6 @@ import contextlib
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.runs.formats.writing import write_trec_qrels, write_trec_run
-from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
 
 _SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}
 _FORMS = ("trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
@@ -32,6 +30,9 @@ def command(
     or be `-` for standard output. trec_eval sorts rows by score in single precision, equal scores by id, descending.
     Rows keep their scores if that gives their order; otherwise they get scores that count down.
     """
+    from ragtrial.runs.formats.writing import write_trec_qrels, write_trec_run
+    from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
+
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):
         if qrels:

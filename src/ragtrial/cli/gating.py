@@ -7,36 +7,23 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from ragtrial.cli.terminal import Terminal, write
-from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.gates import (
-    ExpectedScore,
-    Findings,
-    Gate,
-    GateEvidence,
-    Subject,
-    compared_metrics,
-    judge_expected,
-    judge_gates,
-    parse_gates,
-    read_expected,
-)
-from ragtrial.config import ExperimentConfig
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
-from ragtrial.pipeline.run import Run, RunOptions
-from ragtrial.report.model import Report, load_report
-from ragtrial.report.schema import FailurePart, SettingPart
 from ragtrial.runs.formats.output import check_folder
-from ragtrial.views.analysis import analyse
-from ragtrial.views.findings_files import FORMS, gate_lines
-from ragtrial.views.report_tables import usual_metrics
 from ragtrial.views.table import wrapped
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.comparison_input import ComparisonInput
+    from ragtrial.comparison.comparison_parts import Comparison
+    from ragtrial.comparison.gates import ExpectedScore, Findings, Gate, Subject
+    from ragtrial.config import ExperimentConfig
+    from ragtrial.report.model import Report
+    from ragtrial.report.schema import FailurePart, SettingPart
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -56,10 +43,10 @@ def gate_options(function: F) -> F:
 
     @functools.wraps(function)
     def wrapped(*args: Any, fail_if: tuple[str, ...], expected: str | None, **kwargs: Any) -> Any:
-        files = {form: target for form in FORMS if (target := kwargs.pop(form))}
+        files = {form: target for form in _FILES if (target := kwargs.pop(form))}
         return function(*args, gates=GateOptions(fail_if, expected, files), **kwargs)
 
-    files = [click.option(f"--{name}", metavar="FILE", help=form.help) for name, form in FORMS.items()]
+    files = [click.option(f"--{name}", metavar="FILE", help=text) for name, text in _FILES.items()]
     for option in reversed([*_OPTIONS, *files]):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
@@ -71,6 +58,13 @@ _OPTIONS = (
                  "than baseline\", \"ndcg@10 not within 0.02 of baseline\". May be repeated."),
     click.option("--expected", metavar="FILE", help="Exit with status 1 if scores differ from this YAML file."),
 )  # fmt: skip
+
+_FILES = {
+    "junit": "Write the results as JUnit XML; - is standard output.",
+    "markdown": "Write the results as Markdown, for a pull request.",
+    "csv": "Write a row for each comparison, with all fields.",
+}
+"""The options that name a file to write, and their help; `WRITERS` has what writes each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +108,9 @@ class Checks:
 
     def of_run(self, report: Report) -> Findings:
         """The results for a run. Raises RunError if the run, which is written, cannot be compared with the baseline."""
+        from ragtrial.comparison.comparing import ComparisonOptions
+        from ragtrial.views.analysis import analyse
+
         parts, baseline = {setting.name: setting for setting in report.settings}, self.baseline
         if baseline is None:
             is_compared = bool(self.options.files) and len(parts) > 1
@@ -135,6 +132,9 @@ class Checks:
         self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison
     ) -> dict[str, Comparison]:
         """The comparison with the baseline for each metric in a gate: by itself unless it is the primary metric."""
+        from ragtrial.comparison.comparing import compare_settings
+        from ragtrial.comparison.gates import compared_metrics
+
         if options.baseline is None:
             return {}
         others = [metric for metric in compared_metrics(self.gates) if metric != comparison.primary_metric]
@@ -149,6 +149,8 @@ class Checks:
         comparisons: Mapping[str, Comparison],
         failures: Sequence[FailurePart],
     ) -> Findings:
+        from ragtrial.comparison.gates import Findings, GateEvidence, judge_expected, judge_gates
+
         primary = comparison.primary_metric if comparison else newest.primary_metric
         means = {name: setting.scores[primary].mean for name, setting in settings.items()}
         sign = newest.sign(primary)
@@ -170,9 +172,11 @@ class Checks:
 
         Raises RunError if a file cannot be written.
         """
+        from ragtrial.views.findings_files import WRITERS, gate_lines
+
         with contextlib.redirect_stdout(self.stdout):
             for form, target in self.options.files.items():
-                FORMS[form].write(target, findings)
+                WRITERS[form](target, findings)
         *lines, total = gate_lines(findings) or [""]
         for line in lines:
             write(wrapped(line, terminal.prose_width), sys.stderr)
@@ -186,6 +190,8 @@ def parse_checks(options: GateOptions, subject: Subject, terminal: Terminal) -> 
     If a file goes to standard output, the terminal prints to standard error from now on. Raises InputError with all
     faults, click.UsageError if two answers would go to standard output.
     """
+    from ragtrial.comparison.gates import parse_gates, read_expected
+
     to_stdout = [f"--{form}" for form, target in options.files.items() if target == "-"]
     to_stdout += ["--json"] if terminal.as_json else []
     if len(to_stdout) > 1:
@@ -215,6 +221,8 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
 
 def checks_for_comparison(options: GateOptions, inputs: ComparisonInput, terminal: Terminal) -> Checks:
     """The checks of a comparison of reports, over the metrics that all settings have. Raises as ``parse_checks``."""
+    from ragtrial.comparison.gates import Subject
+
     parts = [setting.part for setting in inputs.settings]
     metrics = tuple(name for name in parts[0].scores if all(name in part.scores for part in parts))
     if len(inputs.report_names) > 1:  # other metrics may mean something else in each report
@@ -231,6 +239,9 @@ def checks_for_run(
     file: str,
 ) -> Checks | None:
     """The checks of a run; None if there are no gates and no baseline. Raises InputError with all faults."""
+    from ragtrial.comparison.gates import Subject, compared_metrics
+    from ragtrial.pipeline.run import Run, RunOptions
+
     if baseline_name is None and options == GateOptions():
         return None
     run = Run.of(config, RunOptions(limit=limit))
@@ -252,6 +263,8 @@ def checks_for_run(
 
 
 def _baseline(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
+    from ragtrial.report.model import load_report
+
     if text in names:
         return RunBaseline(text, text)
     reference, colon, setting = text.rpartition(":")
@@ -270,6 +283,9 @@ def _baseline(text: str, names: Iterable[str], config: ExperimentConfig) -> RunB
 
 def _inputs(report: Report, baseline: RunBaseline | None) -> ComparisonInput:
     """The settings of the run under their own names, and the baseline of an earlier report, if there is one."""
+    from ragtrial.comparison.comparison_input import input_of
+    from ragtrial.views.report_tables import usual_metrics
+
     metrics = usual_metrics(report)
     if baseline is None or baseline.report is None:
         return input_of([report], metrics)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,11 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cli.demo_command import sample_files
 from ragtrial.cli.labels_command import documents_of, say_lost, write_converted
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.config.reference import config_schema
 from ragtrial.dataset.documents import corpus_files
 from ragtrial.errors import CorpusError, Fault, InputError
-from ragtrial.labelling.importers.base import Empty, read_labels
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.importers.base import Empty
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
@@ -46,6 +47,8 @@ def command(
 
     --corpus uses your documents, --labels your questions and answers.
     """
+    from ragtrial.config.reference import config_schema
+
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
         message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
         raise click.UsageError(message)
@@ -120,6 +123,8 @@ def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any] | None) -> s
 
 def _own_labels(terminal: Terminal, corpus: str, labels: str, output: Path, empty: Empty) -> dict[str, Any]:
     """Write the labels of the file ``labels``; labels that are not found are listed, with advice."""
+    from ragtrial.labelling.importers.base import read_labels
+
     read = read_labels(Path(labels).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as library:
         output.parent.mkdir(parents=True, exist_ok=True)

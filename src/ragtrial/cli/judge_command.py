@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.options import ComparisonInputs, ModelInputs, contest_options, model_options, plan_json, plan_line
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.comparison.judgments import ModelJudgment
 from ragtrial.errors import InputError, counted
-from ragtrial.labelling.judging import (
-    JUDGE_PLACES,
-    JUDGE_PROMPT,
-    Judging,
-    judge_offline,
-    texts_to_judge,
-    write_judgments,
-)
-from ragtrial.labelling.worklist import TextToGrade
-from ragtrial.options import expand_user
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.judgments import ModelJudgment
+    from ragtrial.labelling.judging import Judging
+    from ragtrial.labelling.worklist import TextToGrade
 
 
 @click.command("judge")
@@ -45,6 +40,16 @@ def command(
     The judgments go into a separate file; labels stay as they are. Every reply is saved the moment it arrives, so the
     same command resumes after an interruption. A reply without a grade counts as not judged.
     """
+    from ragtrial.labelling.judging import (
+        JUDGE_PLACES,
+        JUDGE_PROMPT,
+        Judging,
+        judge_offline,
+        texts_to_judge,
+        write_judgments,
+    )
+    from ragtrial.options import expand_user
+
     file = expand_user(output)
     if offline and (asked.endpoint or asked.model):
         raise click.UsageError("--offline asks no model; leave out --endpoint and --model.")
@@ -71,6 +76,8 @@ def _judged(
     terminal: Terminal, judging: Judging, texts: list[list[TextToGrade]], asked: ModelInputs, file: Path
 ) -> list[ModelJudgment]:
     """The judgments; they are written even if an error or an interruption ends the work."""
+    from ragtrial.labelling.judging import write_judgments
+
     progress = terminal.progress()
     progress.begin("judge", sum(map(len, texts)), "texts")
     try:

@@ -6,16 +6,15 @@ import os
 import sys
 import webbrowser
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options
 from ragtrial.errors import counted
-from ragtrial.labelling.session.ending import ending_lines, next_command
-from ragtrial.labelling.session.serving import LabelPage
-from ragtrial.labelling.session.session import Session, SessionFiles
-from ragtrial.options import expand_user
-from ragtrial.views.label_page import assets
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.session.session import Session
 
 
 @click.command("label")
@@ -48,6 +47,9 @@ def command(
     command resumes after an interruption. Texts are shown without the settings that found them. Some are already
     judged: they measure how far you agree with the labels.
     """
+    from ragtrial.labelling.session.session import Session, SessionFiles
+    from ragtrial.options import expand_user
+
     files = SessionFiles(
         None if labels is None else expand_user(labels), None if config is None else expand_user(config)
     )
@@ -68,6 +70,9 @@ def command(
 
 
 def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
+    from ragtrial.labelling.session.serving import LabelPage
+    from ragtrial.views.label_page import assets
+
     page = LabelPage(session, assets(), port)
     click.echo(f"label here: {page.url}\nit ends by its button, or by ctrl-c; every answer is kept", err=True)
     if browser and _has_screen():
@@ -98,6 +103,8 @@ def _left_out(session: Session) -> str:
 
 
 def _end(terminal: Terminal, session: Session) -> int:
+    from ragtrial.labelling.session.ending import ending_lines, next_command
+
     terminal.say("\n" + "\n".join(ending_lines(session)))
     answers, alike = session.answers, session.agreement()
     review = {"review": asdict(session.reviewed())} if session.worklist.is_drafted else {}

@@ -10,37 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_option
-from ragtrial.config import load_config
-from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.documents import corpus_files
-from ragtrial.dataset.library import Library
-from ragtrial.dataset.resolution import unlabelled_sentence
 from ragtrial.dataset.texts import short
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 from ragtrial.labelling.changes import Change, Grade, current_user, query_of
-from ragtrial.labelling.importers.base import Empty, ReadLabels, read_labels
-from ragtrial.labelling.importers.converting import (
-    Converted,
-    as_json,
-    convert,
-    describe_places,
-    lost_faults,
-    report_row,
-)
-from ragtrial.labelling.importers.placement import HOWS
-from ragtrial.labelling.label_sets import Prefer, added, labels_of, merged, removed, write
-from ragtrial.labelling.write_back import LabelsText
-from ragtrial.options import expand_user
-from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import stage
 from ragtrial.records import UNANSWERABLE
 from ragtrial.runs.formats.output import check_folder, opened
 from ragtrial.views.table import Table
+
+if TYPE_CHECKING:
+    from ragtrial.dataset.library import Library
+    from ragtrial.labelling.importers.base import Empty, ReadLabels
+    from ragtrial.labelling.importers.converting import Converted
+    from ragtrial.labelling.label_sets import Prefer
+    from ragtrial.labelling.write_back import LabelsText
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
@@ -72,6 +61,9 @@ _who_option = click.option("--who", metavar="NAME",
 @common_options
 def list_labels(terminal: Terminal, config: str) -> int:
     """List the queries of CONFIG's labels: id, judgments, relevant judgments, tags, text."""
+    from ragtrial.config import load_config
+    from ragtrial.dataset.datasets import load_dataset
+
     loaded = load_config(config)
     labels, threshold = load_dataset(loaded.dataset).labels, loaded.evaluators.relevance_threshold
     rows: list[dict[str, Any]] = [
@@ -106,6 +98,8 @@ def add_label(
     tags: tuple[str, ...], who: str | None,
 ) -> int:  # fmt: skip
     """Add a judgment of the question TEXT to CONFIG's labels, and the question if it is new."""
+    from ragtrial.labelling.label_sets import added
+
     return _change(terminal, config, who, lambda base: added(base, text, name, tags, Grade("", doc, relevance, quote)))
 
 
@@ -120,6 +114,8 @@ def remove_labels(
     terminal: Terminal, config: str, query: str, doc: str | None, quote: str | None, who: str | None
 ) -> int:
     """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps a copy."""
+    from ragtrial.labelling.label_sets import removed
+
     if quote is not None and doc is None:
         raise click.UsageError("--quote needs --doc.")
     return _change(terminal, config, who, lambda base: removed(base, query, doc, quote))
@@ -136,11 +132,17 @@ def merge_labels(
     terminal: Terminal, config: str, files: tuple[str, ...], prefer: Prefer | None, who: str | None
 ) -> int:
     """Merge the labels of FILEs into the labels of CONFIG. Questions with the same text are one query."""
+    from ragtrial.labelling.label_sets import merged
+    from ragtrial.options import expand_user
+
     return _change(terminal, config, who, lambda base: merged(base, [expand_user(one) for one in files], prefer))
 
 
 def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[[LabelsText], Sequence[Change]]) -> int:
     """Make ``changes`` in the labels of ``config``, and say which were made."""
+    from ragtrial.config import load_config
+    from ragtrial.labelling.label_sets import labels_of, write
+
     loaded = load_config(config)
     base = labels_of(loaded)
     written, done = write(base, changes(base), loaded, who or current_user(), terminal.progress())
@@ -201,6 +203,9 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    from ragtrial.labelling.importers.base import read_labels
+    from ragtrial.options import expand_user
+
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
     if fuzzy is not None and math.isnan(fuzzy):
@@ -228,6 +233,8 @@ def write_converted(
 
     Raises LabelsError for labels that are nowhere, unless ``skip_lost``.
     """
+    from ragtrial.labelling.importers.converting import as_json, convert, report_row
+
     converted = convert(read, library, fuzzy=fuzzy)
     _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
     _write(terminal, output, as_json(converted))
@@ -247,6 +254,8 @@ def write_converted(
 
 def say_lost(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, help_: str) -> None:
     """Say on stderr which labels were not found, with the text nearest to each, and ``help_``; nothing if none was."""
+    from ragtrial.labelling.importers.converting import lost_faults
+
     if not converted.lost:
         return
     faults = lost_faults(converted, read, library)
@@ -262,6 +271,8 @@ def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
     """Raises LabelsError for labels that are not found, and under ``strict`` for inexact matches."""
+    from ragtrial.labelling.importers.converting import lost_faults
+
     if converted.lost and not skip_lost:
         ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes the most similar passages")
         lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
@@ -291,6 +302,11 @@ def _write(terminal: Terminal, output: str, text: str) -> None:
 @contextlib.contextmanager
 def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
     """The documents of a config through its workspace, or the documents of a folder in a temporary one."""
+    from ragtrial.config import load_config
+    from ragtrial.dataset.library import Library
+    from ragtrial.options import expand_user
+    from ragtrial.pipeline.corpus import Corpus
+
     if config is not None:
         loaded = load_config(config)
         yield Corpus(loaded, terminal.progress()).library
@@ -307,6 +323,8 @@ def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> 
 
 
 def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) -> Iterator[Fault]:
+    from ragtrial.labelling.importers.converting import describe_places
+
     for one in converted.inexact:
         places = "; ".join(filter(None, (describe_places(one, library), *one.notes)))
         yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {places}.")
@@ -318,6 +336,10 @@ def _without_answers(converted: Converted) -> int:
 
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
+    from ragtrial.dataset.resolution import unlabelled_sentence
+    from ragtrial.labelling.importers.converting import describe_places
+    from ragtrial.labelling.importers.placement import HOWS
+
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)
     terminal.say(f"{read.content.file} ({read.form}): {counted(len(converted.placed), 'label')}")

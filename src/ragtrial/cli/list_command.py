@@ -13,17 +13,9 @@ from typing import Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, results_option
-from ragtrial.components.chunkers import CHUNKERS
-from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.executors import EXECUTORS
-from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS
-from ragtrial.engines import COLLECTIONS, STORES
 from ragtrial.errors import ReportError
-from ragtrial.evaluation.metrics import METRICS
 from ragtrial.records import WarningCode
 from ragtrial.report.find import list_reports
-from ragtrial.report.model import load_report
 from ragtrial.views.table import Table, mean_number
 
 _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
@@ -63,6 +55,13 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 
 
 def _members(what: str) -> list[tuple[str, str]]:
+    from ragtrial.components.chunkers import CHUNKERS
+    from ragtrial.components.embedders import EMBEDDERS
+    from ragtrial.components.executors import EXECUTORS
+    from ragtrial.components.refiners import REFINERS
+    from ragtrial.components.retrievers import RETRIEVERS
+    from ragtrial.engines import COLLECTIONS, STORES
+
     families: dict[str, Iterable[tuple[str, type]]] = {
         "retrievers": RETRIEVERS.members(),
         "refiners": REFINERS.members(),
@@ -76,6 +75,8 @@ def _members(what: str) -> list[tuple[str, str]]:
 
 
 def _metrics() -> list[tuple[str, str]]:
+    from ragtrial.evaluation.metrics import METRICS
+
     return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
 
 
@@ -85,6 +86,8 @@ def _warnings() -> list[tuple[str, str]]:
 
 def _say_runs(terminal: Terminal, directory: Path) -> int:
     """Print the runs, newest first: settings, queries, labels, the best setting, and the run that was scored again."""
+    from ragtrial.report.model import load_report
+
     rows: list[dict[str, Any]] = []
     for folder in reversed(list_reports(directory)):
         try:

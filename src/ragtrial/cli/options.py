@@ -8,17 +8,18 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ragtrial.cli import completion
-from ragtrial.comparison.comparing import ComparisonOptions, options_of
-from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatOptions, KeptReplies
 from ragtrial.errors import Fault, InputError, counted
-from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
-from ragtrial.options import expand_user, validate
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.comparison_input import ComparisonInput
+    from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan
+    from ragtrial.labelling.model_prompt import ModelPrompt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,12 +46,16 @@ class ComparisonInputs:
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
     ) -> ComparisonInput:
         """The settings to compare, all without ``settings``; ``input_of`` documents other options and errors."""
+        from ragtrial.comparison.comparison_input import input_of
+
         chosen = tuple(dict.fromkeys(settings)) or None
         return input_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
                           common=self.common, directory=self.results, **options)  # fmt: skip
 
     def aim(self, contest: ComparisonInput, **options: Any) -> ComparisonOptions:
         """The options of the comparison; ``options`` and errors are documented in ``options_of``."""
+        from ragtrial.comparison.comparing import options_of
+
         return options_of(contest, margin=self.margin, confidence=self.confidence, **options)
 
 
@@ -122,6 +127,9 @@ class ModelInputs:
 
         Raises UsageError for options that conflict, InputError for wrong values.
         """
+        from ragtrial.components.endpoints.chat import BudgetedChat, ChatOptions, KeptReplies
+        from ragtrial.options import validate
+
         if not self.endpoint or not self.model:
             raise click.UsageError(f"name the model: --endpoint URL --model NAME{without}.")
         if self.budget is not None and self.price is None:
@@ -137,10 +145,15 @@ class ModelInputs:
 
     def template(self, own: str, places: tuple[str, ...]) -> ModelPrompt:
         """The prompt ``own``, or the prompt of the user's file, with ``places``. Raises InputError."""
+        from ragtrial.labelling.model_prompt import read_prompt
+        from ragtrial.options import expand_user
+
         return read_prompt(None if self.prompt is None else expand_user(self.prompt), own, places)
 
     def limit(self) -> Budget:
         """The most that may be spent."""
+        from ragtrial.components.endpoints.chat import Budget
+
         return Budget(self.calls, self.budget)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
-from ragtrial.components.embedders.model_files import disable_downloads
-from ragtrial.config import load_config
-from ragtrial.config.search_options import SearchOptions
 from ragtrial.errors import counted
-from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.progress import Listener
-from ragtrial.search.split import power_sentence, split_queries
-from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
+
+if TYPE_CHECKING:
+    from ragtrial.config.search_options import SearchOptions
+    from ragtrial.pipeline.run import Run
 
 
 @click.command("plan")
@@ -31,6 +30,11 @@ def command(
 
     Reads the documents, builds nothing, and neither loads nor fetches a model. -v names the settings of each stage.
     """
+    from ragtrial.components.embedders.model_files import disable_downloads
+    from ragtrial.config import load_config
+    from ragtrial.pipeline.run import Run, RunOptions
+    from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
+
     disable_downloads()
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
@@ -51,6 +55,8 @@ def command(
 
 def _search_line(options: SearchOptions, run: Run) -> str:
     """The settings that a search adds to the settings of the config, and the difference that it can show."""
+    from ragtrial.search.split import power_sentence, split_queries
+
     labels, seed = run.resolved.labels.queries, run.config.seed
     split = split_queries(labels, options, seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."

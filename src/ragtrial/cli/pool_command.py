@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import counted
-from ragtrial.labelling.label_target import label_options
-from ragtrial.labelling.pooling import Pooled, PoolOptions, pool_of, random_pool_of
-from ragtrial.labelling.worklist import check_new, write_worklist
-from ragtrial.options import expand_user
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparison_input import ComparisonInput
+    from ragtrial.labelling.pooling import Pooled
 
 _USUAL = click.core.ParameterSource.DEFAULT
 
@@ -61,6 +61,10 @@ def command(
     difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
     repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.
     """
+    from ragtrial.labelling.pooling import PoolOptions, pool_of, random_pool_of
+    from ragtrial.labelling.worklist import check_new, write_worklist
+    from ragtrial.options import expand_user
+
     if random_queries is not None and click.get_current_context().get_parameter_source("budget") != _USUAL:
         raise click.UsageError("--random-queries takes all texts of its queries; leave out --budget.")
     file = expand_user(output)
@@ -86,6 +90,8 @@ def command(
 
 def _say(terminal: Terminal, made: Pooled, contest: ComparisonInput, output: str) -> None:
     """Print the content of the worklist, how it was chosen, and the next command."""
+    from ragtrial.labelling.label_target import label_options
+
     worklist, found = made.worklist, counted(made.unjudged, "unjudged hit")
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")
     terminal.tell(f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {made.repeated:,} already judged")

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.options import ModelInputs, model_options, plan_json, plan_line
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
-from ragtrial.config import load_config
 from ragtrial.errors import InputError, counted, did_you_mean, listed
-from ragtrial.labelling.drafting import (
-    COPIED,
-    DRAFT_PLACES,
-    DRAFT_PROMPT,
-    STYLES,
-    Answered,
-    DraftFile,
-    Drafting,
-    DraftOptions,
-    PassageSearch,
-)
-from ragtrial.labelling.label_target import label_options
-from ragtrial.labelling.worklist import DraftCounts, read_worklist
-from ragtrial.options import expand_user
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.drafting import Answered, Drafting
+    from ragtrial.labelling.worklist import DraftCounts
 
 
 @click.command("questions")
@@ -49,6 +39,10 @@ def command(
     each folder with its share. Every reply is saved the moment it arrives, so the same command resumes after an
     interruption.
     """
+    from ragtrial.config import load_config
+    from ragtrial.labelling.drafting import DRAFT_PLACES, DRAFT_PROMPT, DraftFile, Drafting, DraftOptions, PassageSearch
+    from ragtrial.options import expand_user
+
     file = expand_user(output)
     options = DraftOptions(count, _styles(styles), unanswerable, asked.seed)
     chat = asked.chat(file)
@@ -77,6 +71,8 @@ def command(
 
 
 def _styles(text: str) -> tuple[str, ...]:
+    from ragtrial.labelling.drafting import STYLES
+
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in STYLES]
     if unknown or not names:
@@ -103,6 +99,11 @@ def _answered(
 
 
 def _end(terminal: Terminal, output: str, counts: DraftCounts, total: int, cost: float | None) -> int:
+    from ragtrial.labelling.drafting import COPIED
+    from ragtrial.labelling.label_target import label_options
+    from ragtrial.labelling.worklist import read_worklist
+    from ragtrial.options import expand_user
+
     if not counts.replies:
         raise InputError("the budget is too small for one question, so nothing was sent. Raise --calls or --budget.")
     reasons = {

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cli.options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.comparison.comparing import ComparisonOptions, with_judge
-from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import Fault, InputError, ReportError, counted
-from ragtrial.options import expand_user
-from ragtrial.report.model import Report, load_report
-from ragtrial.views.analysis import analyse, check_plot, draw, image, plot_names, view_of
-from ragtrial.views.page import page
+from ragtrial.views.sections import plot_names
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.comparison_input import ComparisonInput
+    from ragtrial.report.model import Report
 
 
 class _PlotOption(click.Option):
     """An option whose help names the plots of all views."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-
         self.help = f"One plot instead of the page, for papers and slides: {', '.join(plot_names())}."
         return super().get_help_record(ctx)
 
@@ -50,6 +50,11 @@ def command(
     opens: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and the hits of every query."""
+    from ragtrial.comparison.comparing import with_judge
+    from ragtrial.options import expand_user
+    from ragtrial.views.analysis import check_plot
+    from ragtrial.views.page import page
+
     if verify:
         if (plot, output, opens) != (None, None, False):
             raise InputError("--verify writes nothing; leave out --plot, -o and --open.")
@@ -81,6 +86,8 @@ def command(
 
 def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
     """Check the files of every report. Raises ReportError with all faults."""
+    from ragtrial.report.model import load_report
+
     sound: list[Report] = []
     faults: list[Fault] = []
     for reference in compared.reports:
@@ -102,5 +109,7 @@ def _verify(terminal: Terminal, compared: ComparisonInputs) -> int:
 
 
 def _plot(contest: ComparisonInput, aim: ComparisonOptions, name: str, target: str) -> bytes:
+    from ragtrial.views.analysis import analyse, draw, image, view_of
+
     contest = contest.limited_to([contest.primary])
     return image(draw(name, contest, analyse(contest, aim, **{view_of(name).name: True})), target)

@@ -6,7 +6,7 @@ import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,30 +15,16 @@ from ragtrial.cache.untrusted import visible
 from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, RunBaseline, checks_for_run, gate_options
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
-from ragtrial.comparison.comparing import (
-    MOST_SETTINGS,
-    ComparisonOptions,
-    close_comparisons,
-    compare_settings,
-    options_of,
-)
-from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.gates import Findings
-from ragtrial.config import load_config
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
-from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.run import RunOptions
 from ragtrial.progress import Listener
-from ragtrial.report.model import Report
-from ragtrial.search.extrapolation import ExtrapolationPart, load_extrapolation
-from ragtrial.search.search_result import SearchResult
-from ragtrial.search.searched import WINNER, load_result
-from ragtrial.views import report_tables as tables
-from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
-from ragtrial.views.page import page
-from ragtrial.views.report_tables import extrapolation_table
 from ragtrial.views.sections.search_view import SEARCH
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparison_parts import Comparison
+    from ragtrial.comparison.gates import Findings
+    from ragtrial.report.model import Report
+    from ragtrial.search.extrapolation import ExtrapolationPart
+    from ragtrial.search.search_result import SearchResult
 
 _OPEN_FILES = 65_536
 
@@ -96,6 +82,10 @@ def command(
 
     Finished work is kept: run the same command again to resume.
     """
+    from ragtrial.config import load_config
+    from ragtrial.experiment import run_experiment
+    from ragtrial.pipeline.run import RunOptions
+
     _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     if experiment.search and (baseline is not None or gates != GateOptions()):
@@ -133,6 +123,8 @@ def command(
 
 def _found(report: Report) -> SearchResult | None:
     """The result of a search; None if the config has no search."""
+    from ragtrial.search.searched import load_result
+
     if report.search is None:
         return None
 
@@ -141,6 +133,9 @@ def _found(report: Report) -> SearchResult | None:
 
 def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | None:
     """Print the estimated scores with more documents."""
+    from ragtrial.search.extrapolation import load_extrapolation
+    from ragtrial.views.report_tables import extrapolation_table
+
     grown = load_extrapolation(report)
     if grown:
         terminal.show(["", *grown.sentences, "", extrapolation_table(grown), ""])
@@ -149,6 +144,9 @@ def _extrapolated(report: Report, terminal: Terminal) -> ExtrapolationPart | Non
 
 def _compared(report: Report, config: str) -> Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many."""
+    from ragtrial.comparison.comparing import MOST_SETTINGS, ComparisonOptions, compare_settings
+    from ragtrial.comparison.comparison_input import input_of
+
     if len(report.settings) > MOST_SETTINGS:
         return None
     with suppress(ComparisonError, ReportError):
@@ -159,6 +157,10 @@ def _compared(report: Report, config: str) -> Comparison | None:
 
 def _page(report: Report, baseline: RunBaseline | None, terminal: Terminal) -> Path | None:
     """Where the HTML page was written; None, after a word why, where there is nothing to show."""
+    from ragtrial.comparison.comparing import options_of
+    from ragtrial.comparison.comparison_input import input_of
+    from ragtrial.views.page import page
+
     path = report.folder / "report.html"
     try:
         contest = input_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
@@ -193,6 +195,8 @@ def _allow_open_files() -> None:
 
 
 def _say_search(terminal: Terminal, report: Report, found: SearchResult) -> None:
+    from ragtrial.search.searched import WINNER
+
     terminal.show(SEARCH.blocks(found, terminal.width, everything=False))
     if found.winner:
         terminal.say(f"\nwinner: {_from_here(report.folder) / WINNER}")
@@ -205,6 +209,10 @@ def _say(
     comparison: Comparison | None,
     found: SearchResult | None,
 ) -> None:
+    from ragtrial.comparison.comparing import close_comparisons
+    from ragtrial.views import report_tables as tables
+    from ragtrial.views.comparison_tables import looked_into_lines, verdict_blocks
+
     terminal.tell(tables.header_line(report) + "\n")
     if found:
         _say_search(terminal, report, found)
@@ -249,6 +257,8 @@ def _say_failures(report: Report) -> None:
 def _as_json(
     report: Report, findings: Findings | None, comparison: Comparison | None, found: SearchResult | None
 ) -> dict[str, Any]:
+    from ragtrial.views import report_tables as tables
+
     return {
         "exit_code": _exit_code(report, findings, found),
         "report": str(report.folder / "report.json"),

@@ -9,9 +9,7 @@ import click
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.cli.terminal import Terminal, common_options, write
-from ragtrial.config.reference import config_schema, labels_schema
 from ragtrial.errors import Fault, InputError
-from ragtrial.report.model import report_schema
 
 
 @click.command("schema")
@@ -25,6 +23,9 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
 
     Editors complete and check a config that begins with `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
+    from ragtrial.config.reference import config_schema, labels_schema
+    from ragtrial.report.model import report_schema
+
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()
     text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     if output:

@@ -5,30 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import CONFIG_NAME, Stopped, Terminal, common_options, config_file, override_option, write
-from ragtrial.config import load_config
 from ragtrial.errors import InputError, counted
-from ragtrial.experiment import search_settings
-from ragtrial.labelling.answers import (
-    NO_TEXT,
-    Added,
-    AnswerSheet,
-    Item,
-    by_number,
-    has_passage,
-    labels_form,
-    parse_grades,
-    parse_marks,
-    pooled,
-)
 from ragtrial.labelling.changes import Form, current_user
 from ragtrial.records import FoundText
-from ragtrial.views.texts import answer_text, hit_text, items_text
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.answers import Added, AnswerSheet, Item
 
 _KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " passage · u undo · q done · ctrl-c drop all'
 
@@ -85,12 +73,16 @@ class _Hits:
         self.quotes: dict[int, str] = {}
 
     def shown(self, width: int) -> str | None:
+        from ragtrial.views.texts import answer_text
+
         return answer_text(self._hits[self._place], width) if self._place < len(self._hits) else None
 
     def progress(self) -> str:
         return f"{self._place + 1} of {len(self._hits)}, {len(self.grades)} graded"
 
     def grade(self, grade: int) -> None:
+        from ragtrial.labelling.answers import NO_TEXT
+
         if self._form != "document" and not (self._hits[self._place].text or "").strip():
             raise InputError(NO_TEXT)
         self.grades[self._hits[self._place].rank] = grade
@@ -100,6 +92,8 @@ class _Hits:
         self._place += 1
 
     def quote(self, passage: str) -> None:
+        from ragtrial.labelling.answers import has_passage
+
         if not has_passage(self._hits[self._place], passage):
             raise InputError("that is not in the text of this hit")
         self.quotes[self._hits[self._place].rank] = passage
@@ -146,6 +140,11 @@ def command(
 
     All settings make one list, best ranks first. --grade takes the numbers of this list, or documents.
     """
+    from ragtrial.config import load_config
+    from ragtrial.experiment import search_settings
+    from ragtrial.labelling.answers import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
+    from ragtrial.views.texts import items_text
+
     if len(words) > 2:
         raise click.UsageError(f"there are {len(words)} arguments; put the text into quotation marks.")
     if len(words) == 1 and words[0].endswith((".yaml", ".yml")):
@@ -207,6 +206,8 @@ def _items_json(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def _say(terminal: Terminal, added: Added, graded: Sequence[tuple[FoundText, int]]) -> None:
+    from ragtrial.views.texts import hit_text
+
     for hit, grade in graded:
         terminal.say(hit_text(replace(hit, grade=grade, score=None), terminal.width))
     judgments = [one for one in added.done if one.action != "query"]

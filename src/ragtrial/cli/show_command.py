@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, results_option
-from ragtrial.comparison.gates import expected_text, read_expected
-from ragtrial.config.models import MOST_TIMED
 from ragtrial.records import WarningCode
-from ragtrial.report.model import Report, load_report
-from ragtrial.report.schema import SettingPart
 from ragtrial.runs.formats.output import opened
-from ragtrial.runs.formats.writing import write_table
-from ragtrial.scoring.query_details import filled_prompt, load_query, of_tag
-from ragtrial.views import report_tables as tables
-from ragtrial.views.texts import prompt_text, query_text
+
+if TYPE_CHECKING:
+    from ragtrial.report.model import Report
+    from ragtrial.report.schema import SettingPart
 
 
 @click.command("show")
@@ -58,6 +55,10 @@ def command(
     prompt: bool,
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
+    from ragtrial.report.model import load_report
+    from ragtrial.scoring.query_details import of_tag
+    from ragtrial.views import report_tables as tables
+
     for is_wrong, why in (
         (prompt and query is None, "--prompt needs --query ID."),
         (per_query and not as_csv, "--per-query needs --csv."),
@@ -101,6 +102,9 @@ def command(
 def _write_csv(
     terminal: Terminal, report: Report, chosen: Sequence[SettingPart], metrics: str | None, *, per_query: bool
 ) -> int:
+    from ragtrial.runs.formats.writing import write_table
+    from ragtrial.views import report_tables as tables
+
     names = list(report.metrics) if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
     settings = [one.name for one in chosen]
     rows = [row for row in report.rows(names, per_query=per_query) if row["setting"] in settings]
@@ -111,6 +115,9 @@ def _write_csv(
 
 
 def _say_query(terminal: Terminal, report: Report, chosen: Sequence[SettingPart], query: str, *, prompt: bool) -> int:
+    from ragtrial.scoring.query_details import filled_prompt, load_query
+    from ragtrial.views.texts import prompt_text, query_text
+
     rankings = load_query(report, chosen, query)
     if prompt:
         filled = [filled_prompt(report, ranking) for ranking in rankings]
@@ -131,6 +138,9 @@ def _say_scores(
     *,
     costs: bool,
 ) -> None:
+    from ragtrial.config.models import MOST_TIMED
+    from ragtrial.views import report_tables as tables
+
     names = None if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
     terminal.tell(tables.header_line(report, tag) + "\n")
     if metrics == "all":
@@ -152,6 +162,8 @@ def _write_expected(
     terminal: Terminal, target: str, report: Report, settings: Sequence[SettingPart], metrics: Sequence[str]
 ) -> int:
     """Tolerances that the file has for a score are kept."""
+    from ragtrial.comparison.gates import expected_text, read_expected
+
     kept = read_expected(target) if target != "-" and Path(target).is_file() else []
     text = expected_text(report.run_id, settings, metrics, kept)
     with contextlib.redirect_stdout(terminal.out), opened(target) as file:

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
-from ragtrial.components.embedders.model_files import disable_downloads
-from ragtrial.config import load_config
-from ragtrial.config.settings import cutting, shallow, uncovered_warnings
-from ragtrial.dataset.chunks import CutPassages, cut_passages
-from ragtrial.dataset.resolution import Resolution
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
-from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.progress import Listener
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.views.table import Table
-from ragtrial.views.texts import no_chunks_line
 
-Cuts = dict[str, tuple[int, CutPassages] | None]
+if TYPE_CHECKING:
+    from ragtrial.dataset.chunks import CutPassages
+    from ragtrial.dataset.resolution import Resolution
+    from ragtrial.pipeline.run import Run
+
+Cuts: TypeAlias = "dict[str, tuple[int, CutPassages] | None]"
 """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in other case",
@@ -40,6 +38,11 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     Says how the passages of the labels were found, and how many of them the chunks of each setting cut through.
     """
+    from ragtrial.components.embedders.model_files import disable_downloads
+    from ragtrial.config import load_config
+    from ragtrial.config.settings import shallow
+    from ragtrial.pipeline.run import Run, RunOptions
+
     disable_downloads()  # a model that is not on this machine is reported and not checked
 
     run = Run.of(load_config(config, overrides), RunOptions(listener=Listener(terminal.progress())))
@@ -66,6 +69,9 @@ def _check(run: Run, warnings: list[ReportWarning]) -> None:
 
 def _cuts(run: Run, warnings: list[ReportWarning]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a warning, where they cannot be made."""
+    from ragtrial.config.settings import cutting, uncovered_warnings
+    from ragtrial.dataset.chunks import cut_passages
+
     found: Cuts = {}
     for setting in cutting(run.settings):
         found[setting.name] = None
@@ -85,6 +91,9 @@ def _cuts(run: Run, warnings: list[ReportWarning]) -> Cuts:
 
 
 def _say(terminal: Terminal, config: str, run: Run, cuts: Cuts) -> None:
+    from ragtrial.config.settings import cutting
+    from ragtrial.views.texts import no_chunks_line
+
     told, settings = _as_json(run, cuts, ()), run.settings
     terminal.tell(f"config     {config} is valid; {counted(len(settings), 'setting')}")
     terminal.tell(f"documents  {told['documents']:,}, {told['empty_documents']:,} of them empty")

@@ -15,7 +15,7 @@ from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.errors import PlotError, did_you_mean
 from ragtrial.report.schema import WarningPart
 from ragtrial.views.plot_style import styled
-from ragtrial.views.sections import VIEWS, View, all_views
+from ragtrial.views.sections import VIEWS, View, all_views, plot_names
 from ragtrial.views.sections.base import AnalysisInput, ViewInput
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ def analyse(contest: ComparisonInput, aim: ComparisonOptions, **options: str | b
 _FORMATS = (".svg", ".png")
 _METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """Nothing that changes from one day or one installation to the next."""
-
-
-def plot_names() -> list[str]:
-    """The plots of all views."""
-    return [name for view in all_views() for name in view.plots]
 
 
 def view_of(name: str) -> View[Any]:

@@ -243,28 +243,17 @@ def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
     return columns
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form of file: the text of its option, and a function that writes findings to a path or to ``-``."""
-
-    help: str
-    write: Callable[[str, Findings], object]
-
-
-def _text_form(help_: str, text: Callable[[Findings], str]) -> Form:
+def _writer(text: Callable[[Findings], str]) -> Callable[[str, Findings], object]:
     def write(target: str, findings: Findings) -> None:
         with opened(target) as file:
             file.write(text(findings).encode("utf-8", "backslashreplace"))
 
-    return Form(help_, write)
+    return write
 
 
-FORMS = {
-    "junit": _text_form("Write the results as JUnit XML; - is standard output.", junit_text),
-    "markdown": _text_form("Write the results as Markdown, for a pull request.", markdown_text),
-    "csv": Form(
-        "Write a row for each comparison, with all fields.",
-        lambda target, findings: write_table(target, csv_columns(findings.comparison), form="csv"),
-    ),
+WRITERS: dict[str, Callable[[str, Findings], object]] = {
+    "junit": _writer(junit_text),
+    "markdown": _writer(markdown_text),
+    "csv": lambda target, findings: write_table(target, csv_columns(findings.comparison), form="csv"),
 }
-"""The forms of files by the name of their option."""
+"""By the name of its option, what writes findings to a path or to ``-``."""

@@ -158,3 +158,8 @@ def registered(view: V) -> V:
 def all_views() -> list[View[Any]]:
     """All views, in their order."""
     return sorted((view for _, view in VIEWS.members()), key=lambda view: view.order)
+
+
+def plot_names() -> list[str]:
+    """The plots of all views."""
+    return [name for view in all_views() for name in view.plots]
