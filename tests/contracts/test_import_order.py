@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from io import StringIO
 from pathlib import Path
+from tokenize import COMMENT, DEDENT, ENDMARKER, INDENT, NEWLINE, NL, generate_tokens
 
 SOURCE = Path(__file__).parents[2] / "src" / "ragtrial"
 
@@ -47,6 +50,10 @@ HEAVY = {
 ADAPTED = {"integrations/haystack.py": {"haystack"}}
 """A module that makes classes for another framework needs it when it is imported; nothing else imports the module."""
 MOST_LINES = 600
+"""Of a file, with everything."""
+MOST_CODE = 43_200
+"""Lines of code of the package: without blank lines, comments and docstrings. New features raise it on purpose."""
+MOST_FILES = 325
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
@@ -124,6 +131,71 @@ def test_a_module_imports_no_heavy_package_before_it_is_needed() -> None:
         for line, module in imported(node)
         if module.partition(".")[0] in HEAVY - ADAPTED.get(name, set())
     ]
+
+
+def modules_imported(name: str) -> set[str]:
+    """The files of the package that ``name`` imports."""
+    wanted: set[str] = set()
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            wanted |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            wanted |= {alias.name for alias in node.names}
+    paths = {module.replace(".", "/").removeprefix("ragtrial/") for module in wanted if module.startswith("ragtrial.")}
+    return {file for path in paths for file in (f"{path}.py", f"{path}/__init__.py") if file in FILES} - {name}
+
+
+def circle_of(needs: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other() -> None:
+    assert circle_of({name: modules_imported(name) for name in FILES}) == []
+
+
+def test_no_rooms_import_each_other() -> None:
+    """A room is a folder in a part, or a module next to such folders, as it is for the parts themselves."""
+    rooms = {name: "/".join(name.split("/")[:2]) for name in FILES if name not in DOORS}
+    needs: dict[str, set[str]] = {room: set() for room in rooms.values()}
+    for name, room in rooms.items():
+        needs[room] |= {rooms[other] for other in modules_imported(name) if other in rooms} - {room}
+    assert circle_of(needs) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle_of({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})[0] in {"a", "b", "c"}
+    assert circle_of({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def lines_of_code(code: str) -> int:
+    """The lines that hold code: no blank lines, comments and bare strings."""
+    bare: set[int] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            bare.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines: set[int] = set()
+    for token in generate_tokens(StringIO(code).readline):
+        if token.type not in {COMMENT, NL, NEWLINE, INDENT, DEDENT, ENDMARKER}:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - bare)
+
+
+def test_the_package_is_no_larger_than_its_limit() -> None:
+    assert sum(lines_of_code((SOURCE / name).read_text(encoding="utf-8")) for name in FILES) <= MOST_CODE
+    assert len(FILES) <= MOST_FILES
+
+
+def test_lines_of_code_are_counted_without_comments_and_docstrings() -> None:
+    assert (
+        lines_of_code(
+            '"""Doc."""\n\n# no\nx = """a\nb"""\n\n\ndef f():\n    """Doc\n    more."""\n    return (\n        1)\n'
+        )
+        == 5
+    )
 
 
 def test_only_the_command_line_prints_and_exits() -> None:

@@ -19,8 +19,7 @@ from ragtrial.progress import stage
 from ragtrial.records import Question
 
 if TYPE_CHECKING:  # few settings write wordings
-    from ragtrial.components.endpoints.chat import ChatReply, ChatRequest, KeptReplies
-    from ragtrial.components.refiners.expand import WordingWriter
+    from ragtrial.components.endpoints.chat import ChatReply, ChatRequest, KeptReplies, WordingWriter
     from ragtrial.pipeline.dry_run import PlannedStage
 
 _LOG = logging.getLogger(__name__)

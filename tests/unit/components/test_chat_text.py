@@ -13,13 +13,13 @@ from ragtrial.components.endpoints.chat import (
     ChatOptions,
     ChatReply,
     KeptReplies,
+    WordingWriter,
     folded,
     message_text,
     replies,
     spoken,
     unquoted,
 )
-from ragtrial.components.refiners.expand import WordingWriter
 from ragtrial.records import Question
 
 MESSAGES: dict[str, tuple[Any, str | None]] = {

@@ -13,7 +13,7 @@ from ragtrial.records import Question
 from ragtrial.registry import Registry
 
 if TYPE_CHECKING:
-    from ragtrial.components.refiners.expand import WordingWriter
+    from ragtrial.components.endpoints.chat import WordingWriter
 
 
 class OpenRefiner(Protocol):
