@@ -43,6 +43,9 @@ SCREENS = {
     "two runs, all pairs": "compare {words} {twins} --all-pairs --setting words --setting stems",
     "a setting of another run": "compare {words} --baseline {twins}:words --margin 0.001",
     "a judge": "judge {words} --offline --queries 20 --metric recall@5",
+    "a pool": "pool {words} --config configs/words.yaml --depth 3 --limit 5 -o {folder}/pooled.json",
+    "a pool in a folder of its own": "pool {words} --config configs/words.yaml --limit 5 -o '{folder}/a list/pooled.json'",
+    "drafts": "questions configs/words.yaml --count 3 --endpoint {endpoint} --model m -o '{folder}/drafts.json'",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.session.session import Session
-from ragtrial.labelling.worklist import TextToGrade, Worklist, write_worklist
+from ragtrial.labelling.worklist import Draft, DraftCounts, DraftSource, TextToGrade, Worklist, write_worklist
 from ragtrial.views.label_page import assets
 from small_experiment import DOCUMENTS, LABELS, small_experiment
 
@@ -69,3 +69,22 @@ def served(worklist: Path, **given: Any) -> Iterator[LabelPage]:
         finally:
             page.stop()
             thread.join()
+
+
+def write_drafts(folder: Path) -> Path:
+    """A worklist of two drafts over the small experiment: an answer that is in its passage, and none."""
+    drafted = [
+        Draft(style="keywords", quote="within thirty days", at=DOCUMENTS["returns.md"].index("within thirty days")),
+        Draft(style="keywords", quote=None, at=None),
+    ]
+    counts = DraftCounts(replies=2, unparsable=0, not_in_passage=0, repeated=0, copied=0)
+    items = [
+        item(str(DOCUMENTS["returns.md"]), "returns.md").model_copy(
+            update={"query": f"draft-{number}", "question": f"question {number}?", "draft": draft}
+        )
+        for number, draft in enumerate(drafted)
+    ]
+    worklist = write_work(
+        folder, items, form="quote", drawn="drafted", source=DraftSource(model="m", prompt="0" * 16, counts=counts)
+    )
+    return worklist.rename(folder / "drafts.json")

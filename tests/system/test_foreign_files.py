@@ -15,7 +15,7 @@ import pytest
 from edited_reports import edit_report
 from small_experiment import ragtrial, small_experiment
 from watched_commands import watched
-from worklists import QUESTIONS, write_work
+from worklists import QUESTIONS, write_drafts, write_work
 
 SOURCE = Path(__file__).parents[2] / "src"
 CONFIG = """\
@@ -67,8 +67,10 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Foreign:
     edit_report(report, '"corpus": "documents"', f'"corpus": "{outside / "documents"}", "on_error": "skip"')
     shutil.move(report, folder / "report")
     shutil.rmtree(folder / "results")
+    write_drafts(folder)
     write_work(folder)
-    shutil.copy(folder / "worklist.json", folder / "report")
+    for name in ("worklist.json", "drafts.json"):
+        shutil.copy(folder / name, folder / "report")
     return Foreign(folder, outside)
 
 
@@ -96,6 +98,8 @@ COMMANDS: dict[str, tuple[int, ...]] = {
     "list runs --results {folder}": (0,),
     "label {worklist} --unreviewed": (2,),
     "label {worklist} --labels mine.json --unreviewed": (2,),
+    "label {drafts} --labels mine.json --unreviewed": (0,),
+    "label {report}/drafts.json --unreviewed": (0,),
 }
 """Each command, and the exit codes that are right for it. Those that run an experiment name a config."""
 
@@ -110,7 +114,7 @@ def test_no_command_runs_contacts_or_leaves_what_somebody_else_packed(
     near = {"beside": foreign.folder, "around": Path(), "inside": Path("..")}[where]
     paths = {
         "report": "." if where == "inside" else near / "report", "worklist": near / "worklist.json",
-        "labels": near / "prompt_queries.json", "folder": near,
+        "drafts": near / "drafts.json", "labels": near / "prompt_queries.json", "folder": near,
     }  # fmt: skip
     lines = [command.format(**paths).split() for command in COMMANDS]
     for command, found in zip(COMMANDS, watched(cwd, lines, tmp_path / "log.json", SOURCE), strict=True):
