@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,13 +68,15 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_installs_from_a_clone(page: Path) -> None:
-    """The project is on no index, so that its name alone installs nothing."""
-    commands = re.findall(r"pip install [^`\n]*", page.read_text(encoding="utf-8"))
-    assert [
-        line for line in commands if "ragtrial" in line.replace("./ragtrial[", "").replace("ragtrial/con", "")
-    ] == []
-    assert [line for line in commands if "constraints/cpu.txt" not in line] == []
+def test_a_page_installs_a_clone_and_later_its_extras(page: Path) -> None:
+    """The project is on no index: a clone is installed first, with tested versions; then its name adds an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    clone = re.compile(r"pip install -c (?:ragtrial/)?constraints/cpu\.txt '\./?(?:ragtrial)?\[([\w,-]+)\]'")
+    extra = re.compile(r"pip install 'ragtrial\[([\w,-]+)\]'")
+    for command in re.findall(r"pip install [^`\n]*", page.read_text(encoding="utf-8")):
+        form = clone.fullmatch(command) or extra.fullmatch(command)
+        assert form, command
+        assert set(form[1].split(",")) <= set(project["optional-dependencies"])
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
