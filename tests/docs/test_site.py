@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
