@@ -14,7 +14,13 @@ from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import RunFileError
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.runs.lines import (
+    FALLS_BACK,
+    MAY_BE_JUDGED,
+    MAY_REPEAT,
     NO_RANK,
+    RISES,
+    TIES,
+    Bytes,
     Hashes,
     LineError,
     LineFault,
@@ -60,6 +66,7 @@ class Judged:
         self.at = np.concatenate(([0], ids.ends[:-1])).astype(np.int64)[: len(ids)]
         self.length = ids.ends - self.at
         self.hashes = hasher()(ids)
+        self.bits = _bits_of(self.hashes)
 
     def exact(self, rows: RunRows) -> tuple[Hashes, Hashes]:
         """Numbers that differ if documents differ, for the judgments and for ``rows``."""
@@ -111,7 +118,7 @@ def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
         return _Join(rows, judged, judged.hashes, rules).joined()
     except _SameHashError:
         hashes, own = judged.exact(rows)
-        return _Join(replace(rows, hashes=own), judged, hashes, rules).joined()
+        return _Join(replace(rows.unknown(), hashes=own), judged, hashes, rules).joined()
 
 
 class _Join:
@@ -121,12 +128,8 @@ class _Join:
         started = time.perf_counter()
         self._all, self._judged, self._hashes, self._rules = rows, judged, hashes, rules
         self._sorted = _in_order(rows, rules)
-        keys = self._sorted.hashes + np.repeat(_seeds(np.arange(len(rows.queries))), np.diff(rows.starts))
-        self._later, self._earlier = _repeated(self._sorted, keys)
-        self.rows, self._keys = self._sorted, keys
-        if len(self._later):
-            self.rows, self._keys = self._sorted.without(self._later), np.delete(keys, self._later)
-        self._follows = self.rows.follows()
+        self._later, self._earlier = _repeated(self._sorted)
+        self.rows = self._sorted.without(self._later) if len(self._later) else self._sorted
         self._check = time.perf_counter() - started
 
     def joined(self) -> JoinedRows:
@@ -159,11 +162,11 @@ class _Join:
             raise _SameHashError
         if not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        near = _sharing_last_bits(self._keys, keys)
-        at = np.minimum(np.searchsorted(keys, self._keys[near]), len(keys) - 1)
-        is_hit = keys[at] == self._keys[near]
+        rows, judged, near = self.rows, self._judged, self.rows.with_flag(MAY_BE_JUDGED)
+        wanted = rows.hashes[near] + _seeds(rows.query_of(near))
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        is_hit = keys[at] == wanted
         hits, judgments = near[is_hit], judgments[by_key[at[is_hit]]]
-        rows, judged = self.rows, self._judged
         texts = rows.text, rows.at[hits], rows.length[hits]
         if not _are_same(*texts, judged.qrels.documents.text, judged.at[judgments], judged.length[judgments]):
             raise _SameHashError
@@ -176,8 +179,8 @@ class _Join:
             return is_tied, is_contradicted
         if self._rules.order in ("rank", "file"):
             rows = _in_order(rows, Rules("score", "first"))
-        is_tied[rows.query_of(np.flatnonzero((rows.scores[1:] == rows.scores[:-1]) & self._follows))] = True
-        if not ((rows.ranks[1:] < rows.ranks[:-1]) & self._follows).any():
+        is_tied[rows.query_of(rows.with_flag(TIES))] = True
+        if not rows.any_has(FALLS_BACK):
             return is_tied, is_contradicted
         ranked = np.flatnonzero(rows.ranks != NO_RANK)
         query, ranks, scores = rows.query_of(ranked), rows.ranks[ranked], rows.scores[ranked]
@@ -189,13 +192,14 @@ class _Join:
     def _ties(self, hits: Counts) -> tuple[Codes, Codes]:
         """The first and the last rank with the score of each hit."""
         rows = self.rows
-        if not self._rules.has_scores or self._rules.order in ("rank", "file") or not len(hits):
+        if not self._rules.has_scores or self._rules.order in ("rank", "file") or not rows.any_has(TIES):
             return rows.place_of(hits), rows.place_of(hits)
-        begins = np.append(True, ~(self._follows & (rows.scores[1:] == rows.scores[:-1])))
-        first = np.flatnonzero(begins)
+        tied = rows.with_flag(TIES)
+        begins = np.flatnonzero(np.diff(tied, prepend=-1) > 1)
+        first, last = tied[begins] - 1, tied[np.append(begins[1:], len(tied)) - 1]
         group = np.searchsorted(first, hits, side="right") - 1
-        last = np.append(first[1:], len(rows)) - 1
-        return rows.place_of(first[group]), rows.place_of(last[group])
+        is_tied = np.append(last, -1)[group] >= hits
+        return rows.place_of(np.where(is_tied, first[group], hits)), rows.place_of(np.where(is_tied, last[group], hits))
 
     def _pair_faults(self) -> Iterable[LineFault]:
         """Documents that a query retrieves twice, and ranks that it gives twice, if neither is allowed."""
@@ -219,17 +223,13 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     """The rows of each query best first, equal rows by document or in the order of the file."""
     if rules.order == "file" or (rules.order != "rank" and not rules.has_scores) or not len(rows):
         return rows
-    column, follows = (rows.ranks, rows.follows()) if rules.order == "rank" else (rows.scores, rows.follows())
-    is_wrong = column[1:] < column[:-1] if rules.order == "rank" else column[1:] > column[:-1]
-    if (is_wrong & follows).any():
+    if rows.any_has(FALLS_BACK if rules.order == "rank" else RISES):
         of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
-        rows = rows.of_rows(np.lexsort((column if rules.order == "rank" else -column, of_row)))
-    if rules.order != "trec":
+        rows = rows.of_rows(np.lexsort((rows.ranks if rules.order == "rank" else -rows.scores, of_row)))
+    if rules.order != "trec" or not rows.any_has(TIES):
         return rows
-    equal = (rows.scores[1:] == rows.scores[:-1]) & follows
-    tied = np.flatnonzero(np.append(False, equal) | np.append(equal, False)).tolist()
-    if not tied:
-        return rows
+    later = rows.with_flag(TIES)
+    tied = np.union1d(later, later - 1).tolist()
     names = {row: rows.document(row) for row in tied}
     place = np.zeros(len(rows), dtype=np.int64)
     place[sorted(tied, key=names.__getitem__, reverse=True)] = np.arange(len(tied))
@@ -237,8 +237,11 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     return rows.of_rows(np.lexsort((place, -rows.scores, of_row)))
 
 
-def _repeated(rows: RunRows, keys: Hashes) -> tuple[Counts, Counts]:
+def _repeated(rows: RunRows) -> tuple[Counts, Counts]:
     """The rows whose document an earlier one of the same query has, and the first such rows."""
+    if not rows.any_has(MAY_REPEAT):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    keys = rows.hashes + np.repeat(_seeds(np.arange(len(rows.queries))), np.diff(rows.starts))
     in_order = np.sort(keys)
     if not (in_order[1:] == in_order[:-1]).any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -257,12 +260,12 @@ def _seeds(queries: Counts) -> Hashes:
     return queries.astype(np.uint64) * _ODD
 
 
-def _sharing_last_bits(numbers: Hashes, others: Hashes) -> Counts:
-    """The places of the ``numbers`` that end like one of the ``others``: few of many, found in one pass."""
-    mask = np.uint64((1 << max(16, len(others).bit_length() + 3)) - 1)
-    ends = np.zeros(int(mask) + 1, dtype=np.bool_)
-    ends[others & mask] = True
-    return np.flatnonzero(ends[numbers & mask])
+def _bits_of(hashes: Hashes) -> Bytes:
+    """Bits that are set for the last bits of the ``hashes``, and for few others."""
+    count = 1 << max(16, len(hashes).bit_length() + 3)
+    bits = np.zeros(count, dtype=np.bool_)
+    bits[hashes & np.uint64(count - 1)] = True
+    return np.packbits(bits, bitorder="little")
 
 
 def _are_same(
@@ -345,7 +348,8 @@ def _rows_of(run: Run) -> RunRows:
     return RunRows(
         [encoded(run.queries[query]) for query in filled.tolist()], np.append(run.starts[:-1][filled], run.starts[-1]),
         run.documents.text, at, ends - at, hasher()(run.documents), np.arange(rows), scores, ranks,
-    )  # fmt: skip
+        np.zeros(rows, dtype=np.uint8),
+    ).unknown().compared()  # fmt: skip
 
 
 def in_order(run: Run, order: Order) -> Run:
@@ -356,7 +360,7 @@ def in_order(run: Run, order: Order) -> Run:
     try:
         best = _Join(rows, nothing, nothing.hashes, rules).rows
     except _SameHashError:
-        best = _Join(replace(rows, hashes=nothing.exact(rows)[1]), nothing, nothing.hashes, rules).rows
+        best = _Join(replace(rows.unknown(), hashes=nothing.exact(rows)[1]), nothing, nothing.hashes, rules).rows
     counts = np.zeros(len(run) + 1, dtype=np.int64)
     counts[1:][np.diff(run.starts) > 0] = np.diff(best.starts)
     values = None if run.values is None else run.values[best.line]

@@ -15,17 +15,24 @@ import numpy.typing as npt
 from ragtrial.dataset.faults import MOST_FAULTS, Faults, shown
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.runs.compiled import compiled_library
-from ragtrial.runs.compiled.library import PADDING, TextForm, hashes_of, split_text
+from ragtrial.runs.compiled.library import PADDING, Room, TextForm, hashes_of, split_text
 from ragtrial.runs.qrels import PackedIds
 
 Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.uint8]
 LineForm = Literal["trec", "msmarco"]
 
 BOM = b"\xef\xbb\xbf"
 NO_RANK = np.iinfo(np.int64).min
 """The rank of a row that has none that is a number; no other rank has this value."""
 
+RISES, TIES, FALLS_BACK, MAY_REPEAT, MAY_BE_JUDGED = (np.uint8(1 << bit) for bit in range(5))
+"""The flags of a row, as split.c sets them. In its query, the row before has a lower score; has the same score; has a
+higher rank. An earlier row may have the same document. The document may be judged."""
+
+_HINTS = MAY_REPEAT | MAY_BE_JUDGED
+_EVERY_BIT = np.full(1, 255, dtype=np.uint8)
 _TEXT_FORMS: dict[LineForm, TextForm] = {
     "trec": TextForm(6, may_have_more=False, document=2, number=3, may_have_sign=True, score=4),
     "msmarco": TextForm(3, may_have_more=False, document=1, number=2, may_have_sign=False, score=-1),
@@ -94,7 +101,8 @@ class RunRows:
 
     The document of a row is ``text[at:at + length]``, its hash (uint64) is in ``hashes``. ``line`` counts from 0.
     ``scores`` are float64, 0 without scores; ``ranks`` are int64 (float64 of a run in memory), ``NO_RANK`` without a
-    rank. ``lines`` counts all lines of the text; ``faults`` are the faults of its lines.
+    rank. ``flags`` (uint8) spare looks at the rest. ``lines`` counts all lines of the text, ``faults`` lists their
+    faults.
     """
 
     queries: Sequence[bytes]
@@ -106,6 +114,7 @@ class RunRows:
     line: Counts
     scores: npt.NDArray[np.float64]
     ranks: npt.NDArray[Any]
+    flags: Flags
     lines: int = 0
     faults: Sequence[LineFault] = ()
 
@@ -120,15 +129,35 @@ class RunRows:
         ends = np.cumsum(self.length)
         return PackedIds(self.text[places_of(self.at, self.length)], ends)
 
-    def of_rows(self, rows: Counts) -> RunRows:
-        """The ``rows``, in this order; of each query there must be as many as before."""
-        columns = {name: getattr(self, name)[rows] for name in ("at", "length", "hashes", "line", "scores", "ranks")}
-        return replace(self, **columns)
+    def of_rows(self, rows: Counts, starts: Counts | None = None) -> RunRows:
+        """The ``rows``, in this order; of each query there are as many as before unless new ``starts`` say it."""
+        names = ("at", "length", "hashes", "line", "scores", "ranks", "flags")
+        columns = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, starts=self.starts if starts is None else starts, **columns).compared()
 
     def without(self, rows: Counts) -> RunRows:
         """All rows but these."""
         kept = np.delete(np.arange(len(self)), rows)
-        return replace(self.of_rows(kept), starts=np.searchsorted(kept, self.starts))
+        return self.of_rows(kept, np.searchsorted(kept, self.starts))
+
+    def compared(self) -> RunRows:
+        """The same rows with flags from a comparison with the row before."""
+        flags, follows = self.flags & _HINTS, self.follows()
+        flags[1:] |= ((self.scores[1:] > self.scores[:-1]) & follows) * RISES
+        flags[1:] |= ((self.scores[1:] == self.scores[:-1]) & follows) * TIES
+        flags[1:] |= ((self.ranks[1:] < self.ranks[:-1]) & follows) * FALLS_BACK
+        return replace(self, flags=flags)
+
+    def unknown(self) -> RunRows:
+        """The same rows, each of which may repeat another, and may be judged."""
+        return replace(self, flags=self.flags | _HINTS)
+
+    def with_flag(self, flag: np.uint8) -> Counts:
+        """The rows that have the flag."""
+        return np.flatnonzero((self.flags & flag) != 0)
+
+    def any_has(self, flag: np.uint8) -> bool:
+        return bool(np.bitwise_or.reduce(self.flags) & flag)
 
     def follows(self) -> Bools:
         """Whether the row before has the same query, for all rows but the first."""
@@ -152,7 +181,8 @@ class RunRows:
         of_segment = np.array([codes[name] for name in self.queries], dtype=np.int64)
         of_row = np.repeat(of_segment, np.diff(self.starts))
         starts = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=len(codes))))).astype(np.int64)
-        return replace(self.of_rows(np.argsort(of_row, kind="stable")), queries=list(codes), starts=starts)
+        gathered = self.of_rows(np.argsort(of_row, kind="stable"), starts)
+        return replace(gathered, queries=list(codes)).unknown()
 
 
 def places_of(at: Counts, length: Counts) -> Counts:
@@ -186,13 +216,22 @@ def padded(content: bytes) -> Bytes:
     return np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8)
 
 
-def split(buffer: Bytes, size: int, form: LineForm, *, lenient: bool = False, needs_ranks: bool = True) -> RunRows:
+def split(
+    buffer: Bytes,
+    size: int,
+    form: LineForm,
+    *,
+    lenient: bool = False,
+    needs_ranks: bool = True,
+    room: Room | None = None,
+    judged_bits: Bytes = _EVERY_BIT,
+) -> RunRows:
     """The first ``size`` bytes of a buffer as rows, each query as often as it comes; see ``split_text``.
 
     ``lenient`` reads lines as trec_eval does: column 6 and all that follows are the tag. Ranks that are no numbers are
     faults if it ``needs_ranks``.
     """
-    rows = _split_compiled(buffer, size, _TEXT_FORMS[form]._replace(may_have_more=lenient))
+    rows = _split_compiled(buffer, size, _TEXT_FORMS[form]._replace(may_have_more=lenient), room, judged_bits)
     if rows is None or (form == "msmarco" and len(rows) and int(rows.ranks.min()) < 1):
         return _split_here(buffer[:size].tobytes(), form, lenient=lenient, needs_ranks=needs_ranks)
     return rows
@@ -205,9 +244,11 @@ def split_qrels(buffer: Bytes, size: int) -> RunRows | None:
     )
 
 
-def _split_compiled(buffer: Bytes, size: int, form: TextForm) -> RunRows | None:
+def _split_compiled(
+    buffer: Bytes, size: int, form: TextForm, room: Room | None = None, judged_bits: Bytes = _EVERY_BIT
+) -> RunRows | None:
     loaded = compiled_library()
-    found = None if loaded is None else split_text(loaded, buffer, size, form)
+    found = None if loaded is None else split_text(loaded, buffer, size, form, room or Room(), judged_bits)
     if found is None:
         return None
     columns = found.columns
@@ -217,7 +258,7 @@ def _split_compiled(buffer: Bytes, size: int, form: TextForm) -> RunRows | None:
     scores = columns["score"] if form.score >= 0 else np.zeros(len(columns["at"]))
     return RunRows(
         queries, starts, buffer, columns["at"], columns["length"], columns["hash"], columns["line"], scores,
-        columns["number"], found.lines,
+        columns["number"], columns["flags"], found.lines,
     )  # fmt: skip
 
 
@@ -238,11 +279,12 @@ def _split_here(content: bytes, form: LineForm, *, lenient: bool, needs_ranks: b
     length = np.fromiter(map(len, documents), dtype=np.int64, count=len(rows))
     ends = np.cumsum(length)
     text = np.frombuffer(b"".join(documents), dtype=np.uint8)
-    return RunRows(
+    split = RunRows(
         queries, np.array([*starts, len(rows)]), text, ends - length, length, hasher()(PackedIds(text, ends)),
         np.array(line, dtype=np.int64), np.array(scores, dtype=np.float64), np.array(ranks, dtype=np.int64),
-        content.count(b"\n") + (not content.endswith(b"\n")), faults,
+        np.full(len(rows), _HINTS), content.count(b"\n") + (not content.endswith(b"\n")), faults,
     )  # fmt: skip
+    return split.compared()
 
 
 class _Row(NamedTuple):

@@ -16,13 +16,13 @@ from ragtrial.dataset.faults import Faults
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.compiled import compiled_library
-from ragtrial.runs.compiled.library import PADDING, cut_of
+from ragtrial.runs.compiled.library import PADDING, Room, cut_of
 from ragtrial.runs.joins import JoinedRows, Judged, Rules, all_hits, join
 from ragtrial.runs.lines import BOM, Bytes, LineForm, add_line_faults, first_faults, padded, split, split_qrels
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, name_of, opened
 
-BLOCK = 2**19
+BLOCK = 2**20
 _MOST = 2**31
 
 
@@ -78,7 +78,10 @@ def read_run(
 
     def joined(block: Block) -> JoinedRows:
         started = time.perf_counter()
-        rows = split(*block, form, lenient=lenient, needs_ranks=order == "rank" or not lenient)
+        rows = split(
+            block.buffer, block.size, form, lenient=lenient, needs_ranks=order == "rank" or not lenient,
+            room=block.room, judged_bits=judged.bits,
+        )  # fmt: skip
         read = time.perf_counter() - started
         part = join(rows.gathered(), judged, rules)
         return replace(part, seconds=part.seconds._replace(read=read))
@@ -89,7 +92,7 @@ def read_run(
         if len(set(names)) < len(names):  # the rows of a query are not consecutive
             stream.seek(0)
             content = stream.read().removeprefix(BOM)
-            parts = [joined(Block(padded(content), len(content)))]
+            parts = [joined(Block(padded(content), len(content), Room()))]
     before = accumulate((part.lines for part in parts), initial=0)
     placed = (fault.below(lines) for part, lines in zip(parts, before, strict=False) for fault in part.faults)
     add_line_faults(faults, first_faults(placed), sum(part.fault_count for part in parts), form)
@@ -116,10 +119,11 @@ def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = Fa
 
 
 class Block(NamedTuple):
-    """The first ``size`` bytes of ``buffer``, which has room for ``PADDING`` more."""
+    """The first ``size`` bytes of ``buffer``, which has room for ``PADDING`` more, and room for its columns."""
 
     buffer: Bytes
     size: int
+    room: Room
 
 
 def _in_turn(
@@ -141,22 +145,22 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
     A buffer is used again once ``buffers`` more blocks have been asked for. A query that fills a buffer gets a
     larger one.
     """
-    rooms = [np.empty(size + PADDING, dtype=np.uint8) for _ in range(buffers)]
+    texts, rooms = [np.empty(size + PADDING, dtype=np.uint8) for _ in range(buffers)], [Room() for _ in range(buffers)]
     carried = np.frombuffer(stream.read(len(BOM)).removeprefix(BOM), dtype=np.uint8)
     index = 0
     while True:
-        if len(carried) + PADDING >= len(rooms[index]):
-            rooms[index] = np.empty(2 * len(carried) + PADDING, dtype=np.uint8)
-        buffer = rooms[index]
+        if len(carried) + PADDING >= len(texts[index]):
+            texts[index] = np.empty(2 * len(carried) + PADDING, dtype=np.uint8)
+        buffer = texts[index]
         buffer[: len(carried)] = carried
-        room, end = memoryview(buffer.data)[: len(buffer) - PADDING], len(carried)
-        while end < len(room) and (count := stream.readinto(room[end:])):  # type: ignore[attr-defined]
+        free, end = memoryview(buffer.data)[: len(buffer) - PADDING], len(carried)
+        while end < len(free) and (count := stream.readinto(free[end:])):  # type: ignore[attr-defined]
             end += count
-        is_last = end < len(room)
+        is_last = end < len(free)
         cut = end if is_last else _cut(buffer, end)
         carried = buffer[cut:end].copy()
         if cut:
-            yield Block(buffer, cut)
+            yield Block(buffer, cut, rooms[index])
             index = (index + 1) % buffers
         if is_last:
             return

@@ -102,6 +102,18 @@ def test_trec_runs_are_read_as_in_python(content: bytes, order: str, options: di
     assert one == other
 
 
+@pytest.mark.parametrize("hits", [17_000])
+def test_a_document_that_comes_twice_is_found_among_many(hits: int) -> None:
+    rows = [(f"q{query}", f"d{hit}") for query in (1, 2) for hit in range(hits)]
+    rows = [*rows, ("q2", "d7"), ("q3", "d7")]
+    content = "".join(f"{query} 0 {hit} {at} {-at} t\n" for at, (query, hit) in enumerate(rows)).encode()
+    options = {"order": "score", "lenient": False, "threads": 1, "block_size": 2**20}
+    for duplicates in ("error", "first"):
+        one, other = run_outcomes(content, duplicates=duplicates, **options)
+        assert one == other
+        assert f"line {hits + 8} does" in str(one) or duplicates == "first"
+
+
 @settings(max_examples=100)
 @given(
     content=files(msmarco_rows()) | files(msmarco_rows(is_sound=False)),

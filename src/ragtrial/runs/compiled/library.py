@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -18,9 +18,10 @@ PADDING = 64
 """Bytes beyond the end of a block that may be read; their values do not matter."""
 
 _log = logging.getLogger(__name__)
-_ROWS = ("line", "at", "length", "number", "score", "hash")
+_ROWS = ("line", "at", "length", "number", "score", "hash", "flags")
 _SEGMENTS = ("first_row", "name_at", "name_length")
-_DTYPES: dict[str, npt.DTypeLike] = {"score": np.float64, "hash": np.uint64}
+_DTYPES: dict[str, npt.DTypeLike] = {"score": np.float64, "hash": np.uint64, "flags": np.uint8}
+_SEEN = 2**15
 
 
 class TextForm(NamedTuple):
@@ -41,7 +42,8 @@ class _CForm(ctypes.Structure):
 class _CSplit(ctypes.Structure):
     _fields_: ClassVar[list[tuple[str, type]]] = [
         *((name, c_int64) for name in ("lines", "rows", "segments")),
-        *((name, c_void_p) for name in (*_ROWS, *_SEGMENTS)),
+        *((name, c_void_p) for name in (*_ROWS, *_SEGMENTS, "seen", "judged")),
+        ("judged_mask", c_uint64),
     ]
 
 
@@ -51,6 +53,25 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_hash": (None, [c_void_p, c_void_p, c_int64, c_void_p]),
     "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
 }
+
+
+class Room:
+    """The arrays for the columns of a text. Texts that are split into the same room overwrite each other's columns."""
+
+    def __init__(self) -> None:
+        self.rows = -1
+        self.columns: dict[str, npt.NDArray[Any]] = {}
+        self.seen = np.empty(_SEEN, dtype=np.uint64)
+
+    def for_rows(self, rows: int) -> _CSplit:
+        """The structure through which the compiled code fills this number of rows."""
+        if rows > self.rows:
+            self.columns = {name: np.empty(rows, _DTYPES.get(name, np.int64)) for name in (*_ROWS, *_SEGMENTS)}
+            self.rows = rows
+            self._split = _CSplit(seen=self.seen.ctypes.data)
+            for name, column in self.columns.items():
+                setattr(self._split, name, column.ctypes.data)
+        return self._split
 
 
 class SplitText(NamedTuple):
@@ -90,18 +111,25 @@ def load(path: Path, folder: Path = FOLDER) -> ctypes.CDLL | None:
     return loaded
 
 
-def split_text(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], size: int, form: TextForm) -> SplitText | None:
+def split_text(
+    loaded: ctypes.CDLL,
+    buffer: npt.NDArray[np.uint8],
+    size: int,
+    form: TextForm,
+    room: Room,
+    judged_bits: npt.NDArray[np.uint8],
+) -> SplitText | None:
     """The first ``size`` bytes of a buffer as columns; None if the library cannot read a line.
 
-    The buffer has ``PADDING`` more bytes, the first of which is overwritten. Other threads run meanwhile.
+    The buffer has ``PADDING`` more bytes, the first of which is overwritten. ``judged_bits``, of which there is a power
+    of two, say by the last bits of a hash whether the document may be judged. Other threads run meanwhile.
     """
-    room = int(np.count_nonzero(buffer[:size] == 10)) + 1
-    columns = {name: np.empty(room, _DTYPES.get(name, np.int64)) for name in (*_ROWS, *_SEGMENTS)}
-    split = _CSplit(**{name: column.ctypes.data for name, column in columns.items()})
+    split = room.for_rows(size // (2 * form.columns) + 2)
+    split.judged, split.judged_mask = judged_bits.ctypes.data, 8 * len(judged_bits) - 1
     if loaded.rt_split(buffer.ctypes.data, size, byref(_CForm(*form)), byref(split)):
         return None
-    cut = {name: split.segments if name in _SEGMENTS else split.rows for name in columns}
-    return SplitText(split.lines, {name: column[: cut[name]] for name, column in columns.items()})
+    cut = {name: split.segments if name in _SEGMENTS else split.rows for name in room.columns}
+    return SplitText(split.lines, {name: column[: cut[name]] for name, column in room.columns.items()})
 
 
 def cut_of(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], end: int) -> int:
