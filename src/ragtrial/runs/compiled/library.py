@@ -121,8 +121,8 @@ def split_text(
 ) -> SplitText | None:
     """The first ``size`` bytes of a buffer as columns; None if the library cannot read a line.
 
-    The buffer has ``PADDING`` more bytes, the first of which is overwritten. ``judged_bits``, of which there is a power
-    of two, say by the last bits of a hash whether the document may be judged. Other threads run meanwhile.
+    The buffer has ``PADDING`` more bytes, the first of which is overwritten. The last bits of a hash are a place in
+    ``judged_bits`` (of a power of two bytes), set if the document may be judged. Other threads run meanwhile.
     """
     split = room.for_rows(size // (2 * form.columns) + 2)
     split.judged, split.judged_mask = judged_bits.ctypes.data, 8 * len(judged_bits) - 1
