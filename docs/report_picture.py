@@ -38,11 +38,11 @@ def take(browser: Browser, page: Path, name: str, fragment: str = "", start: str
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        results, page = Path(folder) / "results", Path(folder) / "report.html"
-        ragtrial("run", "configs/hybrid.yaml", "-q", "--no-latency", "--set", f"output.directory={results}")
-        ragtrial("report", "latest", "--results", str(results), "-o", str(page))
+        page = Path(folder) / "report.html"
+        ragtrial("run", "configs/hybrid.yaml", "-q", "--no-latency")
+        ragtrial("report", "latest", "-o", str(page))
         plot = ["--plot", "differences", "--baseline", "dense", "-o", str(DOCS / "report-plot.svg")]
-        ragtrial("report", "latest", "--results", str(results), *plot)
+        ragtrial("report", "latest", *plot)
         with sync_playwright() as started:
             path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
             browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
