@@ -31,7 +31,7 @@ def take(browser: Browser, page: Path, name: str, fragment: str = "", start: str
     opened.goto(page.as_uri() + fragment)
     opened.wait_for_selector("html[data-ready=yes]")
     opened.wait_for_selector(start)
-    opened.evaluate(f"scrollTo(0, document.querySelector('{start}').getBoundingClientRect().top - 12)")
+    opened.evaluate(f"scrollBy(0, document.querySelector('{start}').getBoundingClientRect().top - 12)")
     opened.screenshot(path=DOCS / name)
     opened.context.close()
 
