@@ -47,7 +47,7 @@ def main() -> None:
             path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
             browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
             take(browser, page, "report-page.png", viewport={"width": 1220, "height": 1130})
-            dark: dict[str, Any] = {"viewport": {"width": 1220, "height": 1000}, "color_scheme": "dark"}
+            dark: dict[str, Any] = {"viewport": {"width": 1220, "height": 860}, "color_scheme": "dark"}
             take(browser, page, "report-page-dark.png", QUERY, "#detail", **dark)
             take(browser, page, "report-page-phone.png", viewport={"width": 420, "height": 1300})
             browser.close()
