@@ -108,7 +108,7 @@ def expected_row(move: Move, side: SideBySide) -> list[str]:
         f"{name}: {text}" for name, text in zip(names, lists, strict=True) if text
     )  # fmt: skip
     way = {"new": "new", "gone": "gone", "up": "↑ up", "down": "↓ down", "same": "same"}[move.movement]
-    share = [] if move.share is None else [f"{move.share:+.4f}" if move.share else ""]
+    share = [] if move.share is None else [f"{move.share:+.3f}" if move.share else ""]
     grade = "unjudged" if move.grade is None else str(move.grade)
     return [move.doc, grade, f"{ranks[0]} → {ranks[1]}", way, *share, why]
 
@@ -151,9 +151,9 @@ def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, fil
     assert most.share
     seen = opened(browser, file, f"#q={side.id}&a={side.baseline}&b={side.setting}")
     said = seen.page.locator("#moved p").first.inner_text()
-    assert said.startswith(f"ndcg@3 {side.difference:+.4f} from {side.baseline} to {side.setting}, most of it because ")
+    assert said.startswith(f"ndcg@3 {side.difference:+.3f} from {side.baseline} to {side.setting}, most of it because ")
     assert f"{most.doc} (grade {most.grade})" in said
-    assert f"{most.share:+.4f}" in said
+    assert f"{most.share:+.3f}" in said
     seen.page.context.close()
 
 
@@ -192,8 +192,8 @@ def test_each_parameter_of_a_sweep_is_drawn_with_its_effect(browser: Browser, sw
     assert any(part.ci for part in effects.effects)
     for part in effects.effects:
         assert part.difference is not None
-        ends = f"{part.ci[0]:+.4f} to {part.ci[1]:+.4f}" if part.ci else "no interval"
-        said = f"{part.difference:+.4f}, {ends}"
+        ends = f"{part.ci[0]:+.3f} to {part.ci[1]:+.3f}" if part.ci else "no interval"
+        said = f"{part.difference:+.3f}, {ends}"
         assert any(f"Effect of {part.levels.parameter} on" in one and said in one for one in labels)
     seen.page.context.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +47,7 @@ from ragtrial.components.embedders.base import (
 )
 from ragtrial.components.endpoints.client import Refusals
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import EmbedderError, InputError, counted
+from ragtrial.errors import EmbedderError, InputError, WorkspaceError, counted
 from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
@@ -342,7 +342,8 @@ class CachedEmbedder:
 
     def _whole_dimension(self) -> int | None:
         if self._dimension is None and self.path.exists():
-            with VectorCache(self.path) as cache:
+            # On a read-only disk finished stages are read all the same; if a vector is needed, that is the error.
+            with suppress(WorkspaceError), VectorCache(self.path) as cache:
                 self._dimension = cache.dimension()
         return self._dimension or self.embedder.dimension()
 
