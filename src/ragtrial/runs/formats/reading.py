@@ -9,7 +9,6 @@ from ragtrial.dataset.faults import Faults
 from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
-from ragtrial.runs.formats import own_files
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.rows import Rows, file_rows, qrels_of, run_of, value_rows
 from ragtrial.runs.qrels import Qrels, Run
@@ -33,13 +32,17 @@ def read_qrels(
     if isinstance(source, Qrels):
         return source
     if isinstance(source, PromptQueries):
-        return own_files.qrels_of_labels(source)
+        from ragtrial.runs.formats.own_files import qrels_of_labels
+
+        return qrels_of_labels(source)
     faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
         form = _known(form, "qrels") or guess(source, "qrels")
-        if form == "labels":
-            return own_files.qrels_of_labels(own_files.labels_of(source))
-        if form == "report":
+        if form in ("labels", "report"):
+            from ragtrial.runs.formats import own_files  # its models take longer to load than most files to be scored
+
+            if form == "labels":
+                return own_files.qrels_of_labels(own_files.labels_of(source))
             return own_files.report_qrels(source, directory)
         if form == "trec" and (sound := read_sound_qrels(source)):
             return sound
@@ -75,14 +78,14 @@ def read_runs(
     if isinstance(source, str | Path):
         form = _known(form, "run") or guess(source, "run")
         own = name or stem_of(source)
-        if form == "report":
-            return _renamed(own_files.report_runs(source, directory, faults), name)
-        if form == "results":
-            from ragtrial.runs.formats.own_files import read_results, results_run
+        if form in ("report", "results", "rankings"):
+            from ragtrial.runs.formats import own_files
 
-            return _renamed([results_run(one, labels) for one in read_results(source)], name)
-        if form == "rankings":
-            return [own_files.rankings_run(source, own, faults)]
+            if form == "rankings":
+                return [own_files.rankings_run(source, own, faults)]
+            if form == "report":
+                return _renamed(own_files.report_runs(source, directory, faults), name)
+            return _renamed([own_files.results_run(one, labels) for one in own_files.read_results(source)], name)
         if form in ("trec", "msmarco"):
             return [load_run_file(source, form=form, name=own, lenient=lenient)]
     return [run_of(own, _rows(source, form, "run", columns, faults), faults)]
