@@ -100,7 +100,9 @@ def test_columns_are_explained_in_titles_and_in_words(seen: Seen) -> None:
     for title in ("95% interval", "p", "detectable", "questions needed", "won"):
         assert table.locator("th abbr").get_by_text(title, exact=True).get_attribute("title")
     seen.page.locator("#verdicts summary").first.click()
-    expect(seen.page.locator("#verdicts dl").get_by_text("Detectable difference: the smallest", exact=False)).to_be_visible()
+    expect(
+        seen.page.locator("#verdicts dl").get_by_text("Detectable difference: the smallest", exact=False)
+    ).to_be_visible()
     formula = seen.page.locator("#scores th abbr", has_text="recall@3").get_attribute("title")
     assert formula
 

@@ -127,7 +127,7 @@ def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place:
         (
             "",
             "{file}: is empty, or has only comments (lines that begin with #). If it is a run, say which form with "
-            "--format: trec, msmarco, json, jsonl, parquet, report, rankings, results.",
+            "--format: trec, msmarco, csv, json, jsonl, parquet, report, rankings, results.",
         ),
     ],
 )
