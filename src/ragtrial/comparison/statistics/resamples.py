@@ -62,10 +62,13 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
 def draws_of(n: int, draws: int, seed: int | Sequence[int]) -> Iterator[Scores]:
     """How often each of ``n`` is drawn with replacement in ``n`` draws, in blocks of shape (some of ``draws``, n)."""
     random, rows = np.random.default_rng(seed), max(1, min(_MOST_DRAWS, _BLOCK_VALUES // n))
+    step = max(1, _CACHED_VALUES // n)
     for start in range(0, draws, rows):
         counts = np.empty((min(rows, draws - start), n))
-        for row in counts:
-            row[:] = np.bincount(random.integers(0, n, n), minlength=n)
+        for first in range(0, len(counts), step):
+            part = counts[first : first + step]
+            drawn = random.integers(0, n, part.shape) + np.arange(0, part.size, n)[:, None]
+            part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
         yield counts
 
 
