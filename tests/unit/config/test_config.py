@@ -199,7 +199,7 @@ WRONG = [
      "rescore."),
     ("a quantization that a store has not", with_("{kind: exact}", "{kind: chroma, quantize: int8}"),
      "5:23: unknown key 'quantize' in store. That is an option of kind: exact, faiss. Allowed here: kind, space, url, "
-     "timeout, concurrency, hnsw, headers, tenant, database."),
+     "timeout, concurrency, headers, tenant, database, hnsw."),
     ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it is required."),
     ("missing key of a kind", with_(', function: "hashing:embed"', ""),
      "4:1: embedder.function is missing; it is required."),
