@@ -15,6 +15,9 @@ from ragtrial.report.model import Report
 USUAL_CONFIG = "experiment.yaml"
 """The config that commands read if none is named."""
 
+OVERLAY = "overlay.tsv"
+"""The file for new labels of a BEIR folder, which stays as it is."""
+
 UNKNOWN_CONFIG = "CONFIG"
 """The placeholder for the config of a report that is not known here."""
 
@@ -26,13 +29,14 @@ class Commands:
     """Commands about the same reports, with the same options.
 
     ``options`` are the options that every command about a comparison takes, ``own`` the options of `compare` only.
-    ``config`` is the config as a command names it.
+    ``config`` is the config as a command names it, and ``labels`` the file for new labels, if it is not the config's.
     """
 
     reports: Sequence[str] = ()
     options: Sequence[str] = ()
     own: Sequence[str] = ()
     config: str = USUAL_CONFIG
+    labels: str = ""
 
     def compare(self, *options: str) -> str:
         return shlex.join(["ragtrial", "compare", *self.reports, *self.options, *self.own, *options])
@@ -42,7 +46,8 @@ class Commands:
 
     def pool(self) -> str:
         config = [] if self.config == USUAL_CONFIG else ["--config", self.config]
-        return shlex.join(["ragtrial", "pool", *self.reports, *self.options, *config])
+        labels = ["--labels", self.labels] if self.labels else []
+        return shlex.join(["ragtrial", "pool", *self.reports, *self.options, *labels, *config])
 
     def label_question(self) -> str:
         config = [] if self.config == USUAL_CONFIG else [self.config]
@@ -73,7 +78,10 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     named = [*_metric(inputs, reports[names[0]]), *_settings(inputs, references), *baseline, *options]
     if len(reports) > 1 and inputs.baseline is None and inputs.pairs_by_name(names[0]):
         own = ["--all-pairs", *own]
-    return Commands([references[name] for name in names], named, own, config or config_of(reports[names[0]]))
+    first = reports[names[0]]
+    data_set = first.config.get("dataset") or {}
+    labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
+    return Commands([references[name] for name in names], named, own, config or config_of(first), labels)
 
 
 def _metric(inputs: ComparisonInput, first: Report) -> Sequence[str]:
