@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -147,3 +148,32 @@ def test_a_report_names_no_config_beside_itself(
     """A report from elsewhere brings its own config along: nothing advises to run it."""
     monkeypatch.chdir(runs["words"])
     assert "--config CONFIG" in ragtrial(capsys, "compare", ".").out
+
+
+def test_a_next_command_labels_a_beir_folder_in_a_file_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the data set stays as it is, so `pool` needs the name of another file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    Path("set/qrels").mkdir(parents=True)
+    files = sorted((ROOT / "data/support").rglob("*.md"))
+    rows = [{"_id": file.relative_to(ROOT / "data/support").as_posix(), "text": file.read_text()} for file in files]
+    Path("set/corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    asked = json.loads((ROOT / "prompt_queries.json").read_text())["queries"]
+    queries = [{"_id": query["id"], "text": query["text"]} for query in asked]
+    Path("set/queries.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in queries))
+    known = {row["_id"] for row in rows}
+    judged = {f"{query['id']}\t{label['doc']}\t1\n": None
+              for query in asked for label in query["relevant_docs"] if label["doc"] in known}  # fmt: skip
+    assert len(judged) > 20
+    Path("set/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{''.join(judged)}")
+    Path("mine.yaml").write_text(
+        "experiment: loaves\ndataset: {beir: set}\nchunker: {kind: document}\nlatency: false\n"
+        "retrievers: {a: {kind: bm25}, b: {kind: bm25, stemmer: none, stop_words: none, k1: 0.3}}\n"
+    )
+    before = {path: path.read_bytes() for path in Path("set").rglob("*.*")}
+    (command,) = _next_commands(ragtrial(capsys, "run", "mine.yaml").out)
+    assert command[1] == "pool"
+    assert _follow(capsys, command) == 0
+    assert {path: path.read_bytes() for path in Path("set").rglob("*.*")} == before
