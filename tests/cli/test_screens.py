@@ -46,7 +46,6 @@ SCREENS = {
     "explain": ("explain", "ndcg@10"),
     "list-metrics": ("list", "metrics"),
     "list-retrievers": ("list", "retrievers"),
-    "list-warnings": ("list", "warnings"),
     "help": ("--help",),
     "help-run": ("run", "--help"),
     "help-compare": ("compare", "--help"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.terminal import Terminal
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX is needed")
 
@@ -39,7 +39,7 @@ def test_the_first_three_warnings_of_a_kind_are_shown(
     count: int, left: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
-    terminal.warn([ReportWarning(WarningCode.SHORT, f"setting {number}: \x1b[2Jshort.") for number in range(count)])
+    terminal.warn([ReportWarning("short", f"setting {number}: \x1b[2Jshort.") for number in range(count)])
     lines = capsys.readouterr().err.strip().splitlines()
     assert lines[0] == f"{count} warnings:"
     assert lines[1:4] == [f"  setting {number}: \ufffd[2Jshort." for number in range(3)]

@@ -10,7 +10,6 @@ import click
 
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import InputError, MetricError, did_you_mean
-from ragtrial.records import WarningCode
 from ragtrial.views.words import meaning_of, words
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NAME")
 @common_options
 def command(terminal: Terminal, name: str) -> int:
-    """Explain a metric, a key of the config, a kind, a warning, or a column or verdict of a comparison.
+    """Explain a metric, a key of the config, a kind, or a column or verdict of a comparison.
 
     \b
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools
@@ -32,7 +31,7 @@ def command(terminal: Terminal, name: str) -> int:
     from ragtrial.evaluation.metrics import parse_metric
     from ragtrial.evaluation.metrics.cards import card, card_text
 
-    about = _in_a_sentence(name)
+    about = meaning_of(name)
     texts = [] if about is None else ["\n".join([name, *_wrapped(about, 2, terminal.width)])]
     details: Any = None
     try:
@@ -56,11 +55,6 @@ def command(terminal: Terminal, name: str) -> int:
     terminal.say("\n\n".join(texts))
     terminal.say_json(details if about is None else {"name": name, "meaning": about, "details": details})
     return 0
-
-
-def _in_a_sentence(name: str) -> str | None:
-    """The meaning of a warning, or of a word of a comparison; None for other names."""
-    return next((code.about for code in WarningCode if code.value == name), None) or meaning_of(name)
 
 
 def _shown(name: str, sections: list[ConfigSection], width: int) -> str:

@@ -14,7 +14,6 @@ import click
 
 from ragtrial.cli.terminal import Terminal, common_options, results_option
 from ragtrial.errors import ReportError
-from ragtrial.records import WarningCode
 from ragtrial.report.find import list_reports
 from ragtrial.views.table import Table, mean_number
 
@@ -28,7 +27,6 @@ _KINDS = (
     "stores",
     "collections",
     "metrics",
-    "warnings",
     "runs",
 )
 
@@ -40,13 +38,11 @@ _KINDS = (
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs, or the names that a config may use.
 
-    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections, metrics or
-    warnings.
+    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections or metrics.
     """
     if what == "runs":
         return _say_runs(terminal, Path(results))
-    listed = {"metrics": _metrics, "warnings": _warnings}
-    rows = listed[what]() if what in listed else _members(what)
+    rows = _metrics() if what == "metrics" else _members(what)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         terminal.tell(f"{name.ljust(width)}  {text}")
@@ -78,10 +74,6 @@ def _metrics() -> list[tuple[str, str]]:
     from ragtrial.evaluation.metrics import METRICS
 
     return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
-
-
-def _warnings() -> list[tuple[str, str]]:
-    return [(code.value, code.about) for code in WarningCode]
 
 
 def _say_runs(terminal: Terminal, directory: Path) -> int:

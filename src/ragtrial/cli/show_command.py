@@ -11,7 +11,6 @@ import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, results_option
-from ragtrial.records import WarningCode
 from ragtrial.runs.formats.output import opened
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def command(
         loaded = of_tag(loaded, tag)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
     if as_csv or query is not None or as_expected is not None:  # else all warnings are shown
-        terminal.warn([warning for warning in loaded.warnings if warning.code == WarningCode.FILES_MISSING])
+        terminal.warn([warning for warning in loaded.warnings if warning.code == "files-missing"])
     if as_csv:
         return _write_csv(terminal, loaded, chosen, metrics, per_query=per_query)
     if query is not None:

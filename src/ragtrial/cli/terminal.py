@@ -205,8 +205,6 @@ class Terminal:
             if count > _SHOWN_PER_KIND:
                 rest = count - _SHOWN_PER_KIND
                 write(f"  ... and {rest} more of the kind {code} (--json shows all)", sys.stderr)
-        codes = ", ".join(sorted(shown))
-        write(wrapped(f"`ragtrial explain` explains each kind: {codes}", self.prose_width), sys.stderr)
 
     def progress(self) -> Progress:
         """Bars in a terminal; lines elsewhere; nothing when quiet."""

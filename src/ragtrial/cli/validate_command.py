@@ -12,7 +12,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
 from ragtrial.progress import Listener
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _check(run: Run, warnings: list[ReportWarning]) -> None:
     """Check everything that the settings and their parts name, as before a run, except checks that need a model."""
     found = run.setting_faults()
     found.raise_any()
-    warnings += [ReportWarning(WarningCode.MODEL_NOT_HERE, message) for message in found.to_fetch]
+    warnings += [ReportWarning("model-not-here", message) for message in found.to_fetch]
 
 
 def _cuts(run: Run, warnings: list[ReportWarning]) -> Cuts:

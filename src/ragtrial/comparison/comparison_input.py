@@ -21,7 +21,7 @@ from ragtrial.comparison.report_inputs import (
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart, ScoredPart, SettingPart, scored_part
 from ragtrial.scoring.query_details import over_queries
@@ -261,7 +261,7 @@ def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comp
                 f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
                 "chose these settings, so that no test on them is valid."
             )
-            warnings.append(ReportWarning(WarningCode.HELD_OUT, message))
+            warnings.append(ReportWarning("held-out", message))
     if not queries:
         raise ComparisonError("no query is left that none of the searches has chosen settings by.")
     return replace(agreement, queries=queries, warnings=tuple(warnings))
@@ -296,11 +296,11 @@ def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]
     """Warnings about settings that failed when they were run, and about missing files."""
     for entry in entries:
         for warning in entry.report.warnings:
-            if warning.code == WarningCode.FILES_MISSING:
+            if warning.code == "files-missing":
                 yield ReportWarning(warning.code, warning.message)
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
-            yield ReportWarning(WarningCode.SETTING_FAILED, message)
+            yield ReportWarning("setting-failed", message)
 
 
 def _left_out(inputs: ComparisonInput, known: npt.NDArray[np.bool_]) -> Iterator[ReportWarning]:
@@ -316,7 +316,7 @@ def _left_out(inputs: ComparisonInput, known: npt.NDArray[np.bool_]) -> Iterator
             skipped = {query.id for query, so in zip(inputs.queries, is_skipped, strict=True) if so}
             why = "could not be answered" if skipped.issuperset(names) else f"without {inputs.primary}"
             yield ReportWarning(
-                WarningCode.QUERIES_LEFT_OUT,
+                "queries-left-out",
                 f"{setting.name}: queries {why}, left out of every comparison with it: {len(names):,} of "
                 f"{int(anywhere.sum()):,} ({listed(map(repr, names), 3)}). They may be the harder ones.",
             )
@@ -329,4 +329,4 @@ def _without_partner(inputs: ComparisonInput) -> Iterator[ReportWarning]:
     alone = [name for index, name in enumerate(inputs.names) if index not in paired]
     if alone and base is not None:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
-        yield ReportWarning(WarningCode.NO_PARTNER, message)
+        yield ReportWarning("no-partner", message)

@@ -12,7 +12,7 @@ from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.dataset.resolution import drafted_sentence
 from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import DRAFTED, NOT_REVIEWED, ReportWarning, WarningCode
+from ragtrial.records import DRAFTED, NOT_REVIEWED, ReportWarning
 from ragtrial.report.schema import Part
 
 _MOST_NAMED = 3
@@ -78,7 +78,7 @@ def drafted_part(inputs: ComparisonInput, scores: PairedScores) -> DraftedPart |
 
 def drafted_warning(part: DraftedPart) -> ReportWarning:
     """The same as a warning."""
-    return ReportWarning(WarningCode.DRAFTED_QUESTIONS, part.sentence)
+    return ReportWarning("drafted-questions", part.sentence)
 
 
 _KINDS = ("words", "vectors")

@@ -14,7 +14,7 @@ from ragtrial.comparison.statistics.estimates import finite, highest_mean
 from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 MOST_LABELLED = 300
 MOST_TIMES = 10
@@ -156,7 +156,7 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
     if skewed:
         skewed.sort(key=lambda part: -abs(part.skewness or 0.0))
         yield ReportWarning(
-            WarningCode.SKEWED_DIFFERENCES,
+            "skewed-differences",
             "a few queries make most of the difference, so these verdicts are less certain than stated: "
             f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these queries (--queries), or add questions.",
         )
@@ -164,7 +164,7 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
     if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:
         settings = len({name for part in parts for name in (part.baseline, part.setting)})
         yield ReportWarning(
-            WarningCode.MANY_PAIRS,
+            "many-pairs",
             f"intervals of all {len(parts):,} pairs are wide with {queries} questions, and all of them may hold in "
             "fewer than 95% of cases. Compare with a baseline (--baseline NAME): "
             f"{settings - 1} intervals, not {len(parts):,}.",

@@ -32,7 +32,6 @@ from ragtrial.records import (
     Query,
     ReportWarning,
     Span,
-    WarningCode,
 )
 from ragtrial.report.schema import Part
 
@@ -178,33 +177,33 @@ def _about_people(
     """Warnings about people's side."""
     if not people:
         yield ReportWarning(
-            WarningCode.JUDGE_ALONE,
+            "judge-alone",
             "people judged no question, so there is no verdict: a judge may favour a setting, and its grades cannot "
             "show that. Next: ragtrial pool REPORT --random-queries 40.",
         )
         return
     if not random and judged > len(people):
         yield ReportWarning(
-            WarningCode.NOT_DRAWN_AT_RANDOM,
+            "not-drawn-at-random",
             f"the labels do not say that the {counted(len(people), 'question')} with people's labels were drawn at "
             f"random from the {judged:,} that the judge judged. If they were not, the intervals are not valid. "
             "`ragtrial pool REPORT --random-queries N` draws queries at random, and the labels then say so.",
         )
     if len(random) > len(whole):
         yield ReportWarning(
-            WarningCode.JUDGED_IN_PART,
+            "judged-in-part",
             f"{len(random) - len(whole):,} of {counted(len(random), 'question')} drawn at random have texts that "
             "people did not judge, and are left out. Label these texts, and rescore.",
         )
     if 0 < len(random) < len(labelled):
         yield ReportWarning(
-            WarningCode.NOT_DRAWN_AT_RANDOM,
+            "not-drawn-at-random",
             f"{counted(len(labelled) - len(random), 'question')} with people's labels were not drawn at random; only "
             "the judge's grades count there.",
         )
     if len(people) < LEAST_PEOPLE:
         yield ReportWarning(
-            WarningCode.FEW_PEOPLE,
+            "few-people",
             f"people judged only {counted(len(people), 'question')}; the intervals were validated from {LEAST_PEOPLE} "
             "questions on.",
         )
@@ -214,7 +213,7 @@ def _circular(inputs: ComparisonInput, model: str) -> Iterator[ReportWarning]:
     users = [setting.name for setting in inputs.settings if model in _strings(setting.part.parameters)]
     if users:
         yield ReportWarning(
-            WarningCode.JUDGE_IN_PIPELINE,
+            "judge-in-pipeline",
             f"the judge's model, {model}, is also used by settings that it judges ({listed(users, 4)}), and may favour "
             "them. The intervals stay valid, but another judge would narrow them more.",
         )

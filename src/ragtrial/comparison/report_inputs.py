@@ -11,7 +11,7 @@ from typing import Any
 
 from ragtrial.errors import ComparisonError, Fault, MetricError, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.records import ReportWarning, WarningCode, highest_grades
+from ragtrial.records import ReportWarning, highest_grades
 from ragtrial.report.find import find_report
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
@@ -270,7 +270,7 @@ def agreement_of(
     if faults:
         count = counted(len(shared), "query that is", "queries that are")
         said = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
-        warnings.append(ReportWarning(WarningCode.COMMON_QUERIES, said))
+        warnings.append(ReportWarning("common-queries", said))
     queries = tuple(query for query in _fullest(entries) if query.id in shared)
     return Comparability(queries, names, (*warnings, *_document_warnings(entries)))
 
@@ -304,11 +304,11 @@ def _metrics(
     unlike = [f"{one.primary_metric} in {name}" for name, one in reports.items() if one.primary_metric != decisive]
     if unlike and primary is None and metrics is None:
         message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {listed(unlike)}."
-        warnings.append(ReportWarning(WarningCode.OTHER_PRIMARY_METRIC, message))
+        warnings.append(ReportWarning("other-primary-metric", message))
     left_out = dict.fromkeys(name for one in reports.values() for name in one.metrics if name not in comparable)
     if left_out and metrics is None:
         message = f"left out, not in every report, or geometric means over queries: {listed(left_out)}."
-        warnings.append(ReportWarning(WarningCode.METRICS_LEFT_OUT, message))
+        warnings.append(ReportWarning("metrics-left-out", message))
     return names, warnings
 
 
@@ -435,7 +435,7 @@ def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarn
     for other in entries[1:]:
         searched = [entry.report.dataset.documents_fingerprint for entry in (first, other)]
         if None in searched or searched[0] != searched[1]:
-            code = WarningCode.DOCUMENTS_UNKNOWN if None in searched else WarningCode.OTHER_DOCUMENTS
+            code = "documents-unknown" if None in searched else "other-documents"
             are = "are not known to be" if None in searched else "are not"
             both = f"{first.name} and {other.name}"
             yield ReportWarning(code, f"the documents of {both} {are} the same: differences may come from these.")

@@ -17,7 +17,7 @@ from ragtrial.components.terms.analyzer import NO_STOP_WORDS, STOP_WORD_LANGUAGE
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
-from ragtrial.records import Direction, WarningCode
+from ragtrial.records import Direction
 from ragtrial.report.model import TEXTS, Report
 from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
 
@@ -171,7 +171,7 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
     of_all, here = ("better", "worse") if _side(whole.gain_ci) > 0 else ("worse", "better")
     ends = signed_interval(part.ci, part.n, " to ")
     return WarningPart(
-        code=WarningCode.SLICE_CONTRADICTS,
+        code="slice-contradicts",
         message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
         f"{part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
     )

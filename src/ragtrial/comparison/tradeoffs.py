@@ -12,7 +12,6 @@ from ragtrial.comparison.statistics.estimates import finite
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
-from ragtrial.records import WarningCode
 from ragtrial.report.schema import Part, SettingPart, WarningPart
 
 CostName = Literal["latency", "context", "index"]
@@ -140,6 +139,6 @@ def _warnings(settings: Sequence[SettingPart]) -> Iterator[WarningPart]:
     machines = dict.fromkeys(setting.latency.machine for setting in settings if setting.latency)
     if len(machines) > 1:
         yield WarningPart(
-            code=WarningCode.LATENCY_MACHINES,
+            code="latency-machines",
             message=f"latencies were measured on different machines, and do not compare: {'; '.join(machines)}.",
         )

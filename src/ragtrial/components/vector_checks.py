@@ -12,7 +12,7 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.engines import Store
 from ragtrial.engines.base import lengths_of
 from ragtrial.rankings import Floats
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 Nearness = tuple[float, float] | None
 
@@ -83,21 +83,21 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     """The warnings about the vectors of the setting ``name``."""
     if health.zeros:
         yield ReportWarning(
-            WarningCode.ZERO_VECTORS,
+            "zero-vectors",
             f"{name}: {health.zeros:,} of {health.vectors:,} chunks have a vector of zeros, which is near to nothing; "
             "look at what the embedder does with their texts.",
         )
     repeated = health.vectors - health.distinct_texts
     if repeated:
         yield ReportWarning(
-            WarningCode.DUPLICATE_TEXTS,
+            "duplicate-texts",
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; identical "
             "chunks compete for the same ranks.",
         )
     if health.nearness is not None and health.nearness[0] < _NEAR:
         mean, lowest = health.nearness
         yield ReportWarning(
-            WarningCode.REDUCED_PRECISION,
+            "reduced-precision",
             f"{name}: vectors in this precision are far from those in float32: their cosine is {mean:.3f} in the mean "
             f"of {SAMPLED} texts, {lowest:.3f} at the lowest. Set embedder.precision: float32, or compare both in a "
             "sweep.",
@@ -112,7 +112,7 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     trained_for = embedder.similarity()
     if embedder.normalize and trained_for in ("ip", "l2"):
         yield ReportWarning(
-            WarningCode.WRONG_SPACE,
+            "wrong-space",
             f"{name}: the model says that it was trained for {_SPOKEN[trained_for]}, and `normalize: true` takes from "
             f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",
         )
@@ -125,7 +125,7 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
             advice = _ADVICE.get(store.space, "")
         if consequence:
             yield ReportWarning(
-                WarningCode.UNNORMALISED,
+                "unnormalised",
                 f"{name}: the vectors are not of one length ({health.shortest:.3g} to {health.longest:.3g}) and the "
                 f"space is {store.space}: {consequence}. {advice}",
             )

@@ -27,7 +27,7 @@ from ragtrial.dataset.chunks import Chunks, uncovered
 from ragtrial.engines import Store
 from ragtrial.errors import ConfigError, Fault, InputError, ModelNotFoundError, RunError, counted, did_you_mean, listed
 from ragtrial.options import LocatedText, Options, dotted, located
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
@@ -181,7 +181,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
             if first.name != name:
                 once = f"it is run and shown once, as {first.name!r}"
                 message = f"setting {name!r} is the same as {first.name!r}; {once}."
-                warnings[ReportWarning(WarningCode.EQUAL_SETTINGS, message)] = None
+                warnings[ReportWarning("equal-settings", message)] = None
     made = list(settings.values())
     if config.sweep and config.search:  # which tries the values of axes later
         reaching |= {key for key in config.sweep.named_keys() if any(one.is_reached(key) for one in made)}
@@ -223,7 +223,7 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
         missed = [key for key in missed if not key.startswith("retrievers.") or key.split(".")[1] in concerned]
         if missed:
             message = f"{entry} is not changed by {listed(missed)}; equal settings of it are run once."
-            yield ReportWarning(WarningCode.NOT_REACHED, message)
+            yield ReportWarning("not-reached", message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
@@ -258,14 +258,14 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
             f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
             f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
         )
-        yield ReportWarning(WarningCode.FILTERS_NOT_HEEDED, message)
+        yield ReportWarning("filters-not-heeded", message)
     phrased = [question for question in questions if question.phrasings]
     plain = [replace(one, phrasings=()) for one in phrased]
     if phrased and all(_asks_alike(one, phrased, plain) for setting in settings for one in setting.tree()):
         message = (
             f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks them"
         )
-        yield ReportWarning(WarningCode.PHRASINGS_NOT_ASKED, f"{message}; a refiner of kind expand does.")
+        yield ReportWarning("phrasings-not-asked", f"{message}; a refiner of kind expand does.")
 
 
 def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Question]) -> bool:
@@ -282,7 +282,7 @@ def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Itera
         wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
         if 0 < looked_at * len(setting.parts) * wordings < top_k:
             yield ReportWarning(
-                WarningCode.FEW_CANDIDATES,
+                "few-candidates",
                 f"{setting.name}: only {looked_at} hits of each part are considered, so no query can have the {top_k} "
                 f"that are scored; raise candidates to {top_k} or more.",
             )
@@ -295,13 +295,13 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
         if count and what == "documents":
             overlap = f"windows of so many that overlap by {getattr(setting.embedder, 'overlap', 0)}"
             yield ReportWarning(
-                WarningCode.TOO_LONG,
+                "too-long",
                 f"{setting.name}: {count:,} documents are longer than the {limit} tokens that the model reads; they "
                 f"were read in {overlap}, so a chunk is seen in no more of its document than that.",
             )
         elif count:
             yield ReportWarning(
-                WarningCode.TOO_LONG,
+                "too-long",
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
                 "rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
@@ -313,7 +313,7 @@ def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarni
     if found and found.uncovered:
         documents = counted(len(found.documents), "document")
         yield ReportWarning(
-            WarningCode.UNCOVERED_TEXT,
+            "uncovered-text",
             f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
             f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
         )

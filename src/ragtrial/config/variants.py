@@ -25,7 +25,7 @@ from ragtrial.config.sweep import (
 )
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import declarations, dotted, kinds_at, validate
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 SWEPT = ("chunker", "context", "embedder", "store", "retrievers")
 """The sections of a config that are parts of settings."""
@@ -239,7 +239,7 @@ class KindChange:
             f"{name}.kind: {self.after} has no {listed(self.dropped)}; the values for kind: {self.before} are left out "
             "there."
         )
-        return ReportWarning(WarningCode.DROPPED_OPTIONS, message)
+        return ReportWarning("dropped-options", message)
 
     def refusal(self, advice: str) -> str:
         """Why an option that means one thing to the old kind and another to the new one cannot be kept."""

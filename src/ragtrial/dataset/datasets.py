@@ -17,7 +17,7 @@ from ragtrial.dataset.qrels_text import graded_rows, repeated_rows, truncate_fau
 from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
 from ragtrial.options import Options, PathText
-from ragtrial.records import Judgment, PromptQueries, Query, Question, ReportWarning, WarningCode
+from ragtrial.records import Judgment, PromptQueries, Query, Question, ReportWarning
 
 
 def beir_corpus(folder: Path) -> Path:
@@ -212,7 +212,7 @@ def own_documents(questions: Sequence[Question]) -> Iterator[ReportWarning]:
     if count:
         are = "question is a document" if count == 1 else "questions are documents"
         message = f"{count:,} {are} of the corpus, dropped from its own ranking (dataset.drop_query_document)."
-        yield ReportWarning(WarningCode.OWN_DOCUMENTS, message)
+        yield ReportWarning("own-documents", message)
 
 
 def corpus_of(options: DatasetOptions) -> Path:
@@ -231,10 +231,10 @@ def load_dataset(options: DatasetOptions) -> Dataset:
         notes: list[ReportWarning] = []
         if missing:
             message = f"{overlay} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
-            notes.append(ReportWarning(WarningCode.OVERLAY_MISSING, message))
+            notes.append(ReportWarning("overlay-missing", message))
         elif overlay is not None:
             found = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
-            notes.append(ReportWarning(WarningCode.OVERLAY, f"{overlay} was laid upon the qrels: {found}."))
+            notes.append(ReportWarning("overlay", f"{overlay} was laid upon the qrels: {found}."))
         if read.repeated:
             notes.append(repeated_rows(len(read.repeated), f"qrels/{split}.tsv, line {read.repeated[0]} first"))
         return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), tuple(notes), read.places)

@@ -19,7 +19,7 @@ from ragtrial.dataset.markup import NestedError, declared_charset, page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, marked_encoding, near_names, normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, counted
-from ragtrial.records import Document, ReportWarning, WarningCode
+from ragtrial.records import Document, ReportWarning
 
 READER_VERSION = 4
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
@@ -150,7 +150,7 @@ def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
         root, what = (corpus, "file") if corpus.is_dir() else (corpus.parent, "row")
         named = [replace(fault, file=Path(fault.file).relative_to(root).as_posix()) for fault in skipped]
         message = f"{counted(len(named), what)} of the corpus left out, unreadable (dataset.on_error: skip). "
-        yield ReportWarning(WarningCode.SKIPPED_FILES, normalised(message + " ".join(map(str, truncated(named, "")))))
+        yield ReportWarning("skipped-files", normalised(message + " ".join(map(str, truncated(named, "")))))
 
 
 def truncated(faults: Sequence[Fault], file: str) -> list[Fault]:

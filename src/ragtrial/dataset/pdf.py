@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ragtrial.dataset.texts import normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, listed
-from ragtrial.records import Document, ReportWarning, Span, WarningCode
+from ragtrial.records import Document, ReportWarning, Span
 
 PAGE_BREAK = "\n\n"
 """The separator of two pages. No character of Unicode joins a line feed (NFC), so the pages of a normalised text are
@@ -98,7 +98,7 @@ def empty_pages(document: Document) -> Iterator[ReportWarning]:
             f"{document.id}: {len(empty):,} of {len(spans):,} pages have no text ({numbers}); they may be scans: run "
             "OCR on the file."
         )
-        yield ReportWarning(WarningCode.EMPTY_PAGES, message)
+        yield ReportWarning("empty-pages", message)
 
 
 def _page_text(text: str) -> str:

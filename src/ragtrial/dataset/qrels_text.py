@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from ragtrial.dataset.documents import truncated
 from ragtrial.dataset.faults import Faults
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
-from ragtrial.records import MOST_GRADE, ReportWarning, WarningCode
+from ragtrial.records import MOST_GRADE, ReportWarning
 
 Kind = Literal["qrels", "run"]
 Role = Literal["query", "document", "score", "rank", "grade"]
@@ -213,4 +213,4 @@ def truncate_faults(faults: Sequence[Fault], text: str, file: str) -> list[Fault
 def repeated_rows(count: int, where: str) -> ReportWarning:
     """The warning about repeated rows of qrels."""
     message = f"{counted(count, 'row')} of the qrels repeated ({where}); each pair of query and document counts once."
-    return ReportWarning(WarningCode.SAME_LABEL, message)
+    return ReportWarning("same-label", message)

@@ -20,7 +20,6 @@ from ragtrial.records import (
     PromptQueries,
     ReportWarning,
     Span,
-    WarningCode,
 )
 
 Match = Literal["id", "content"]
@@ -98,7 +97,7 @@ def resolve(
             message = (
                 f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one or the other."
             )
-            resolver.warn(WarningCode.TAG_CONTRADICTS, message)
+            resolver.warn("tag-contradicts", message)
     resolver.raise_faults()
     shares = [unlabelled_share(labels, threshold), drafted_share(labels)]
     warnings = tuple(filter(None, [*resolver.warnings, *shares]))
@@ -113,8 +112,8 @@ class _Resolver(ABC):
         self._file = file
         self._faults: list[tuple[Fault, PassageQuery | None]] = []
         self.places: Mapping[tuple[str, str], Fault] = {}
-        self._noticed: dict[WarningCode, list[str]] = {}
-        self._counts = Counter[WarningCode]()
+        self._noticed: dict[str, list[str]] = {}
+        self._counts = Counter[str]()
         self.resolutions: list[Resolution] = []
         judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
         self._docs = {judgment.doc for judgment in judgments}
@@ -129,7 +128,7 @@ class _Resolver(ABC):
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         """The judgment with its places, for each document that it judges."""
 
-    def warn(self, code: WarningCode, message: str) -> None:
+    def warn(self, code: str, message: str) -> None:
         """Count a sentence of this kind, and keep the first different sentences."""
         self._counts[code] += 1
         messages = self._noticed.setdefault(code, [])
@@ -187,7 +186,7 @@ class _Resolver(ABC):
                 given = f"query {query!r} gives {doc!r} the grades {' and '.join(map(str, grades))}"
                 self._refuse(f"{given}; one document (or one passage of it) has one grade.")
             elif judgment.spans in of_document:
-                self.warn(WarningCode.SAME_LABEL, f"query {query!r} judges {doc!r} twice, with one grade.")
+                self.warn("same-label", f"query {query!r} judges {doc!r} twice, with one grade.")
             of_document.setdefault(judgment.spans, judgment)
         return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 
@@ -238,7 +237,7 @@ class _ById(_Resolver):
         if not judgment.spans:
             if changed:
                 message = f"{doc!r} was changed since the label of query {query!r} was made; it still counts."
-                self.warn(WarningCode.TEXT_CHANGED, message)
+                self.warn("text-changed", message)
             return [judgment]
         places = f"query {query!r} judges {_shown(judgment.spans)} of {doc!r}"
         if changed:
@@ -269,13 +268,13 @@ class _ById(_Resolver):
                 f"{quoted} is not at {_shown(judgment.spans)} of {doc!r}, where its label says; it was found at "
                 f"{_shown(spans)}, and that counts."
             )
-            self.warn(WarningCode.LABEL_MOVED, message)
+            self.warn("label-moved", message)
         if changed:
             message = f"{doc!r} was changed since the label of query {query!r} was made; its quote is still there."
-            self.warn(WarningCode.TEXT_CHANGED, message)
+            self.warn("text-changed", message)
         if len(spans) > 1:
             message = f"{quoted} occurs {len(spans)} times in {doc!r}; each place counts as the answer."
-            self.warn(WarningCode.QUOTE_TWICE, message)
+            self.warn("quote-twice", message)
         self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
         return [replace(judgment, spans=spans)]
 
@@ -312,7 +311,7 @@ class _ByContent(_Resolver):
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} is in {len(located.places)} places of "
                 f"{len(spans_in)} documents; each counts as the answer."
             )
-            self.warn(WarningCode.PASSAGE_TWICE, message)
+            self.warn("passage-twice", message)
         self.resolutions.append(Resolution(query, tuple(spans_in), judgment.doc, located.how, len(located.places)))
         quote = judgment.quote or judgment.doc
         return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in spans_in.items()]
@@ -351,7 +350,7 @@ def drafted_share(labels: PromptQueries) -> ReportWarning | None:
     if not tags:
         return None
     reviewed = sum(NOT_REVIEWED not in of_query for of_query in tags)
-    return ReportWarning(WarningCode.DRAFTED_QUESTIONS, drafted_sentence(len(labels.queries), len(tags), reviewed))
+    return ReportWarning("drafted-questions", drafted_sentence(len(labels.queries), len(tags), reviewed))
 
 
 def unlabelled_sentence(queries: int, unlabelled: int) -> str:
@@ -367,4 +366,4 @@ def unlabelled_share(labels: PromptQueries, threshold: int = 1) -> ReportWarning
         UNANSWERABLE not in query.tags and all(judgment.relevance < threshold for judgment in query.relevant_docs)
         for query in labels.queries
     )
-    return ReportWarning(WarningCode.NO_RELEVANT, unlabelled_sentence(len(labels.queries), count)) if count else None
+    return ReportWarning("no-relevant", unlabelled_sentence(len(labels.queries), count)) if count else None

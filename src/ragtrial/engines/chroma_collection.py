@@ -35,7 +35,7 @@ from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.errors import InputError, StoreError
 from ragtrial.options import PathText
 from ragtrial.rankings import Floats
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
@@ -161,7 +161,7 @@ class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
         if facts.get("keeps_graph") is False:
             yield ReportWarning(
-                WarningCode.GRAPH_NOT_KEPT,
+                "graph-not-kept",
                 f"{setting}: with so few items ({facts['items']:,}) Chroma keeps no graph on disk (sync_threshold): "
                 "it builds a new one each time it opens the collection, with slightly different hits. The scores are "
                 "those of one such graph.",

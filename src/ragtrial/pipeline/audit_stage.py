@@ -26,7 +26,7 @@ from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.pipeline.vector_stages import IndexStage, open_indexes
 from ragtrial.rankings import PADDING, Floats, Rankings
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import AuditPart
 
 AUDITED_BELOW = 100_000
@@ -280,15 +280,15 @@ def audit_warnings(
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
         message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
-        yield ReportWarning(WarningCode.INDEX_LOSS, message)
+        yield ReportWarning("index-loss", message)
     if part.used is False:
         message = f"searches do not use the index, so they are exact: {part.use}"
-        yield ReportWarning(WarningCode.INDEX_NOT_USED, f"{name}: {message} {searched.advice_for_unused}")
+        yield ReportWarning("index-not-used", f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
         short = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
         yield ReportWarning(
-            WarningCode.FEWER_HITS, f"{name}: {short}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
+            "fewer-hits", f"{name}: {short}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
         )
     if part.unreachable and isinstance(searched, Store):
         message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"
-        yield ReportWarning(WarningCode.UNREACHABLE, f"{name}: {message}. {searched.advice_for_unreachable}")
+        yield ReportWarning("unreachable", f"{name}: {message}. {searched.advice_for_unreachable}")

@@ -24,7 +24,7 @@ from ragtrial.pipeline.text_stages import prefix_warnings
 from ragtrial.pipeline.vector_stages import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
         texts = runner.artefact(corpus.text_stage(setting))
         warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
-        warnings.append(
-            ReportWarning(WarningCode.PREFIXES_LEFT_ASIDE, f"{setting.name}: shown without its prefixes. {error}")
-        )
+        warnings.append(ReportWarning("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
         texts = runner.artefact(corpus.text_stage(setting))
     tokens = None

@@ -28,7 +28,7 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import Rankings
-from ragtrial.records import Question, ReportWarning, Unit, WarningCode
+from ragtrial.records import Question, ReportWarning, Unit
 from ragtrial.report.schema import LatencyPart
 
 SAMPLE = 50
@@ -231,7 +231,7 @@ def latency_warnings(latencies: Mapping[str, LatencyPart | None]) -> Iterator[Re
     waits = [one.waited for one in loaded.values() if one.waited is not None]
     why = f"up to {max(waits):.0%} of the time went into waiting for a processor" if waits else "the load was high"
     yield ReportWarning(
-        WarningCode.LATENCY_LOADED,
+        "latency-loaded",
         f"the latency of {listed(loaded, 3)} was measured while other programs were at work ({why}): it is too high. "
         "To measure it again when the machine is idle: `ragtrial cache prune CONFIG --latency`, then run again.",
     )

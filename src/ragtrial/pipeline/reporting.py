@@ -29,7 +29,7 @@ from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import PADDING, collapse, distinct
-from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
+from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, part_file
 
@@ -144,7 +144,7 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
     if few:
         lowest = min(shares, key=lambda name: shares[name])
         yield ReportWarning(
-            WarningCode.FEW_JUDGED,
+            "few-judged",
             f"less than half of the first {k} hits are judged in {len(few)} of {len(shares)} settings ({lowest}: "
             f"{shares[lowest]:.0%}); the others count as wrong. Few passages per question leave most hits unjudged; "
             "`ragtrial pool` says which to judge first.",
@@ -162,7 +162,7 @@ def tie_warnings(
         order = "the last by id counts first, as in trec_eval" if ties == "trec" else "the first by id counts first"
         advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
         yield ReportWarning(
-            WarningCode.TIES,
+            "ties",
             f"documents with equal scores: their order moves {primary} of {name} between {low:.4f} and {high:.4f}"
             f"{'' if len(ranges) == 1 else f', and {len(ranges) - 1} more settings move'}; {order}{advice}.",
         )
@@ -186,7 +186,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
     short = int(((graded.lengths < top_k) & ~skipped).sum())
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
         message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
-        yield ReportWarning(WarningCode.NOTHING_FOUND, f"{name}: {message}")
+        yield ReportWarning("nothing-found", f"{name}: {message}")
     elif short:
         looked_at = setting.depth_of_parts
         advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."
@@ -194,11 +194,11 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
             f"fewer than {top_k} hits for {short} of {counted(len(graded), 'query', 'queries')}; missing ones count as "
             "not relevant."
         )
-        yield ReportWarning(WarningCode.SHORT, f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
+        yield ReportWarning("short", f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
     yield from scoring_warnings(scored)
     if chunks.library.empty:
         message = f"documents without text: {chunks.library.empty:,}; they are kept, and cannot be found by it."
-        yield ReportWarning(WarningCode.EMPTY_DOCUMENTS, message)
+        yield ReportWarning("empty-documents", message)
 
 
 def _diagnostic_warnings(setting: Setting, diagnostics: Diagnostics, unit: Unit) -> Iterator[ReportWarning]:
@@ -206,11 +206,11 @@ def _diagnostic_warnings(setting: Setting, diagnostics: Diagnostics, unit: Unit)
     if diagnostics.health:
         yield from health_warnings(setting.name, diagnostics.health, setting.embedder, setting.store)
         for message in setting.embedder.unused_prompts():
-            yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
+            yield ReportWarning("prompts-not-used", message)
     yield from setting.retriever.warnings(setting.name, diagnostics.facts)
     if unit == "span" and diagnostics.facts.get("fused_by") == "document":
         yield ReportWarning(
-            WarningCode.FUSED_BY_DOCUMENT,
+            "fused-by-document",
             f"{setting.name}: its parts do not rank the same chunks, so one hit of each document is left, and under "
             "unit: span other passages of it are not found. Give all parts the same chunker.",
         )
@@ -221,7 +221,7 @@ def scoring_warnings(scored: ScoredSetting) -> Iterator[ReportWarning]:
     name, skipped, budget = scored.name, scored.skipped, scored.judged.budget if scored.judged else None
     if skipped.any():
         yield ReportWarning(
-            WarningCode.SKIPPED,
+            "skipped",
             f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are left out of its "
             "means; they may be the harder ones. The same command asks them again.",
         )
@@ -229,7 +229,7 @@ def scoring_warnings(scored: ScoredSetting) -> Iterator[ReportWarning]:
         queries = counted(budget.queries_not_full, "query", "queries")
         enough = f"to about {budget.top_k_needed:,}" if budget.top_k_needed else ""
         yield ReportWarning(
-            WarningCode.BUDGET_NOT_FULL,
+            "budget-not-full",
             f"{name}: the hits for {queries} do not fill {budget.tokens:,} tokens. To compare at equal context, raise "
             f"its top_k {enough}".rstrip()
             + ".",

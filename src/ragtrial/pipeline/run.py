@@ -31,7 +31,7 @@ from ragtrial.pipeline.results import Results
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
 from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
 from ragtrial.progress import Listener
-from ragtrial.records import PromptQueries, Question, ReportWarning, WarningCode
+from ragtrial.records import PromptQueries, Question, ReportWarning
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.dry_run import DryRun
@@ -80,7 +80,7 @@ class RunData:
         every, kept = whole.labels.queries, whole.labels.queries[: self._options.limit]
         if len(kept) == len(every):
             return whole
-        limit = ReportWarning(WarningCode.LIMIT, f"only the first {len(kept)} of {len(every)} queries were run.")
+        limit = ReportWarning("limit", f"only the first {len(kept)} of {len(every)} queries were run.")
         return replace(whole, labels=replace(whole.labels, queries=kept), notes=(limit, *whole.notes))
 
     @cached_property
@@ -249,7 +249,7 @@ class Run:
         repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
         return [
             *self.setting_warnings,
-            *(ReportWarning(WarningCode.REPAIRED, message) for message in repaired),
+            *(ReportWarning("repaired", message) for message in repaired),
             *self.files_left_out,
             *self.corpus.library.notes,
             *self.dataset.notes,
@@ -266,7 +266,7 @@ class Run:
     def files_left_out(self) -> list[ReportWarning]:
         """A warning about files that no reader knows; never an error, as they may be there by accident."""
         shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.dataset.corpus).most_common())
-        return [ReportWarning(WarningCode.PASSED_OVER, f"not read in the corpus: {shown}.")] if shown else []
+        return [ReportWarning("passed-over", f"not read in the corpus: {shown}.")] if shown else []
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""

@@ -38,7 +38,7 @@ from ragtrial.pipeline.stage import (
 )
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import ReportWarning
 
 
 class DocumentStage(Stage[Library]):
@@ -260,4 +260,4 @@ def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWar
     without = texts.surroundings.without_prefix if texts.surroundings else 0
     if setting.context.prefixes is not None and without:
         message = f"{without:,} of {len(texts):,} chunks have no row in {setting.context.prefixes}"
-        yield ReportWarning(WarningCode.NO_PREFIX, f"{setting.name}: {message}; they are indexed without a prefix.")
+        yield ReportWarning("no-prefix", f"{setting.name}: {message}; they are indexed without a prefix.")

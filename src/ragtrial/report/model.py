@@ -18,7 +18,7 @@ from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean, listed
-from ragtrial.records import Unit, WarningCode
+from ragtrial.records import Unit
 from ragtrial.registry import installed_version
 from ragtrial.report.find import find_report
 from ragtrial.report.rows import Row, read_numbered, read_rows, write_rows
@@ -421,7 +421,7 @@ def _with_warning(report: Report, folder: Path) -> Report:
         f"{counted(len(missing), 'file')} of {folder} {'is' if len(missing) == 1 else 'are'} missing: "
         f"{listed(missing, 3)}. Parts that need them are left out or are an error; run the experiment again."
     )
-    warning = WarningPart(code=WarningCode.FILES_MISSING, message=message)
+    warning = WarningPart(code="files-missing", message=message)
     return report.model_copy(update={"warnings": [*report.warnings, warning]})
 
 

@@ -38,7 +38,7 @@ from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
 from ragtrial.pipeline.text_stages import fingerprint_of
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import PromptQueries, ReportWarning, WarningCode
+from ragtrial.records import PromptQueries, ReportWarning
 from ragtrial.report.model import PARTS, Report, environment, new_run_id, write_report
 from ragtrial.report.rows import Row
 from ragtrial.runs.inputs import RunInput
@@ -47,7 +47,7 @@ from ragtrial.scoring.score_runs import Protocol, score_given
 from ragtrial.scoring.stored import ChosenLabels, StoredSetting, choose_labels, stored_setting
 
 _OF_LABELS = {
-    WarningCode.FEW_JUDGED, WarningCode.TAG_CONTRADICTS, WarningCode.TIES,
+    "few-judged", "tag-contradicts", "ties",
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
@@ -198,13 +198,13 @@ class _Rescoring:
         name, whole = stored.part.name, self._all_chunks(stored) if self._options.unit == "span" else None
         if self._options.unit == "span" and whole is None:
             self._warn(
-                WarningCode.CHUNKS_NOT_KNOWN,
+                "chunks-not-known",
                 f"{name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
                 "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again.",
             )
         if self._options.budget is not None and stored.sizes().tokens is None:
             message = f"{name}: the run counted no tokens, so there are no scores within the budget."
-            self._warn(WarningCode.BUDGET_NOT_KNOWN, message)
+            self._warn("budget-not-known", message)
         return stored.scored(scorer, self._library, whole)
 
     def report_of(self, scored: Sequence[ScoredSetting]) -> Report:
@@ -241,7 +241,7 @@ class _Rescoring:
             }
         )
 
-    def _warn(self, code: WarningCode, message: str) -> None:
+    def _warn(self, code: str, message: str) -> None:
         self._warnings.append(ReportWarning(code, message))
 
     def _documents(self, config_file: str | Path | None, progress: Progress) -> Corpus | None:
@@ -275,7 +275,7 @@ class _Rescoring:
             raise LabelsError(Fault(self._chosen.file, message=f"{message} {which}"))
         if strange:
             unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
-            self._warn(WarningCode.UNKNOWN_DOCUMENTS, f"{message} {unchecked}")
+            self._warn("unknown-documents", f"{message} {unchecked}")
         return NamedDocuments([*names, *strange])
 
     def _looked_up(self) -> PromptQueries:
@@ -306,7 +306,7 @@ class _Rescoring:
                 f"indexes were compared with exact search in run {self._report.run_id}, by its labels: what they lose "
                 "by these is not known."
             )
-            kept.append(ReportWarning(WarningCode.AUDIT_OF_PARENT, message))
+            kept.append(ReportWarning("audit-of-parent", message))
         return kept
 
 

@@ -18,7 +18,7 @@ from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ti
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
-from ragtrial.records import Brief, Mean, ReportWarning, WarningCode
+from ragtrial.records import Brief, Mean, ReportWarning
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
@@ -52,13 +52,13 @@ def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     missing, unknown, both = mismatch.missing, mismatch.unknown, mismatch.retrieved
     if missing:
         yield ReportWarning(
-            WarningCode.QUERIES_NOT_RETRIEVED,
+            "queries-not-retrieved",
             f"{run}: {missing:,} of {mismatch.judged:,} judged queries are missing in the run; they score 0 and are "
             f"counted: {_some(mismatch.missing_names, missing)}.",
         )
     if unknown:
         yield ReportWarning(
-            WarningCode.QUERIES_NOT_JUDGED,
+            "queries-not-judged",
             f"{run}: queries of the run without judgments are left out, {unknown:,} in number: "
             f"{_some(mismatch.unknown_names, unknown)}.",
         )
@@ -66,7 +66,7 @@ def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     if 2 * both < max(sizes) and min(sizes):
         guess = guessed_reason(judged, mismatch.unknown_names)
         yield ReportWarning(
-            WarningCode.FEW_QUERIES_MATCH,
+            "few-queries-match",
             f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {sizes[0]:,} are judged, {sizes[1]:,} are in the run, "
             f"{both:,} in both. {guess or 'Do the two belong together?'}",
         )
@@ -76,7 +76,7 @@ def document_warning(run: str, judged: Collection[str], found: Sequence[str]) ->
     """A warning if no hit of a run is judged; ``found`` has some of its documents."""
     names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
     return ReportWarning(
-        WarningCode.NO_DOCUMENTS_MATCH,
+        "no-documents-match",
         f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
         f"{guessed_reason(judged, found) or names}",
     )
@@ -329,19 +329,19 @@ def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCo
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield ReportWarning(
-            WarningCode.RANKS_CONTRADICT_SCORES,
+            "ranks-contradict-scores",
             f"{name}: the rank column says another order than the scores, in queries: {counts.contradicted:,} "
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
         yield ReportWarning(
-            WarningCode.TIES,
+            "ties",
             f"{name}: queries with equal scores of documents that are judged unlike: {counts.ties_that_matter:,}; "
             f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
         yield ReportWarning(
-            WarningCode.DUPLICATES_DROPPED,
+            "duplicates-dropped",
             f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
         )
 

@@ -19,7 +19,7 @@ from ragtrial.errors import Fault, LabelsError, ReportError, did_you_mean, liste
 from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
 from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
-from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span, WarningCode
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryColumns, QueryPart, SettingPart
 from ragtrial.runs.inputs import RunInput, load_judgments
@@ -96,11 +96,11 @@ def _left_out(
 ) -> Iterator[ReportWarning]:
     names = {query.id: query.id in known for query in queries}
     for code, left, why in (
-        (WarningCode.NOT_RANKED, [name for name, is_known in names.items() if not is_known],
+        ("not-ranked", [name for name, is_known in names.items() if not is_known],
          f"have labels, but no ranking in run {run_id}; run the experiment again"),
-        (WarningCode.TEXT_OF_QUERY, [name for name, is_known in names.items() if is_known and name not in same],
+        ("text-of-query", [name for name, is_known in names.items() if is_known and name not in same],
          f"have another text than in run {run_id}, so their rankings are of something else; run the experiment again"),
-        (WarningCode.NO_LABELS_LEFT, sorted(known.keys() - names.keys()),
+        ("no-labels-left", sorted(known.keys() - names.keys()),
          "are in the report and no more in the labels"),
     ):  # fmt: skip
         if left:

@@ -16,7 +16,7 @@ from ragtrial.components.refiners.fusion import FusingRefiner, Order
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 
 def _with_query(template: str) -> str:
@@ -129,13 +129,13 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         if self.writer is not None:
             if facts.get("without_reply"):
                 yield ReportWarning(
-                    WarningCode.NO_REPLY,
+                    "no-reply",
                     f"{setting}: for {facts['without_reply']:,} of {facts['queries']:,} queries the chat model wrote "
                     "nothing; only the other wordings were asked.",
                 )
         elif self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
             yield ReportWarning(
-                WarningCode.NO_PHRASINGS,
+                "no-phrasings",
                 f"{setting}: no query has `phrasings` in the labels, so nothing but the query"
                 f"{' and the templates were' if self.templates else ' was'} asked; write phrasings into the labels, "
                 f"{'or set phrasings: false' if self.templates else 'or give templates'}.",

@@ -15,7 +15,7 @@ from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.dataset.chunks import Chunks, ForeignPlaces
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 
 def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
@@ -140,19 +140,19 @@ class Parent(SingleInputRefiner):
 
 _WARNINGS = {
     "smaller_parent": (
-        WarningCode.SMALL_PARENTS,
+        "small-parents",
         "some hits are larger than the chunk returned for them; set a chunker for larger chunks than those found",
     ),
     "own_parent": (
-        WarningCode.OWN_PARENTS,
+        "own-parents",
         "each hit is its own parent, so nothing was changed; return more than what is found",
     ),
     "without_parent": (
-        WarningCode.NO_PARENT,
+        "no-parent",
         "some hits are in no chunk of its chunker, which leaves text out; they were dropped",
     ),
     "at_gap": (
-        WarningCode.UNKNOWN_NEIGHBOURS,
+        "unknown-neighbours",
         "not all neighbours of some hits are known, as text beside them is in no chunk that the part names",
     ),
 }

@@ -31,7 +31,7 @@ from ragtrial.errors import RunError, listed
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Counts, Floats, unfilled
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 
 @REFINERS.register("rerank")
@@ -130,20 +130,20 @@ class Rerank(SingleInputRefiner):
         pairs, truncated, blank = facts["pairs"], facts["pairs_truncated"], facts["pairs_without_text"]
         if truncated:
             yield ReportWarning(
-                WarningCode.TRUNCATED_PAIRS,
+                "truncated-pairs",
                 f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
                 f"{facts['max_length']:,} tokens that the reranker reads; the rest of each was not scored. Use smaller "
                 "chunks, or a model that reads more.",
             )
         if facts.get("pairs_refused"):
             yield ReportWarning(
-                WarningCode.PAIRS_REFUSED,
+                "pairs-refused",
                 f"{setting}: {facts['pairs_refused']:,} of {pairs:,} pairs of a question and a text were refused and "
                 f"put last: {facts.get('refusal')}",
             )
         if blank:
             yield ReportWarning(
-                WarningCode.PAIRS_WITHOUT_TEXT,
+                "pairs-without-text",
                 f"{setting}: {blank:,} candidates have no text that the reranker could read; they were put last. "
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
             )

@@ -36,7 +36,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, CorpusError, RunError, counted, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 _DELTAS = {"bm25l": 0.5, "bm25+": 1.0}  # as Lv & Zhai recommend: SIGIR 2011 for BM25L, CIKM 2011 for BM25+
 _LANGUAGE_OF = {"porter": "english", "english_plus": "english", "dutch_porter": "dutch"}
@@ -153,14 +153,14 @@ class Bm25Retriever(ChunkRetriever):
         missed = facts.get("queries_without_known_words")
         if missed:
             yield ReportWarning(
-                WarningCode.BM25_UNKNOWN_WORDS,
+                "bm25-unknown-words",
                 f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their "
                 "words (ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
         if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
             yield ReportWarning(
-                WarningCode.BM25_LANGUAGES,
+                "bm25-languages",
                 f"{setting}: `stemmer: {self.stemmer}` with `stop_words: {self.stop_words}`, two languages; is one of "
                 "them the default, and forgotten?",
             )

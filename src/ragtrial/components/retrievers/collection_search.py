@@ -26,7 +26,7 @@ from ragtrial.engines.placement import (
 from ragtrial.errors import InputError
 from ragtrial.progress import stage
 from ragtrial.rankings import deeper, from_rows
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 _MOST_FAULTS = 20
 
@@ -63,16 +63,16 @@ def warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Itera
     if not facts.get("vectors_agree"):
         checked = facts.get("checked")
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
-        yield ReportWarning(WarningCode.COLLECTION_NOT_CHECKED, message)
+        yield ReportWarning("collection-not-checked", message)
     if facts.get("space") == "l2" and facts.get("normalised") is False:
         yield ReportWarning(
-            WarningCode.L2_LENGTHS,
+            "l2-lengths",
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
     if facts.get("queries_without_items"):
         yield ReportWarning(
-            WarningCode.CONDITIONS_WITHOUT_ITEMS,
+            "conditions-without-items",
             f"{setting}: queries whose where and where_document let no item of the collection through: "
             f"{facts['queries_without_items']:,}.",
         )

@@ -40,7 +40,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import from_rows
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 
 class Journal:
@@ -135,17 +135,17 @@ class CustomRetriever(Retriever):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("skipped"):
             message = f"{setting}: the first query that could not be answered: {facts['first_error']}"
-            yield ReportWarning(WarningCode.FIRST_SKIPPED, message)
+            yield ReportWarning("first-skipped", message)
         if facts.get("duplicates"):
             message = f"{setting}: hits at the place of an earlier hit: {facts['duplicates']:,}; the first counts."
-            yield ReportWarning(WarningCode.DUPLICATE_HITS, message)
+            yield ReportWarning("duplicate-hits", message)
         if facts.get("rising"):
             message = f"{setting}: queries whose scores rise: {facts['rising']:,}, first {facts['first_rising']!r}"
-            yield ReportWarning(WarningCode.RISING_SCORES, f"{message}. Hits are ranked as returned: is it best first?")
+            yield ReportWarning("rising-scores", f"{message}. Hits are ranked as returned: is it best first?")
         if facts.get("limit"):
             message = f"{setting}: hits for every query: {facts['limit']}, though more were asked for"
             own = "`search_kwargs` in LangChain, `similarity_top_k` in LlamaIndex, `top_k` in Haystack"
-            yield ReportWarning(WarningCode.OWN_LIMIT, f"{message}. Does the retriever have its own limit ({own})?")
+            yield ReportWarning("own-limit", f"{message}. Does the retriever have its own limit ({own})?")
 
 
 class _OpenCustom:

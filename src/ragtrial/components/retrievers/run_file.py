@@ -25,7 +25,7 @@ from ragtrial.dataset.texts import short
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
-from ragtrial.records import PromptQueries, Query, Question, ReportWarning, WarningCode
+from ragtrial.records import PromptQueries, Query, Question, ReportWarning
 from ragtrial.report.find import find_report
 from ragtrial.runs.formats.guessing import Form, guess
 
@@ -77,10 +77,10 @@ class RunFileRetriever(Retriever):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("missing"):
             message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
-            yield ReportWarning(WarningCode.QUERIES_NOT_IN_RUN, f"{message} ({facts['first_missing']}); they score 0.")
+            yield ReportWarning("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
-            yield ReportWarning(WarningCode.DUPLICATE_HITS, f"{message}; the first counts.")
+            yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
 
     def _files(self) -> list[Path]:
         """The files that the rankings are read from."""

@@ -42,7 +42,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.progress import stage
 from ragtrial.rankings import PADDING, Codes, Counts, Rankings
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question, ReportWarning
 
 _MOST = 8
 """How many terms or matches are shown."""
@@ -129,10 +129,10 @@ class MatchingModel(TokenModel):
         use.
         """
         for message in ModelLayout(self.folder).unused_prompts(self.model):
-            yield ReportWarning(WarningCode.PROMPTS_NOT_USED, message)
+            yield ReportWarning("prompts-not-used", message)
         if facts.get("texts_too_long"):
             yield ReportWarning(
-                WarningCode.TOO_LONG,
+                "too-long",
                 f"{setting}: {facts['texts_too_long']:,} of {facts['texts']:,} texts are longer than the "
                 f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
                 "chunks, or a model that reads more.",

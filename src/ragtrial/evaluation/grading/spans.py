@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
-from ragtrial.records import Query, ReportWarning, Span, WarningCode
+from ragtrial.records import Query, ReportWarning, Span
 from ragtrial.runs.qrels import Grades, Judgments
 
 Shares = npt.NDArray[np.float64]
@@ -293,4 +293,4 @@ def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
         f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
         "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
     )
-    return [ReportWarning(WarningCode.NO_PASSAGE, message)]
+    return [ReportWarning("no-passage", message)]
