@@ -77,7 +77,7 @@ def runs(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     if not first.exists():
         found = {name: next(Path("out/reports", name).glob("*/report.json")) for name in ("words", "twins")}
         first.write_text(json.dumps({name: str(report.parent) for name, report in found.items()}), encoding="utf-8")
-    return json.loads(first.read_text(encoding="utf-8"))
+    return dict(json.loads(first.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
 from ragtrial.evaluation.grading.spans import Overlaps, span_labels
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.rankings import Bools, from_rows
+from ragtrial.rankings import Bools, Rankings, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
 from ragtrial.scoring.query_details import grade_of_chunk
 from ragtrial.scoring.stored import labels_of_report
@@ -50,6 +50,9 @@ class JudgedRankings:
         scored = self._report.config.get("score")
         self._pooled = isinstance(scored, dict) and bool(scored.get("trec_compat"))
         self._found: dict[int, list[list[Found]]] = {}
+        self._codes: dict[Any, int] = {}
+        self._rankings: dict[int, Rankings] = {}
+        self._now: dict[tuple[int, str], Scores] = {}
 
     def found(self, place: int) -> list[list[Found]]:
         """The hits of a setting for each query, best first. Raises ReportError if they cannot be read."""
@@ -110,6 +113,8 @@ class JudgedRankings:
 
     def scores_now(self, place: int, metric: Metric) -> Scores:
         """The scores by the labels as they are, (queries,). Raises ReportError if the report has others."""
+        if (place, str(metric)) in self._now:
+            return self._now[place, str(metric)]
         made = self.scores(place, metric, [(row, {}) for row in range(len(self._queries))])
         apart = np.abs(made - self._inputs.scores(str(metric)).values[place]) > _CLOSE  # NaN, not counted, is not
         if apart.any():
@@ -117,6 +122,7 @@ class JudgedRankings:
                 "the rankings and labels that the report keeps do not give its scores (queries that differ: "
                 f"{int(apart.sum()):,}); it was changed, or scored in another way. Run it again."
             )
+        self._now[place, str(metric)] = made
         return made
 
     @cached_property
@@ -153,18 +159,28 @@ class JudgedRankings:
             for query in self._queries
         ]
 
+    def _coded(self, place: int) -> Rankings:
+        """The hits of a setting as codes, the same for all settings."""
+        if place not in self._rankings:
+            codes = self._codes
+            self._rankings[place] = from_rows(
+                [[codes.setdefault(hit, len(codes)) for hit in hits] for hits in self.found(place)]
+            )
+        return self._rankings[place]
+
     def _scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
-        found, report = self.found(place), self._inputs.settings[place].report
-        codes: dict[Any, int] = {}
-        ranked = from_rows([[codes.setdefault(hit, len(codes)) for hit in found[row][: metric.k]] for row, _ in cases])
-        queries = [_with_grades(self._queries_with_spans[row], more) for row, more in cases]
+        report, rows = self._inputs.settings[place].report, [row for row, _ in cases]
+        coded, codes = self._coded(place), self._codes
+        ranked = Rankings(coded.codes[rows, : metric.k], coded.scores[rows, : metric.k])
         threshold = report.relevance_threshold
         if self.unit == "document":
-            by_document = DocumentLabels.of(queries, codes)
+            judged = [{**self._grades[row], **more} for row, more in cases]
+            by_document = DocumentLabels.of_grades(judged, [self._queries[row].ordered for row in rows], codes)
             graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
         else:
-            judged = (judgment.doc for query in queries for judgment in query.relevant_docs)
-            library = NamedDocuments([*(one[0] for one in codes), *judged])
+            queries = [_with_spans(self._queries_with_spans[row], more) for row, more in cases]
+            documents = (judgment.doc for query in queries for judgment in query.relevant_docs)
+            library = NamedDocuments([*(hit[0] for hit in codes), *documents])
             table = np.array([(library.positions[doc], *place) for doc, *place in codes], dtype=np.int64).reshape(-1, 3)
             chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
             labels = span_labels(queries, library)
@@ -179,10 +195,7 @@ def found_in(row: Mapping[str, Any], unit: Unit) -> list[Found]:
     return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
 
 
-def _with_grades(query: Query, more: Mapping[Found, int]) -> Query:
-    """The query with further judgments."""
-    judgments = [
-        Judgment(one, grade) if isinstance(one, str) else Judgment(one[0], grade, spans=(Span(*one[1:]),))
-        for one, grade in more.items()
-    ]
+def _with_spans(query: Query, more: Mapping[Found, int]) -> Query:
+    """The query with further judgments of stretches of documents."""
+    judgments = [Judgment(hit[0], grade, spans=(Span(*hit[1:]),)) for hit, grade in more.items()]
     return replace(query, relevant_docs=(*query.relevant_docs, *judgments))

@@ -206,5 +206,5 @@ def _signs(clusters: int, procedure: Procedure, rows: int) -> Iterator[Scores]:
     for start in range(0, procedure.flips, rows):
         size = min(rows, procedure.flips - start), words
         drawn = random.integers(0, 2**64, size=size, dtype=np.uint64)
-        bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=clusters)
-        yield np.asarray(1.0 - 2.0 * bits)
+        bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=clusters).view(np.int8)
+        yield (1 - 2 * bits).astype(np.float64)

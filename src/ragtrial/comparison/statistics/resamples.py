@@ -116,7 +116,7 @@ class _Piece:
 
     def add(self, counts: Scores, start: int) -> None:
         """Keep the statistics of some resamples, from how often each cluster is drawn, shape (resamples, clusters)."""
-        drawn, columns = np.ascontiguousarray(counts.T), slice(start, start + len(counts))
+        drawn, columns = counts.T, slice(start, start + len(counts))
         step = max(1, _CACHED_VALUES // len(counts))
         for first in range(0, len(self._rows), step):
             rows = slice(first, first + step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -297,10 +298,17 @@ class DocumentLabels:
         rows = [
             highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs) for query in queries
         ]
+        return cls.of_grades(rows, [query.ordered for query in queries], positions)
+
+    @classmethod
+    def of_grades(
+        cls, rows: Sequence[Mapping[Any, int]], ordered: Sequence[bool], positions: Mapping[Any, int]
+    ) -> DocumentLabels:
+        """The labels of queries whose grades by document are ``rows``."""
         codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
-        grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
-        ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
-        return cls(Judgments(np.cumsum([0, *map(len, rows)], dtype=np.int64), grades, ordered), codes)
+        grades = np.array(list(chain.from_iterable(row.values() for row in rows)), dtype=np.int32)
+        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        return cls(Judgments(starts, grades, np.array(ordered, dtype=np.bool_)), codes)
 
 
 def grade(
