@@ -1,4 +1,4 @@
-"""The pages on sparse and late models and on late chunking: their configs run, with tiny models of the real classes."""
+"""The page on sparse and late models: its config runs, with tiny models of the real classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import yaml
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import load_config, run_experiment
-from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
 from ragtrial.components.refiners.late_rerank import LateRerank
 from ragtrial.components.retrievers.token_search import SparseRetriever
 
@@ -49,20 +48,10 @@ def test_the_config_of_the_page_on_sparse_and_late_models_runs(
     assert not report.failures
 
 
-def test_the_config_of_the_page_on_late_chunking_runs(root: Path, tmp_path: Path, tiny_model: Path) -> None:
-    models = {"sentence-transformer": tiny_model, "late-chunking": tiny_model}
-    report = run_config(config_of(root / "docs" / "late-chunking.md"), tmp_path, models)
-    assert len(report.settings) == 6
-    kinds = [one.parameters["embedder"]["kind"] for one in report.settings]
-    assert sorted(set(kinds)) == ["late-chunking", "sentence-transformer"]
-
-
-def test_the_defaults_of_the_pages_are_the_defaults(root: Path) -> None:
+def test_the_defaults_of_the_page_are_the_defaults(root: Path) -> None:
     page = (root / "docs" / "sparse-and-late.md").read_text(encoding="utf-8")
     fields = {**SparseRetriever.model_fields, **LateRerank.model_fields}
     assert "| 16, the best available, float32 |" in page
     assert [fields[name].default for name in ("batch_size", "device", "precision", "candidates")] == [
         *(16, None, "float32", 100)
     ]
-    assert "share `overlap` tokens (64)" in (root / "docs" / "late-chunking.md").read_text(encoding="utf-8")
-    assert LateChunkingEmbedder.model_fields["overlap"].default == 64

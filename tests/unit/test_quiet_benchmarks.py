@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TIMED = (
-    "backends", "bm25", "comparison", "embedding", "endpoints", "executors", "labels", "large_reports", "late_chunking",
+    "backends", "bm25", "comparison", "embedding", "endpoints", "executors", "labels", "large_reports",
     "overhead", "pool", "run", "scale", "scoring", "search_cost", "server_requests", "spans", "stores", "sweep",
     "sweep_loop",
 )  # fmt: skip

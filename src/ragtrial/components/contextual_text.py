@@ -199,7 +199,8 @@ class IndexedTexts:
         for position in range(len(self)) if positions is None else positions:
             document = int(self.chunks.document[position])
             if document != last:
-                last, text, title = document, self.chunks.library.text(document), self.title_of(document)
+                library, last = self.chunks.library, document
+                text, title = library.text(document), library.titles[document] if self._has_title else ""
             stretch = self._stretch(position)
             parts = (self._lead(position), text[stretch.start : stretch.end])
             yield title, " ".join(part for part in parts if part)
@@ -210,10 +211,6 @@ class IndexedTexts:
         span, stretch = self.chunks.span(position), self._stretch(position)
         after = len(indexed) - (stretch.end - span.end)
         return indexed[: after - (span.end - span.start)], indexed[after:]
-
-    def title_of(self, document: int) -> str:
-        """The title that is indexed with every chunk of a document; empty where there is none."""
-        return self.chunks.library.titles[document] if self._has_title else ""
 
     def _lead(self, position: int) -> str:
         return self.surroundings.lead(position) if self.surroundings else ""

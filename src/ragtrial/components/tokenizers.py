@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.rankings import Bools, Counts
+from ragtrial.rankings import Counts
 
 if TYPE_CHECKING:
     import tokenizers
@@ -111,17 +111,6 @@ class Tokenizer:
         """True if a token is added by a model, such as [CLS], and no part of a text."""
         found = self._tokenizer.get_added_tokens_decoder().get(number)
         return found is not None and bool(found.special)
-
-    def placed(self, texts: Sequence[str]) -> list[tuple[Counts, Bools]]:
-        """For each text the starts of its tokens, in characters, and a mark for special tokens."""
-        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=True)
-        found = []
-        for text, encoding in zip(texts, encodings, strict=True):
-            starts = [start for start, _ in encoding.offsets]
-            if self._tokens_begin_with_space:
-                starts = [_visible_start(text, *offset) for offset in encoding.offsets]
-            found.append((np.array(starts, dtype=np.int64), np.array(encoding.special_tokens_mask, dtype=np.bool_)))
-        return found
 
     def alone(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text, read on its own, without special tokens."""

@@ -292,14 +292,7 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
     limit = setting.embedder.max_tokens()
     for what, count in too_long.items():
-        if count and what == "documents":
-            overlap = f"windows of so many that overlap by {getattr(setting.embedder, 'overlap', 0)}"
-            yield ReportWarning(
-                "too-long",
-                f"{setting.name}: {count:,} documents are longer than the {limit} tokens that the model reads; they "
-                f"were read in {overlap}, so a chunk is seen in no more of its document than that.",
-            )
-        elif count:
+        if count:
             yield ReportWarning(
                 "too-long",
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "

@@ -136,8 +136,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
         tokens = runner.artefact(corpus.once(LengthStage(resources, corpus.text_stage(setting), setting)))
-        if not setting.embedder.reads_documents:
-            warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
+        warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:
         positions = np.flatnonzero(chunks.document == chunks.library.positions[document])

@@ -18,7 +18,6 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.engines.exact import ExactStore
-from ragtrial.errors import ConfigError
 from ragtrial.pipeline.audit_stage import AuditStage, CollectionAuditStage, IndexAuditStage
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
@@ -119,11 +118,6 @@ class Corpus:
             self.resources.embedder(setting.embedder).check()
         if setting.has_index:
             setting.store.check()
-        if setting.has_index and setting.embedder.reads_documents and not setting.context.is_bare:
-            raise ConfigError(
-                f"{setting.name}: late chunking reads documents as they are; remove headings, sentences and prefixes "
-                "from context, or use kind: sentence-transformer."
-            )
         list(self.prefix_warnings(setting))  # whose rows can only be checked against chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:

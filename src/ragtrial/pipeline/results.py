@@ -357,8 +357,6 @@ class Results:
         if key not in self._queries_too_long:
             self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
         chunks = embedder.count_too_long(self._artefact(stages.lengths))
-        if stages.setting.embedder.reads_documents:
-            chunks = 0
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
@@ -369,10 +367,7 @@ class Results:
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
         embeddings = self._artefact(stages.embeddings) if stages.embeddings else None
-        too_long = self.too_long(stages, questions)
-        if embeddings and embeddings.in_windows is not None:
-            too_long = {"documents": embeddings.in_windows, "queries": too_long["queries"]}
-        return Diagnostics(facts, embeddings.health if embeddings else None, too_long)
+        return Diagnostics(facts, embeddings.health if embeddings else None, self.too_long(stages, questions))
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.batching import Spent
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
-from ragtrial.components.embedders.cached import Embedded
 from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
 from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.engines import Index, Vectors
@@ -41,10 +40,6 @@ from ragtrial.pipeline.text_stages import BYTES_PER_TOKEN, ContextStage, embedde
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
 
-if TYPE_CHECKING:
-    from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
-    from ragtrial.components.token_vectors.late_chunks import DocumentWindows, PooledChunks
-
 logger = logging.getLogger(__name__)
 
 _BLOCK = 2**20  # numbers that are cut at a time
@@ -58,9 +53,6 @@ class Embeddings:
     health: VectorHealth
     spent: Spent
     """The time and tokens to embed all of the texts, as measured when each was embedded."""
-
-    in_windows: int | None = None
-    """How many documents were read in windows, because they are longer than the model reads; None without any read."""
 
 
 @dataclass(eq=False)
@@ -148,62 +140,19 @@ class EmbeddingStage(VectorStage):
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
-        windows = None if self._late is None else self._windows(texts, self._late)
-        total, unit = (len(texts), "chunks") if windows is None else (len(windows), "windows")
-        if windows is None:  # said before the work, which may be for nothing
-            for one in too_long_warnings(self.setting, {"chunks": self._embedder.count_too_long(lengths)}):
-                logger.warning(one.message)
-        with stage(self.resources.progress, "embeddings", total, unit) as progress:
-            made = self._embedded(texts, windows, lengths, progress.advance)
+        # Before the work, which may be for nothing.
+        for warning in too_long_warnings(self.setting, {"chunks": self._embedder.count_too_long(lengths)}):
+            logger.warning(warning.message)
+        with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
+            embedded = self._embedder.embed(texts, self._embedder.document_prefix, lengths, progress.advance)
             near = self._nearness(texts)
-            _write(folder, made.blocks(), (len(texts), made.dimension), made.distinct, near)
-            _write_spent(folder, made.spent)
-        if windows is not None:
-            write_text(folder / "windows.json", json.dumps({"documents": windows.documents_in_windows}))
-        self.resources.rates.note(self.rate, made.amount, made.seconds)
-        if isinstance(made, Embedded):
-            self.resources.note_tokens(self.setting.embedder, made.amount, made.billed)
+            _write(folder, embedded.blocks(), (len(texts), embedded.dimension), embedded.distinct, near)
+            _write_spent(folder, embedded.spent)
+        self.resources.rates.note(self.rate, embedded.amount, embedded.seconds)
+        self.resources.note_tokens(self.setting.embedder, embedded.amount, embedded.billed)
 
     def _width(self) -> int | None:
         return self._embedder.dimension()
-
-    def load(self, folder: Path, texts: Sized) -> Embeddings:
-        made = super().load(folder, texts)
-        if self._late is None:
-            return made
-        self.resources.workspace.mark("tokens", self._tokens(self._late).stem)
-        in_windows = int(json.loads((folder / "windows.json").read_text(encoding="utf-8"))["documents"])
-        return replace(made, in_windows=in_windows)
-
-    def _embedded(
-        self, texts: IndexedTexts, windows: DocumentWindows | None, lengths: Counts, advance: Callable[[int], None]
-    ) -> Embedded | PooledChunks:
-        if windows is None or self._late is None:
-            return self._embedder.embed(texts, self._embedder.document_prefix, lengths, advance)
-        from ragtrial.components.token_vectors.late_chunks import pooled_chunks
-
-        tokens = self._tokens(self._late)
-        return pooled_chunks(windows, self._late, tokens, self._embedder.lengths(windows, ""), advance)
-
-    @cached_property
-    def _late(self) -> LateChunkingEmbedder | None:
-        """The embedder, if it reads whole documents."""
-        if not self._embedder.embedder.reads_documents:
-            return None
-        from ragtrial.components.embedders.late_chunking import LateChunkingEmbedder
-
-        embedder = self._embedder.embedder
-        return embedder if isinstance(embedder, LateChunkingEmbedder) else None
-
-    def _windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> DocumentWindows:
-        from ragtrial.components.token_vectors.late_chunks import DocumentWindows
-
-        return DocumentWindows(texts, late)
-
-    def _tokens(self, late: LateChunkingEmbedder) -> Path:
-        """The file of the vectors of tokens."""
-        name = fingerprint(["tokens", "late chunking", late.token_parts(self.resources.digest)])
-        return self.resources.workspace.path("tokens", f"{name}.sqlite")
 
     def _nearness(self, texts: IndexedTexts) -> Nearness:
         """The nearness of some vectors to the vectors of the embedder's reference, if it has one."""
@@ -218,8 +167,6 @@ class EmbeddingStage(VectorStage):
 
     def amount(self, kept: KeptArtefacts) -> Amount:
         texts, chunks = kept.get(self.needs[0]), self.needs[0].amount(kept)
-        if texts is not None and self._late is not None:
-            return self._amount_of_windows(texts, self._late)
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
         units = int(kept.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
@@ -230,15 +177,6 @@ class EmbeddingStage(VectorStage):
     def cost(self, length: float, tokens: float | None = None) -> float | None:
         """The price of embedding texts of a total ``length``, for which ``tokens`` were billed, if known."""
         return self.resources.embedding_cost(self.setting.embedder, length, tokens)
-
-    def _amount_of_windows(self, texts: IndexedTexts, late: LateChunkingEmbedder) -> Amount:
-        from ragtrial.components.token_vectors.late_chunks import token_encoder
-
-        windows = self._windows(texts, late)
-        to_do = token_encoder(late, self._tokens(late)).missing(windows, "document")
-        tokens = int(self._embedder.lengths(windows, "")[to_do].sum())
-        seconds = self.resources.rates.seconds(self.rate, tokens)
-        return Amount(len(windows), "windows", len(to_do), seconds=seconds)
 
 
 @dataclass(eq=False)

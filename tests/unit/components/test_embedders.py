@@ -52,8 +52,7 @@ def options_of(kind: str, folder: Path, tiny_model: Path, endpoint: str) -> dict
     if kind == "custom":
         experiment = write_experiment(folder)
         return {"function": FunctionReference("embedding:embed", experiment.folder)}
-    local = {"model": str(tiny_model), "device": "cpu"}
-    return {"sentence-transformer": local, "late-chunking": local}[kind]
+    return {"model": str(tiny_model), "device": "cpu"}
 
 
 @pytest.fixture(params=EMBEDDERS.names())

@@ -68,7 +68,7 @@ def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch
     monkeypatch.setenv("COLUMNS", "70")
     made = ragtrial(capsys, "explain", "embedder.query_prefix")
     assert (made.code, made.err) == (0, "")
-    head = "embedder (kind late-chunking, sentence-transformer)\n"
+    head = "embedder (kind sentence-transformer)\n"
     assert f"{head}  query_prefix: text\n      Text to put before every query (" in made.out
     assert max(len(line) for line in made.out.splitlines()) <= 70
     kind = ragtrial(capsys, "explain", "recursive").out

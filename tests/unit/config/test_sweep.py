@@ -319,12 +319,6 @@ KINDS = {
         "{kind: document}",
         "chunker.kind: document has no size, unit;",
     ),
-    "a family of models": (
-        "embedder: {kind: sentence-transformer, model: tiny, precision: bfloat16, max_length: 64, normalize: false}",
-        "embedder.kind: [late-chunking]",
-        "{kind: late-chunking, model: tiny, precision: bfloat16, max_length: 64, normalize: false}",
-        "",
-    ),
     "a function in place of a model": (
         "embedder: {kind: sentence-transformer, model: tiny, batch_size: 4}",
         '"embedder.kind, embedder.function": [[custom, "a:b"]]',
@@ -400,8 +394,8 @@ def test_a_swept_kind_keeps_what_both_kinds_inherit_and_names_what_it_drops(
 APART = {
     "a model": ("embedder: {kind: sentence-transformer, model: tiny}", "embedder.kind", "openai", "model"),
     "dimensions": (f"{OPENAI[:-1]}, dimensions: 9}}", "embedder.kind", "custom", "dimensions"),
-    "prefixes": ("embedder: {kind: custom, function: 'a:b', query_prefix: q}", "embedder.kind", "late-chunking",
-                 "query_prefix"),
+    "prefixes": ("embedder: {kind: custom, function: 'a:b', query_prefix: q}", "embedder.kind",
+                 "sentence-transformer", "query_prefix"),
     "an address": (OPENAI, "embedder.kind", "cohere", "base_url"),
     "a version": ("embedder: {kind: custom, function: 'a:b', version: v}", "embedder.kind", "openai", "version"),
     "an index": ("store: {kind: milvus, index: {kind: flat}}", "store.kind", "pgvector", "index"),

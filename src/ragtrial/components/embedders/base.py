@@ -70,9 +70,6 @@ class Embedder(Options):
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model gets at once, an endpoint in one request; affects speed and memory, not results."""
 
-    reads_documents: ClassVar[bool] = False
-    """If true, chunks are embedded from whole documents; other texts are not."""
-
     may_change: ClassVar[bool] = False
     """If true, the model may change without a change of its ``fingerprint_parts``."""
 

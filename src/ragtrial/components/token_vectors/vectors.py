@@ -126,14 +126,6 @@ class TokenEncoder:
         with self._opened() as cache:
             return Spent.of(cache, keys)
 
-    def missing(self, source: TextSource, task: Task) -> Counts:
-        """The positions of the texts that would be encoded, equal texts counted each time; nothing is changed."""
-        keys = keys_of(source, _marked(task))
-        if self._path is None or not self._path.exists():
-            return np.arange(len(keys))
-        with self._opened() as cache:
-            return np.flatnonzero(cache.missing(keys, unread=True))
-
     def _opened(self) -> VectorCache:
         if self._path is None:
             raise ValueError("nothing is kept without a path")
