@@ -6,18 +6,17 @@ import gzip
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from ragtrial.cache.fingerprints import checksum, fingerprint
+from ragtrial.cache.fingerprints import checksum
 from ragtrial.cache.seals import seal
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace
@@ -25,106 +24,84 @@ from ragtrial.cache.workspace import Workspace
 KEY, OTHER, MODEL = "a" * 32, "b" * 32, "c" * 32
 SOURCE = Path(__file__).parents[2] / "src"
 MEGABYTES = 300
+VECTORS = np.ones((3, 4), np.float32)
+LENGTHS, UNEQUAL = np.full(4, 16, np.int64).tobytes(), np.array([12, 20], np.int64).tobytes()
 
 
-def put(remote: Path, content: bytes) -> tuple[int, str]:
-    """An object of ``content``, as a list of files names it."""
-    digest = checksum(content)
-    (remote / "objects").mkdir(parents=True, exist_ok=True)
-    (remote / "objects" / digest).write_bytes(content)
-    return len(content), digest
-
-
-def stage(remote: Path, key: str = KEY, kind: str = "chunks", **changes: Any) -> dict[str, Any]:
-    """A stage as `cache push` sends it, with ``changes`` of its list; that list."""
+def stage(remote: Path, key: str = KEY, kind: str = "chunks", line: str | bytes | None = None, **more: bytes) -> None:
+    """A stage as `cache push` sends it, with ``more`` files, or with another ``line`` before its bytes."""
     beside = remote.parent / "made" / kind / key
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     (beside / "x.bin").write_bytes(b"abc")
     seal(beside, f"a stage {key[:2]}")
-    files = {path.name: list(put(remote, path.read_bytes())) for path in beside.iterdir()}
-    manifest = {"what": f"a stage {key[:2]}", "experiments": ["e"], "files": files} | changes
-    return write_list(remote, f"stages/{kind}/{key}.json", manifest)
-
-
-def write_list(remote: Path, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    path = remote / name
+    files = {path.name: path.read_bytes() for path in sorted(beside.iterdir())} | more
+    if line is None:
+        line = json.dumps({name: len(content) for name, content in files.items()})
+    line = line.encode() if isinstance(line, str) else line
+    content = b"".join([len(line).to_bytes(8, "little"), line, *files.values()])
+    path = remote / "stages" / kind / key
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**manifest, "checksum": fingerprint(manifest)}))
-    return manifest
+    path.write_bytes(content)
 
 
-def with_file(name: str, size: int | None = None, content: bytes = b"x") -> Callable[[Path], None]:
-    """A stage with one more file of this name, of another size than it has if ``size`` is given."""
-
-    def write(remote: Path) -> None:
-        files = stage(remote)["files"]
-        real, digest = put(remote, content)
-        stage(remote, files={**files, name: [real if size is None else size, digest]})
-
-    return write
+def with_file(name: str, content: bytes = b"x") -> Callable[[Path], None]:
+    """A stage with one more file of this name."""
+    return lambda remote: stage(remote, **{name: content})
 
 
-def changed(**changes: Any) -> Callable[[Path], None]:
-    def write(remote: Path) -> None:
-        stage(remote, **changes)
-
-    return write
+def listing(line: str | bytes) -> Callable[[Path], None]:
+    """A stage with this list of files."""
+    return lambda remote: stage(remote, line=line)
 
 
-def text(content: str | bytes) -> Callable[[Path], None]:
-    """A list of files that is this text."""
+def of_kind(kind: str) -> Callable[[Path], None]:
+    return lambda remote: stage(remote, kind=kind)
+
+
+def changed(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """A stage whose bytes are changed."""
 
     def write(remote: Path) -> None:
-        path = remote / "stages" / "chunks" / f"{KEY}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        stage(remote)
+        path = remote / "stages" / "chunks" / KEY
+        path.write_bytes(change(path.read_bytes()))
 
     return write
 
 
 def sparse(remote: Path) -> None:
-    """An object that is said to have one byte, and has three billion."""
-    with_file("y.bin")(remote)
-    with (remote / "objects" / checksum(b"x")).open("r+b") as file:
+    """A stage of some bytes whose object has three billion."""
+    stage(remote)
+    with (remote / "stages" / "chunks" / KEY).open("r+b") as file:
         file.truncate(3_000_000_000)
 
 
 def fifo(remote: Path) -> None:
-    with_file("y.bin")(remote)
-    (remote / "objects" / checksum(b"x")).unlink()
-    os.mkfifo(remote / "objects" / checksum(b"x"))
-
-
-def of_kind(kind: str) -> Callable[[Path], None]:
-    def write(remote: Path) -> None:
-        stage(remote, kind=kind)
-
-    return write
+    """A pipe, which is not opened, beside a stage without a seal."""
+    stage(remote, line="{}")
+    os.mkfifo(remote / "stages" / "chunks" / OTHER)
 
 
 def moved_seal(remote: Path) -> None:
     """A whole stage under the name of another one."""
-    manifest = stage(remote, OTHER)
-    write_list(remote, f"stages/chunks/{KEY}.json", manifest)
-    (remote / "stages" / "chunks" / f"{OTHER}.json").unlink()
+    stage(remote, OTHER)
+    (remote / "stages" / "chunks" / OTHER).rename(remote / "stages" / "chunks" / KEY)
 
 
-def pack(change: str = "", *, kind: str = "vectors", keys: int = 3, name: str = MODEL) -> Callable[[Path], None]:
-    """A pack of three vectors, changed by SQL, whose list of keys has ``keys``."""
+def pack(
+    change: Callable[[bytes], bytes] = lambda content: content, *, kind: str = "vectors", keys: int = 3,
+    model: str = MODEL, vectors: npt.NDArray[Any] = VECTORS,
+) -> Callable[[Path], None]:  # fmt: skip
+    """A pack of three vectors as `cache push` sends it, changed, whose list of keys has ``keys``."""
 
     def write(remote: Path) -> None:
-        path = remote.parent / "made" / "rows.sqlite"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        known = text_keys(["one", "two", "three"])
-        with VectorCache(path, "a model", name=name) as cache:
-            cache.keep_probe("one", np.ones(4, np.float32))
-            cache.write(known, np.ones((3, 4), np.float32))
-        with closing(sqlite3.connect(path)) as database:
-            database.executescript(change)
-            database.commit()
-        send(remote, path.read_bytes(), kind, known.tobytes()[: 16 * keys])
+        probe = {"model": model, "what": "a model", "probe": "one"}
+        lengths = np.full(len(vectors) + 1, vectors[0].nbytes, np.int64)
+        costs = np.full((len(vectors), 2), np.nan)
+        columns = (lengths, costs, np.ones(vectors.shape[1], np.float32), vectors)
+        content = b"\n".join([json.dumps(probe).encode(), b"".join(column.tobytes() for column in columns)])
+        send(remote, change(content), kind, text_keys(["one", "two", "three"]).tobytes()[: 16 * keys])
 
     return write
 
@@ -132,31 +109,27 @@ def pack(change: str = "", *, kind: str = "vectors", keys: int = 3, name: str = 
 def send(remote: Path, content: bytes, kind: str = "vectors", keys: bytes = b"k" * 32) -> None:
     folder = remote / "rows" / kind / MODEL
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{checksum(content)}.sqlite").write_bytes(content)
-    (folder / f"{checksum(content)}.keys").write_bytes(keys)
+    digest = checksum(keys, content)
+    (folder / f"{digest}.rows").write_bytes(content)
+    (folder / f"{digest}.keys").write_bytes(keys)
 
 
-ENDLESS = """
-DROP TABLE vectors;
-CREATE VIEW vectors AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
-SELECT randomblob(16) AS key, zeroblob(16) AS vector, 1 AS crc, x'' AS cost FROM n;
-"""
+def huge_pack(remote: Path) -> None:
+    pack()(remote)
+    with next((remote / "rows" / "vectors" / MODEL).glob("*.rows")).open("r+b") as file:
+        file.truncate(3_000_000_000)
 
 
-def vector_of(value: float, dimension: int = 4) -> Callable[[Path], None]:
-    """A pack of one vector with the checksum of a sound one."""
+def other_checksum(remote: Path) -> None:
+    pack()(remote)
+    for path in (remote / "rows" / "vectors" / MODEL).iterdir():
+        path.rename(path.with_stem("0" * 32))
 
-    def write(remote: Path) -> None:
-        path = remote.parent / "made" / "rows.sqlite"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        keys = text_keys(["one", "two"])
-        with VectorCache(path, "a model", name=MODEL) as cache:
-            cache.write(keys[:1], np.full((1, dimension), value, np.float32))
-            cache.write(keys[1:], np.ones((1, 4), np.float32))
-        send(remote, path.read_bytes(), keys=keys.tobytes())
 
-    return write
+def with_number(number: float) -> npt.NDArray[Any]:
+    vectors = VECTORS.copy()
+    vectors[1, 2] = number
+    return vectors
 
 
 def answers(content: str | bytes) -> Callable[[Path], None]:
@@ -171,42 +144,35 @@ def answers(content: str | bytes) -> Callable[[Path], None]:
 
 def remote_file(name: str) -> Callable[[Path], None]:
     content = json.dumps({"kind": "qdrant", "collection": "production", "place": {"url": "http://127.0.0.1:9"}})
-    return with_file(name, content=content.encode())
+    return with_file(name, content.encode())
 
 
 DEEP = "[" * 200_000
 PULLS: Mapping[str, Callable[[Path], None]] = {
-    "a list that is not JSON": text("{"),
-    "an empty list": text(""),
-    "a list in other bytes": text(b"\xff\xfe\x00"),
-    "a list that is a list": text("[]"),
-    "a list that is a number": text("7"),
-    "a list that is null": text("null"),
-    "a list that is 200,000 deep": text(DEEP),
-    "a list of 200,000 deep files": text('{"files": ' + DEEP),
-    "a list with an integer of 5,000 digits": text('{"files": {}, "checksum": ' + "1" * 5_000 + "}"),
-    "a list with an infinite number": text('{"what": 1e999, "files": {}, "checksum": ""}'),
-    "a list without a checksum": text('{"what": "x", "experiments": [], "files": {}}'),
-    "a list of 40 MB": text(b" " * 40_000_000),
-    "a gzip bomb for a list": text(gzip.compress(b"[" * 10_000_000)),
-    "experiments that are null": changed(experiments=None),
-    "experiments that are a number": changed(experiments=3),
-    "experiments of numbers": changed(experiments=[1, 2]),
-    "files that are a list": changed(files=["x.bin"]),
-    "files that are null": changed(files=None),
-    "no files": changed(files={}),
-    "a file of a short tuple": changed(files={"x.bin": [3]}),
-    "a file of a long tuple": changed(files={"x.bin": [3, "0" * 32, 1]}),
-    "a size that is a text": changed(files={"x.bin": ["3", "0" * 32]}),
-    "a size that is true": changed(files={"x.bin": [True, "0" * 32]}),
-    "a negative size": with_file("y.bin", -1),
-    "a size that is too small": with_file("y.bin", 0),
-    "a size that is too large": with_file("y.bin", 2),
-    "a checksum that is a path": changed(files={"x.bin": [3, "../../etc/passwd"]}),
-    "a checksum of no object": changed(files={"x.bin": [3, "0" * 32], "stage.json": [3, "1" * 32]}),
-    "no words": changed(what=None),
-    "words that are a list": changed(what=["a"]),
-    "no seal": changed(files={"x.bin": [1, "0" * 32]}),
+    "a list that is not JSON": listing("{"),
+    "an empty list": listing(""),
+    "a list in other bytes": listing(b"\xff\xfe\x00"),
+    "a list that is a list": listing("[]"),
+    "a list that is a number": listing("7"),
+    "a list that is null": listing("null"),
+    "a list that is 200,000 deep": listing(DEEP),
+    "a list of 200,000 deep files": listing('{"x.bin": ' + DEEP),
+    "a list with an integer of 5,000 digits": listing('{"x.bin": ' + "1" * 5_000 + "}"),
+    "a list with an infinite number": listing('{"x.bin": 1e999}'),
+    "a list of 40 MB": listing(b" " * 40_000_000),
+    "a gzip bomb for a list": listing(gzip.compress(b"[" * 10_000_000)),
+    "no files": listing("{}"),
+    "a file of a tuple": listing('{"x.bin": [3]}'),
+    "a size that is a text": listing('{"x.bin": "3"}'),
+    "a size that is true": listing('{"x.bin": true}'),
+    "a negative size": listing('{"x.bin": -1}'),
+    "a size that is too small": listing('{"x.bin": 2}'),
+    "a size that is too large": listing('{"x.bin": 3000000000}'),
+    "an object that is cut": changed(lambda content: content[:-1]),
+    "an object that is empty": changed(lambda _: b""),
+    "a changed byte": changed(lambda content: content[:-1] + b"X"),
+    "a changed byte of the seal": changed(lambda content: content.replace(b'"what": "a', b'"what": "b')),
+    "no seal": changed(lambda _: bytes([12, *bytes(7)]) + b'{"x.bin": 3}abc'),
     "a file without a name": with_file(""),
     "a file that is the folder": with_file("."),
     "a file above the folder": with_file("../x.bin"),
@@ -231,21 +197,22 @@ PULLS: Mapping[str, Callable[[Path], None]] = {
     "a stage of locks": of_kind("locks"),
     "a stage among vectors": of_kind("vectors"),
     "a stage of latencies": of_kind("latency"),
-    "a pack that is an endless view": pack(ENDLESS),
-    "a pack with one more view": pack("CREATE VIEW more AS SELECT 1"),
-    "a pack with a trigger": pack("CREATE TRIGGER t AFTER INSERT ON vectors BEGIN DELETE FROM about; END"),
-    "a pack with a computed column": pack("ALTER TABLE about ADD COLUMN x AS (zeroblob(1000000000))"),
-    "a pack without rows' table": pack("DROP TABLE vectors"),
-    "a pack of another model": pack(name=OTHER),
+    "a pack of another model": pack(model=OTHER),
+    "a pack with fewer rows than keys": pack(vectors=VECTORS[:2]),
     "a pack with more rows than keys": pack(keys=1),
-    "a pack with a changed row": pack("UPDATE vectors SET vector = zeroblob(16)"),
-    "a pack with a text for a row": pack("UPDATE vectors SET vector = 'aaaa'"),
-    "a pack with a changed checksum": pack("UPDATE vectors SET crc = 1"),
-    "a pack that is no database": lambda remote: send(remote, b"no database " * 100),
-    "a pack that is cut": lambda remote: send(remote, b"SQLite format 3\0" + bytes(5_000)),
-    "a pack of infinite numbers": vector_of(float("inf")),
-    "a pack without numbers": vector_of(float("nan")),
-    "a pack of two dimensions": vector_of(1.0, 3),
+    "a pack that is cut": pack(lambda content: content[:-1]),
+    "a pack with more bytes": pack(lambda content: content + b"x"),
+    "a pack with a negative length": pack(lambda content: content.replace(b"\x10" + bytes(7), b"\xf0" + b"\xff" * 7)),
+    "a pack without a model": pack(lambda content: content.replace(b"model", b"medal")),
+    "a pack whose probe is a number": pack(lambda content: content.replace(b'"one"', b"12345")),
+    "a pack that is no pack": lambda remote: send(remote, b"no pack " * 100),
+    "a pack that begins 100,000 deep": lambda remote: send(remote, DEEP[:100_000].encode() + b"\n"),
+    "a pack of 3 GB": huge_pack,
+    "a pack under another checksum": other_checksum,
+    "a pack of infinite numbers": pack(vectors=with_number(float("inf"))),
+    "a pack without numbers": pack(vectors=with_number(float("nan"))),
+    "a pack of two dimensions": pack(lambda content: content.replace(LENGTHS, LENGTHS[8:-8] + UNEQUAL)),
+    "a pack of another probe": pack(vectors=-VECTORS),
     "a pack with a cut list of keys": lambda remote: send(remote, b"x", keys=b"k" * 17),
     "a pack of documents": pack(kind="documents"),
     "answers that are no JSON": answers("{\n"),

@@ -71,15 +71,13 @@ def remove_folder(path: Path, may_go: MayGo = _always) -> None:
             shutil.rmtree(gone)
 
 
-def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always, *, left: bool = False) -> None:
+def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always) -> None:
     """Remove unfinished files and folders in ``folder``; with ``name`` only those meant to become ``name``.
 
-    No process may be writing there, unless ``left`` limits the removal to files at least an hour old.
+    No process may be writing there.
     """
     begin = f"{TEMPORARY_PREFIX}{name}-" if name else TEMPORARY_PREFIX
     for path in folder.glob(f"{escape(begin)}*"):
-        if left and not _is_left(path):
-            continue
         if path.is_dir():
             if may_go(path):
                 shutil.rmtree(path, ignore_errors=True)

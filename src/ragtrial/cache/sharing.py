@@ -1,209 +1,403 @@
 """Finished work under a URL, for other machines: whatever fsspec reaches (a folder, S3, GCS, SSH, ...).
 
-    objects/<checksum>                         a file of a stage, under the checksum of its bytes (XXH3, 128 bits)
-    stages/<kind>/<fingerprint>.json           the files of a stage; written last, so a stage is whole or absent
-    rows/<kind>/<name>/<checksum>.sqlite       rows of a growing cache, and their keys in <checksum>.keys
-    rows/answers/<name>/<checksum>.jsonl       answers of custom retrievers and chat models
-    partial/                                   files of a folder on their way; leftovers belong to killed pushes
+    stages/<kind>/<fingerprint>              a stage: the length of a JSON text, the text, files one after another
+    uses/<experiment>/<kind>-<fingerprint>   an empty file: the experiment has used the stage
+    rows/<kind>/<name>/<checksum>.rows       rows of a growing cache, and their keys in <checksum>.keys
+    rows/answers/<name>/<checksum>.jsonl     answers of custom retrievers and chat models
+    partial/                                 files of a folder on their way; leftovers belong to killed pushes
 
-Files that are there are not sent again, so an interrupted push or pull continues. Several machines may push at
-once: no file is ever changed, and each appears whole.
+An entry that is there is not sent again, so an interrupted push or pull continues. Several machines may push at once:
+each file appears whole. Anyone may have written what is there, so an entry that is wrong is named and skipped.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_partial
-from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
-from ragtrial.cache.journal import read_rows
-from ragtrial.cache.pulling import STAY, Manifest, Pull, Transfer, keys_of, read_answers, read_manifest
-from ragtrial.cache.remote import files_of
-from ragtrial.cache.seals import DamagedError, check_bytes
+from ragtrial.cache.atomic import new_folder
+from ragtrial.cache.fingerprints import DIGEST_BYTES, checksum, fingerprint, text_key
+from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.cache.remote import REMOTE, files_of
+from ragtrial.cache.seals import DamagedError, Seal, check_bytes
 from ragtrial.cache.shared_files import SharedFiles
-from ragtrial.cache.upkeep import ANSWERS, ROW_CACHES, Entry
-from ragtrial.cache.vectors import Keys, VectorCache, check_model, keys_in
+from ragtrial.cache.untrusted import load_json
+from ragtrial.cache.upkeep import ANSWERS, GROWING, ROW_CACHES, Entry
+from ragtrial.cache.vectors import Costs, Keys, VectorCache, check_model, keys_in
 from ragtrial.cache.workspace import Workspace
 from ragtrial.errors import InputError, did_you_mean, listed
+from ragtrial.rankings import Floats
 
-_ROWS_AT_ONCE = 10_000
-_ROWS_IN_PACK = 2**20
+_STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
+_NO_STAGES = frozenset({*_STAY, *GROWING, "uses", "locks"})
+_STAGE = re.compile(r"stages/([a-z0-9_-]{1,40})/([0-9a-f]{32}(?:-[0-9]{1,10}){0,4})")
+_ROWS = re.compile(r"rows/([a-z0-9_-]{1,40})/([0-9A-Za-z_-]{1,100})/([0-9a-f]{32})\.(rows|jsonl)")
+_ANSWERS = ({"key", "reply"}, {"query", "hits", "asked", "unlocated"})
+"""The keys of the rows of answers: of chat models, and of custom retrievers."""
+
+_MOST_LIST_BYTES = 32_000_000
+_NUMBER_BYTES = 8
+_MOST_LINE_BYTES = 4_000_000
+_PACK_BYTES = 2**25
+_MOST_PACK_BYTES = 2**27
+"""The most bytes of a pack, whose last row may have all the tokens of a long document."""
+
+_BLOCK_BYTES = 1_000_000
+_ROWS_AT_ONCE = 1_000
+_MOST_PART, _MOST_PATH = 255, 1_000
+"""Bytes of a name and of a path, as file systems allow them."""
+
+_SAME_MODEL = 0.01
+"""How far (1 - cosine) two vectors of one text may be from each other: hosted models vary in the fourth digit."""
+
+Advance = Callable[[int], None]
+
+
+@dataclass
+class Transfer:
+    """The result of a push or a pull.
+
+    ``moved`` and ``present`` describe the entries that were copied and those already there; ``left`` the entries that
+    were not copied, with the reason; ``damaged`` the damaged entries, with the fault. ``bytes`` counts copied bytes.
+    """
+
+    moved: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    damaged: list[tuple[str, str]] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, what: str, moved: int) -> None:
+        """An entry of which ``moved`` bytes were copied; with none it was there already."""
+        (self.moved if moved else self.present).append(what)
+        self.bytes += moved
 
 
 class SharedCache:
     """The finished work under ``url``; ``name`` is the URL without a password.
 
-    Raises InputError if no package can reach such a URL, and RunError if the other side fails.
+    Raises InputError if no package can reach such a URL, and WorkspaceError if the other side fails.
     """
 
     def __init__(self, url: str) -> None:
         self._files = SharedFiles(url)
         self.name = self._files.name
+        self.listed = self._files.listed
+        """The files there, and their sizes."""
 
-    def push(
-        self, entries: Collection[Entry], *, verify: bool = False, advance: Callable[[int], None] = lambda _: None
-    ) -> Transfer:
-        """Send everything that is not there yet. With ``verify``, objects there are read, and damaged objects are sent
-        again.
+    def push(self, entries: Collection[Entry], *, verify: bool = False, advance: Advance = lambda _: None) -> Transfer:
+        """Send everything that is not there yet; with ``verify`` also the stages that are damaged there.
 
-        Raises RunError if the other side fails; files already sent stay there.
+        Raises WorkspaceError if the other side fails; files already sent stay there.
         """
-        made = Transfer()
-        there = self._files.listed()
+        transfer, there = Transfer(), self.listed()
         for entry in entries:
             try:
-                if why := self._why_it_stays(entry):
-                    made.left.append((entry.what, why))
+                if entry.kind in _STAY or (entry.path.is_dir() and files_of(entry.path)):
+                    transfer.left.append((entry.what, _STAY.get(entry.kind, "an index on a server")))
                 elif entry.kind == ANSWERS:
-                    self._push_answers(entry, there, made)
+                    transfer.add(entry.what, self._push_answers(entry.path, there))
                 elif entry.kind in ROW_CACHES:
-                    check_model(entry.path, entry.path.stem)
-                    self._push_rows(entry, there, made)
+                    transfer.add(entry.what, self._push_rows(entry, there))
                 else:
-                    self._push_stage(entry, there, made, verify=verify)
+                    transfer.add(entry.what, self._push_stage(entry, there, verify=verify))
             except DamagedError as error:
-                made.damaged.append((entry.what, f"{error}; `ragtrial cache verify` removes it"))
+                transfer.damaged.append((entry.what, f"{error}; `ragtrial cache verify` removes it"))
             advance(entry.size)
-        return made
+        return transfer
 
-    def listed(self) -> Mapping[str, int]:
-        """The files there, and their sizes. Raises RunError if the other side fails."""
-        return self._files.listed()
+    def _push_stage(self, entry: Entry, there: Mapping[str, int], *, verify: bool) -> int:
+        name, size = f"stages/{entry.kind}/{entry.path.name}", 0
+        check_bytes(entry.path)
+        if not self._has_stage(name, there, entry.path, verify=verify):
+            files = [path for path in sorted(entry.path.rglob("*")) if path.is_file()]
+            sizes = {path.relative_to(entry.path).as_posix(): path.stat().st_size for path in files}
+            self._files.write(name, _stage_blocks(sizes, files))
+            size = sum(sizes.values())
+        for use in (f"uses/{experiment}/{entry.kind}-{entry.path.name}" for experiment in entry.experiments):
+            if use not in there:
+                self._files.write(use, ())
+        return size
+
+    def _has_stage(self, name: str, there: Mapping[str, int], target: Path, *, verify: bool) -> bool:
+        """Whether a whole stage is there; its bytes are compared with its seal only to ``verify`` it."""
+        if name not in there:
+            return False
+        try:
+            if verify:
+                with tempfile.TemporaryDirectory() as folder:
+                    self._fetch_stage(name, there[name], Path(folder), target)
+            else:
+                with self._files.opened(name) as source:
+                    _sizes(source, there[name])
+        except DamagedError:
+            return False
+        return True
+
+    def _push_rows(self, entry: Entry, there: Mapping[str, int]) -> int:
+        check_model(entry.path, entry.path.stem)
+        folder, moved = f"rows/{entry.kind}/{entry.path.stem}/", 0
+        lists = [self._keys(name) for name in there if name.startswith(folder) and _keys_file(name) in there]
+        known = {key.tobytes() for keys in lists for key in keys}
+        with VectorCache(entry.path, as_it_is=True) as cache:
+            keys = cache.keys()
+            new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
+            for block, content in _packs(cache, new[~cache.missing(new)]):  # without rows that are damaged
+                digest = checksum(block.tobytes(), content)
+                self._files.write(f"{folder}{digest}.rows", [content])
+                self._files.write(f"{folder}{digest}.keys", [block.tobytes()])
+                moved += len(content)
+        return moved
+
+    def _push_answers(self, path: Path, there: Mapping[str, int]) -> int:
+        folder = f"rows/{ANSWERS}/{path.stem}/"
+        sent = [row for name in there if name.startswith(folder) for row in self._answers(name)]
+        known = set(map(fingerprint, sent))
+        content = b"".join(json.dumps(row).encode() + b"\n" for row in read_rows(path) if fingerprint(row) not in known)
+        if content:
+            self._files.write(f"{folder}{checksum(content)}.jsonl", [content])
+        return len(content)
 
     def pull(
         self,
         workspace: Workspace,
         there: Mapping[str, int],
         experiment: str | None = None,
-        advance: Callable[[int], None] = lambda _: None,
+        advance: Advance = lambda _: None,
     ) -> Transfer:
-        """Fetch the entries that ``workspace`` lacks, or those that ``experiment`` used; each file is compared with
-        its checksum.
+        """Fetch the entries that ``workspace`` lacks, or the stages that ``experiment`` used; all bytes are checked.
 
         ``there`` is the result of ``listed``; ``advance`` is called for each file of it. Raises InputError if no stage
-        of the experiment was pushed, RunError if the other side fails; files already fetched stay.
+        of the experiment was pushed, WorkspaceError if the other side fails; files already fetched stay.
         """
-        pull = Pull(self._files, there, workspace)
-        for name in sorted(there):
-            pull.take(name, experiment)
-            advance(1)
-        if experiment is not None and experiment not in pull.experiments and not pull.done.damaged:
-            near, known = did_you_mean(experiment, pull.experiments), listed(sorted(pull.experiments)) or "none"
+        uses = [PurePosixPath(name).parts[1:] for name in there if name.startswith("uses/") and name.count("/") == 2]
+        wanted = {stage.replace("-", "/", 1) for own, stage in uses if own == experiment}
+        if experiment is not None and not wanted:
+            experiments = {own for own, _ in uses}
+            near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
             raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
-        return pull.done
-
-    def send_rows(self, kind: str, cache: VectorCache, keys: Keys) -> int:
-        """Send the rows of ``keys``, which ``cache`` has, as one pack; its size in bytes. Raises RunError."""
-        folder = _folder_of(kind, cache.path.stem)
-        beside, prefix = cache.path.parent, f"{TEMPORARY_PREFIX}{cache.path.stem}-"
-        remove_partial(beside, cache.path.stem, left=True)  # of a push that was killed
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as scratch:
-            pack = Path(scratch) / "rows.sqlite"
-            with VectorCache(pack, cache.what, name=cache.path.stem) as copy:
-                _copy(cache, copy, keys)
-            digest = file_checksum(pack)
-            self._files.put(pack, f"{folder}/{digest}.sqlite")
-            self._files.write(f"{folder}/{digest}.keys", keys.tobytes())
-            return pack.stat().st_size
-
-    # --- stages
-
-    def _push_stage(self, entry: Entry, there: Mapping[str, int], made: Transfer, *, verify: bool) -> None:
-        name = f"stages/{entry.kind}/{entry.path.name}.json"
-        known = self._known(name, there)
-        experiments = sorted({*entry.experiments, *(known.experiments if known else ())})
-        folder = entry.path
-        check_bytes(folder)
-        files: dict[str, list[int | str]] = {
-            path.relative_to(folder).as_posix(): [path.stat().st_size, file_checksum(path)]
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
-        moved = 0
-        for path, (size, digest) in files.items():
-            target = f"objects/{digest}"
-            if there.get(target) != size or (verify and self._files.checksum(target) != digest):
-                self._files.put(folder / path, target)
-                moved += int(size)
-        manifest = {"what": entry.what, "experiments": experiments, "files": files}
-        if known is None or known.content != manifest:
-            self._files.write(name, json.dumps({**manifest, "checksum": fingerprint(manifest)}).encode())
-        made.bytes += moved
-        (made.moved if moved or known is None else made.present).append(entry.what)
-
-    def _known(self, name: str, there: Mapping[str, int]) -> Manifest | None:
-        """The list that was sent before; None if there is none, or a damaged one."""
-        with suppress(DamagedError):
-            return read_manifest(self._files.read(name)) if name in there else None
-        return None
-
-    # --- rows of growing caches
-
-    def _push_rows(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
-        folder = f"{_folder_of(entry.kind, entry.path.stem)}/"
-        sent = self._sent_keys(name for name in there if name.startswith(folder))
-        known = {key.tobytes() for keys in sent for key in keys}
-        with VectorCache(entry.path, as_it_is=True) as cache:
-            keys, moved = cache.keys(), 0
-            new = keys[np.array([key.tobytes() not in known for key in keys], dtype=np.bool_)]
-            new = new[~cache.missing(new)]  # without rows that are damaged
-            for start in range(0, len(new), _ROWS_IN_PACK):
-                moved += self.send_rows(entry.kind, cache, new[start : start + _ROWS_IN_PACK])
-        made.bytes += moved
-        (made.moved if moved else made.present).append(entry.what)
-
-    def _sent_keys(self, names: Iterable[str]) -> Iterator[Keys]:
-        """The keys of each pack among ``names``. A pack with a damaged list of keys is skipped."""
-        there = set(names)
+        transfer = Transfer()
         for name in sorted(there):
-            if name.endswith(".sqlite") and keys_of(name) in there:
-                with suppress(DamagedError):
-                    yield keys_in(self._files.read(keys_of(name)))
+            what = name
+            try:
+                if found := _STAGE.fullmatch(name):
+                    what = f"{found[1]} {found[2]}"
+                    if experiment is None or name.removeprefix("stages/") in wanted:
+                        transfer.add(*self._pull_stage(found[1], found[2], workspace, there[name]))
+                elif (found := _ROWS.fullmatch(name)) and experiment is None:
+                    what = f"{found[1]} {found[2]}"
+                    if found[4] == "jsonl" or _keys_file(name) in there:  # else a push was stopped
+                        transfer.add(what, self._pull_rows(found[1], found[2], name, workspace.root))
+            except DamagedError as error:
+                transfer.damaged.append((what, str(error)))
+            advance(1)
+        return transfer
 
-    def _push_answers(self, entry: Entry, there: Mapping[str, int], made: Transfer) -> None:
-        folder = f"rows/{ANSWERS}/{entry.path.stem}"
-        known = {
-            fingerprint(row)
-            for name in there
-            if name.startswith(f"{folder}/")
-            for row in read_answers(self._files, name)
-        }
-        new = [row for row in read_rows(entry.path) if fingerprint(row) not in known]
-        if not new:
-            made.present.append(entry.what)
-            return
-        content = b"".join(map(_line, new))
-        self._files.write(f"{folder}/{checksum(content)}.jsonl", content)
-        made.bytes += len(content)
-        made.moved.append(entry.what)
+    def _pull_stage(self, kind: str, key: str, workspace: Workspace, size: int) -> tuple[str, int]:
+        """Its description, and the bytes that were fetched."""
+        if kind in _NO_STAGES:
+            raise DamagedError("no stage of this kind is shared")
+        with workspace.lock(f"{kind}-{key}", f"{kind} {key}"):
+            if workspace.has(kind, key):
+                return workspace.seal(kind, key).what, 0
+            target, name = workspace.path(kind, key), f"stages/{kind}/{key}"
+            if target.exists():
+                workspace.drop(kind, key)
+            try:
+                with new_folder(target) as folder:
+                    seal = self._fetch_stage(name, size, folder, target)
+            except DamagedError as error:
+                again = "`ragtrial cache push --verify` from a machine that has it"
+                raise DamagedError(f"{name}: {error}; {again}") from error
+        return seal.what, size
 
-    def _why_it_stays(self, entry: Entry) -> str | None:
-        if entry.kind in STAY:
-            return STAY[entry.kind]
-        if entry.path.is_dir() and files_of(entry.path):
-            return "an index on a server"
-        return None
+    def _fetch_stage(self, name: str, size: int, folder: Path, target: Path) -> Seal:
+        """Fetch the files of the stage ``target`` into ``folder``; its seal. Raises DamagedError."""
+        with self._files.opened(name) as source:
+            for path, left in _sizes(source, size).items():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                with (folder / path).open("wb") as file:
+                    while left and (block := source.read(min(_BLOCK_BYTES, left))):
+                        file.write(block)
+                        left -= len(block)
+        return check_bytes(folder, stands=target)
+
+    def _pull_rows(self, kind: str, model: str, name: str, root: Path) -> int:
+        if kind == ANSWERS and name.endswith(".jsonl"):
+            target = root / ANSWERS / f"{model}.jsonl"
+            rows, known = self._answers(name), {fingerprint(row) for row in read_rows(target)}
+            new = [row for row in rows if fingerprint(row) not in known]
+            for row in new:
+                append_row(target, row)
+            return sum(len(str(row)) for row in new)
+        if kind not in ROW_CACHES or not name.endswith(".rows"):
+            raise DamagedError("no rows of this kind are shared")
+        keys = self._keys(name)
+        with VectorCache(root / kind / f"{model}.sqlite") as cache:
+            is_absent = cache.missing(keys, unread=True)
+            if not is_absent.any():
+                return 0
+            content = self._files.read(name, _MOST_PACK_BYTES)
+            if checksum(keys.tobytes(), content) != PurePosixPath(name).stem:
+                raise DamagedError(f"{name} has other bytes than were sent")
+            pack = _pack_in(content, keys, model)
+            if kind == "vectors":
+                _check_vectors(pack, cache)
+            cache.name(pack.what)
+            cache.write(keys[is_absent], [pack.rows[row] for row in np.flatnonzero(is_absent)], pack.costs[is_absent])
+            if pack.probe is not None:
+                cache.keep_probe(*pack.probe)
+        return len(content)
+
+    def _keys(self, pack: str) -> Keys:
+        content = self._files.read(_keys_file(pack), _MOST_LIST_BYTES)
+        if len(content) % DIGEST_BYTES:
+            raise DamagedError("a list of keys is cut")
+        return keys_in(content)
+
+    def _answers(self, name: str) -> list[Any]:
+        """The rows of a file of answers. Raises DamagedError if its checksum is wrong, or a row is not an answer."""
+        content, rows = self._files.read(name, _MOST_LIST_BYTES), []
+        if checksum(content) != PurePosixPath(name).stem:
+            raise DamagedError(f"{name} has other bytes than were sent")
+        for line in content.splitlines():
+            try:
+                row = load_json(line) if len(line) <= _MOST_LINE_BYTES else None
+            except ValueError as error:
+                raise DamagedError(f"{name} has a line that is no answer: {error}") from error
+            if not isinstance(row, dict) or set(row) not in _ANSWERS:
+                raise DamagedError(f"{name} has a line that is no answer")
+            rows.append(row)
+        return rows
 
 
-def _line(row: Any) -> bytes:
-    return json.dumps(row).encode() + b"\n"
+# --- stages
 
 
-def _folder_of(kind: str, name: str) -> str:
-    return f"rows/{kind}/{name}"
+def _stage_blocks(sizes: Mapping[str, int], files: Collection[Path]) -> Iterator[bytes]:
+    line = json.dumps(sizes).encode()
+    yield len(line).to_bytes(_NUMBER_BYTES, "little") + line
+    for path in files:
+        with path.open("rb") as file:
+            yield from iter(lambda: file.read(_BLOCK_BYTES), b"")
 
 
-def _copy(source: VectorCache, target: VectorCache, keys: Keys) -> None:
+def _sizes(source: IO[bytes], total: int) -> dict[str, int]:
+    """The size of each file of a stage, by path. Raises DamagedError if they are not what `cache push` writes."""
+    length = int.from_bytes(source.read(_NUMBER_BYTES), "little")
+    line = source.read(min(length, _MOST_LIST_BYTES))
+    try:
+        sizes = load_json(line)
+        if not isinstance(sizes, dict) or any(type(size) is not int or size < 0 for size in sizes.values()):
+            raise ValueError("it has no sizes")
+    except ValueError as error:
+        raise DamagedError("its list of files is damaged") from error
+    if _NUMBER_BYTES + len(line) + sum(sizes.values()) != total:
+        raise DamagedError("it has other bytes than were sent")
+    for path in sizes:
+        _check_path(path)
+    names = [path.casefold() for path in sizes]
+    folders = {str(parent).casefold() for path in sizes for parent in PurePosixPath(path).parents}
+    if folders & set(names) or len(set(names)) < len(names):
+        raise DamagedError("two of its files have one name")
+    return sizes
+
+
+def _check_path(path: str) -> None:
+    """Raise DamagedError if ``path`` is not a valid name of a file in a stage, or names a server."""
+    found = PurePosixPath(path)
+    if found.is_absolute() or ".." in found.parts or "\\" in path:
+        raise DamagedError(f"{path[:80]!r} is outside of the stage")
+    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in found.parts]
+    is_long = sum(sizes) > _MOST_PATH or any(size > _MOST_PART for size in sizes)
+    if not found.parts or str(found) != path or not path.isprintable() or is_long:
+        raise DamagedError(f"{path[:80]!r} is no name of a file")
+    if any(part.casefold() == REMOTE for part in found.parts):
+        raise DamagedError("it is an index on a server, which nobody else may name")
+
+
+# --- packs of rows
+
+
+class _Pack(NamedTuple):
+    """Rows of a growing cache: the description of the model, its probe, and the bytes and the costs of each key."""
+
+    what: str
+    probe: tuple[str, Floats] | None
+    keys: Keys
+    rows: list[npt.NDArray[np.uint8]]
+    costs: Costs
+
+
+def _keys_file(pack: str) -> str:
+    return pack.removesuffix(".rows") + ".keys"
+
+
+def _packs(cache: VectorCache, keys: Keys) -> Iterator[tuple[Keys, bytes]]:
+    """The rows of ``keys`` in packs: a line of JSON, the lengths of the probe and of the rows, costs, probe, rows."""
+    probe = cache.probe()
+    about = json.dumps({"model": cache.path.stem, "what": cache.what, "probe": probe and probe[0]}).encode() + b"\n"
+    vector, rows, begin = b"" if probe is None else probe[1].tobytes(), list[bytes](), 0
     for start in range(0, len(keys), _ROWS_AT_ONCE):
-        block = keys[start : start + _ROWS_AT_ONCE]
-        rows = [np.frombuffer(row, dtype=np.uint8) for row in source.read_each(block)]
-        target.write(block, rows, source.costs(block))
-    if (probe := source.probe()) is not None:
-        target.keep_probe(*probe)
+        rows += cache.read_each(keys[start : start + _ROWS_AT_ONCE])
+        end = begin + len(rows)
+        if end == len(keys) or sum(map(len, rows)) > _PACK_BYTES:
+            lengths = np.array([len(vector), *map(len, rows)], dtype=np.int64)
+            costs = cache.costs(keys[begin:end])
+            yield keys[begin:end], b"".join([about, lengths.tobytes(), costs.tobytes(), vector, *rows])
+            rows, begin = [], end
+
+
+def _pack_in(content: bytes, keys: Keys, model: str) -> _Pack:
+    """The pack of ``keys`` in ``content``. Raises DamagedError for anything that ``_packs`` does not write."""
+    begin, count = content.find(b"\n") + 1, len(keys)
+    try:
+        about = load_json(content[:begin])
+        lengths = np.frombuffer(content, np.int64, count + 1, begin).tolist()
+        costs = np.frombuffer(content, np.float64, 2 * count, begin + 8 * (count + 1)).reshape(-1, 2)
+        what, text = str(about["what"]), about["probe"]
+        if about["model"] != model or not isinstance(text, str | None):
+            raise DamagedError("its rows are of another model")
+    except (ValueError, LookupError, TypeError) as error:
+        raise DamagedError(f"it cannot be read: {error}") from error
+    start = begin + 8 * (count + 1) + 16 * count
+    if min(lengths) < 0 or start + sum(lengths) != len(content) or lengths[0] % 4:
+        raise DamagedError("its rows have other lengths")
+    ends = start + np.cumsum(lengths)
+    parts = (np.frombuffer(content, np.uint8, size, end - size) for end, size in zip(ends, lengths, strict=True))
+    vector, *rows = parts
+    return _Pack(what, None if text is None else (text, vector.view(np.float32)), keys, rows, costs)
+
+
+def _check_vectors(pack: _Pack, cache: VectorCache) -> None:
+    """Raise DamagedError if the vectors are not of the model of ``cache``: an endpoint may have changed it."""
+    again = "its rows are made again where they are needed"
+    dimension, left = divmod(len(pack.rows[0]), 4)
+    if left or not dimension or any(len(row) != 4 * dimension for row in pack.rows):
+        raise DamagedError("its vectors are not of one dimension")
+    vectors = np.stack(pack.rows).view(np.float32)
+    if not np.isfinite(vectors).all():
+        raise DamagedError("a vector has a number that is not finite")
+    if cache.dimension() not in (None, dimension):
+        has = f"its vectors have {dimension:,} dimensions and those here {cache.dimension():,}"
+        raise DamagedError(f"{has}: they are of another model; {again}")
+    for text, vector in filter(None, (cache.probe(), pack.probe)):
+        key = keys_in(text_key(text))
+        others = [*vectors[(pack.keys == key).all(axis=1)]]
+        others += [] if cache.missing(key, unread=True)[0] else [*cache.read(key)]
+        if any(_differ(vector, other) for other in others):
+            why = "a text has another vector there: its vectors are of another model of the same name"
+            raise DamagedError(f"{why}; {again}")
+
+
+def _differ(vector: Floats, other: Floats) -> bool:
+    lengths = float(np.linalg.norm(vector)) * float(np.linalg.norm(other))
+    return vector.shape != other.shape or (lengths > 0 and 1 - float(vector @ other) / lengths > _SAME_MODEL)

@@ -18,7 +18,7 @@ from ragtrial.progress import stage
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
-    from ragtrial.cache.pulling import Transfer
+    from ragtrial.cache.sharing import Transfer
     from ragtrial.cache.upkeep import Entry, Upkeep
 
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
