@@ -34,9 +34,8 @@ from zlib import crc32
 import numpy as np
 from scipy.special import stdtrit
 
-from ragtrial.comparison.statistics.procedures import infer
+from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer, infer_two_phase
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 50

@@ -71,7 +71,7 @@ def test_every_column_is_explained(
     assert sorted(unknown.items()) == []
 
 
-@pytest.mark.parametrize("verdict", [*get_args(Verdict), "span", "document", "p", "ci", "holm", "judged", "mde", "n"])
+@pytest.mark.parametrize("verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n"])
 def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: pytest.CaptureFixture[str]) -> None:
     made = ragtrial(capsys, "explain", verdict)
     assert made.code == 0, made.err

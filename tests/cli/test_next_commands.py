@@ -41,7 +41,7 @@ SCREENS = {
     "run with an earlier baseline": 'run configs/words.yaml --baseline {words}:whole --fail-if "ndcg@10 < 0.1"',
     "compare": "compare {words}",
     "from a folder of results": "compare latest --results out/reports",
-    "options": "compare {words} --metric recall@5 --margin 0.05 --confidence 0.9 --procedure t-holm",
+    "options": "compare {words} --metric recall@5 --margin 0.05 --confidence 0.9",
     "one baseline": "compare {words} --baseline words --margin 0.3",
     "two settings": "compare {words} --setting stems --setting whole",
     "two runs": "compare {words} {twins}",

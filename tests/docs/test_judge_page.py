@@ -11,7 +11,7 @@ import pytest
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.comparison.judge import LEAST_PEOPLE
-from ragtrial.comparison.statistics.two_phase import LEAST_ERRORS
+from ragtrial.comparison.statistics.procedures import LEAST_ERRORS
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from small_experiment import HASHING, ragtrial

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from contests import report_of
+from ragtrial.comparison.commands import Commands
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
-from ragtrial.comparison.conclusion import Compared, conclusion_of
+from ragtrial.comparison.conclusion import conclude
 from ragtrial.comparison.gates import Findings, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
-from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, ScoredPart, SettingPart
+from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, QueryColumns, SettingPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
 HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")
@@ -52,9 +55,10 @@ def comparison(*parts: ComparisonPart, metric: str = "ndcg@10") -> Comparison:
     names = list(dict.fromkeys(["base", *(one.setting for one in parts)]))
     metrics = list(dict.fromkeys([metric, *(one.metric for one in parts)]))
     means = {"base": 0.6, **{one.setting: one.mean for one in parts}}
-    scored = ScoredPart(scored=59, questions=62, unanswerable=3, unlabelled=0, failed=0)
+    report = report_of({name: [mean] * 59 for name, mean in means.items()}, metric)
+    inputs = input_of([report], may_be_one=True, may_be_unlabelled=True)
     decisive = [one for one in parts if one.metric == metric]
-    made = conclusion_of(decisive, procedure, Compared(means, metric, scored), None)
+    made = conclude(inputs, decisive, procedure, Commands(), lambda claims: [False] * len(claims), top=None)
     return Comparison(conclusion=made, comparisons=list(parts), procedure=procedure,
                       primary_metric=metric, metrics=metrics, settings=names, queries=59,
                       warnings=[])  # fmt: skip

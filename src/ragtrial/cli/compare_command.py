@@ -38,8 +38,6 @@ class _WithViews(click.Command):
     metavar="NAMES",
     help="More metrics to show, comma-separated; `all` shows every one.",
 )
-@click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
-              help="max-t, t-holm or bootstrap.")  # fmt: skip
 @click.option(
     "--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips and resamples."
 )
@@ -55,7 +53,6 @@ def command(
     gates: GateOptions,
     settings: tuple[str, ...],
     metrics: str | None,
-    procedure: str,
     flips: int,
     seed: int,
     judge: str | None,
@@ -93,7 +90,7 @@ def command(
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:
         contest = contest.limited_to(usual_metrics(contest.report))
-    aim = compared.aim(contest, procedure=procedure, flips=flips, seed=seed)
+    aim = compared.aim(contest, flips=flips, seed=seed)
     if judge is not None:
         aim = with_judge(contest, aim, expand_user(judge))
         contest = contest if aim.judge is None else aim.judge.inputs

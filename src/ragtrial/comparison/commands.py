@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.errors import ReportError
 from ragtrial.report.find import reference_to
 from ragtrial.report.model import Report
@@ -70,39 +70,27 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
         references = {name: reference_to(report.folder) for name, report in reports.items()}
     except ReportError:  # a report that was never written
         return Commands((), options, own, config or USUAL_CONFIG)
-    baseline = list(_baseline(inputs, references))
-    of_baseline = None if not baseline else inputs.settings[inputs.place(str(inputs.baseline))]
-    others = {one.report_name for one in inputs.settings if one is not of_baseline}
+
+    def written(setting: ComparedSetting) -> str:
+        name = setting.part.name
+        return f"{references[setting.report_name]}:{name}" if len(references) > 1 else name
+
+    is_named = inputs.baseline is not None and not inputs.are_pairs_by_name
+    baseline = inputs.settings[inputs.place(str(inputs.baseline))] if is_named else None
+    others = {setting.report_name for setting in inputs.settings if setting is not baseline}
     names = [name for name in references if name in others]
     names.sort(key=lambda name: name != inputs.baseline)  # the first of several reports is the baseline
-    named = [*_metric(inputs, reports[names[0]]), *_settings(inputs, references), *baseline, *options]
+    first = reports[names[0]]
+    named = [] if inputs.primary == first.primary_metric else ["--metric", inputs.primary]
+    if len(inputs.settings) < sum(len(report.settings) for report in reports.values()):
+        named += [word for setting in inputs.settings for word in ("--setting", written(setting))]
+    named += [] if baseline is None else ["--baseline", written(baseline)]
     if len(reports) > 1 and inputs.baseline is None and inputs.pairs_by_name(names[0]):
         own = ["--all-pairs", *own]
-    first = reports[names[0]]
     data_set = first.config.get("dataset") or {}
     labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
-    return Commands([references[name] for name in names], named, own, config or config_of(first), labels)
-
-
-def _metric(inputs: ComparisonInput, first: Report) -> Sequence[str]:
-    return () if inputs.primary == first.primary_metric else ("--metric", inputs.primary)
-
-
-def _settings(inputs: ComparisonInput, references: dict[str, str]) -> Iterator[str]:
-    """The option for each setting, if some settings of the reports are not compared."""
-    chosen = {(one.report_name, one.part.name): None for one in inputs.settings}
-    reports = {one.report_name: one.report for one in inputs.settings}
-    if len(chosen) < sum(len(report.settings) for report in reports.values()):
-        for name, setting in chosen:
-            yield from ("--setting", f"{references[name]}:{setting}" if len(references) > 1 else setting)
-
-
-def _baseline(inputs: ComparisonInput, references: dict[str, str]) -> Iterator[str]:
-    """The option that names the baseline; none if it is the first report."""
-    if inputs.baseline is not None and not inputs.are_pairs_by_name:
-        one = inputs.settings[inputs.place(inputs.baseline)]
-        several = len(references) > 1
-        yield from ("--baseline", f"{references[one.report_name]}:{one.part.name}" if several else one.part.name)
+    folders = [references[name] for name in names]
+    return Commands(folders, [*named, *options], own, config or config_of(first), labels)
 
 
 def config_of(report: Report) -> str:

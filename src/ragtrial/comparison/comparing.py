@@ -13,9 +13,9 @@ import numpy as np
 
 from ragtrial.comparison.commands import Commands, commands_about
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
-from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
-from ragtrial.comparison.conclusion import compared_of, conclusion_of
-from ragtrial.comparison.drafted import drafted_part, drafted_warning
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
+from ragtrial.comparison.conclusion import conclude
+from ragtrial.comparison.drafted import drafted_part
 from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, too_wide
 from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_part, judge_side, people_needed
 from ragtrial.comparison.judgments import read_judgments
@@ -24,18 +24,13 @@ from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.selection import SelectionPart, select_winner
 from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
-from ragtrial.comparison.statistics.procedures import PROCEDURES, infer_by
-from ragtrial.comparison.statistics.samples import (
-    DEFAULT,
-    LEAST_DIFFERENCES,
-    Family,
-    Inference,
-    Procedure,
-)
-from ragtrial.comparison.statistics.two_phase import TwoPhaseInference, infer_two_phase
+from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.errors import ComparisonError, counted
+from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -64,14 +59,11 @@ class ComparisonOptions:
 
     def commands(self, inputs: ComparisonInput) -> Commands:
         """Commands that go on from a comparison of ``inputs`` with these options."""
-        usual, procedure = ComparisonOptions(), self.procedure
+        usual, level = ComparisonOptions(), self.procedure.level
         common = ["--margin", f"{self.margin:.12g}"] if self.margin != usual.margin else []
-        if procedure.level != usual.procedure.level:
-            common += ["--confidence", f"{1 - procedure.level:.12g}"]
+        common += ["--confidence", f"{1 - level:.12g}"] if level != usual.procedure.level else []
         common += ["--common"] if inputs.is_common else []
-        own = ["--procedure", procedure.name] if procedure.name != DEFAULT else []
-        own += ["--judge", self.judge_file] if self.judge_file else []
-        return commands_about(inputs, common, own, self.config)
+        return commands_about(inputs, common, ["--judge", self.judge_file] if self.judge_file else [], self.config)
 
 
 def options_of(
@@ -79,7 +71,6 @@ def options_of(
     *,
     margin: float = 0.02,
     confidence: float = 0.95,
-    procedure: str = DEFAULT,
     flips: int = 10_000,
     seed: int = 0,
 ) -> ComparisonOptions:
@@ -99,7 +90,7 @@ def options_of(
             raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")
     if error := too_wide(margin, inputs.primary):
         raise ComparisonError(error)
-    return ComparisonOptions(inputs.baseline, margin, Procedure(level, flips, seed, procedure))
+    return ComparisonOptions(inputs.baseline, margin, Procedure(level, flips, seed))
 
 
 def compare(
@@ -112,7 +103,6 @@ def compare(
     confidence: float = 0.95,
     all_pairs: bool = False,
     common: bool = False,
-    procedure: str = DEFAULT,
     flips: int = 10_000,
     seed: int = 0,
     directory: str | Path = "results",
@@ -125,9 +115,9 @@ def compare(
     setting or a report (then with the settings of equal names). By default all pairs are compared, and of several
     reports the first is the baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of
     ``metrics``, or the primary metric of the first report); the others are shown with it. A difference below ``margin``
-    does not matter. ``procedure`` is one of docs/statistics.md; with the default, all intervals of a metric hold
-    simultaneously with the probability ``confidence``. ``common`` limits the comparison to queries with the same labels
-    in all reports. ``judge`` is a file of a model's judgments, which narrow the intervals.
+    does not matter. All intervals of a metric hold simultaneously with the probability ``confidence``. ``common``
+    limits the comparison to queries with the same labels in all reports. ``judge`` is a file of a model's judgments,
+    which narrow the intervals.
 
     Raises InputError for reports that cannot be read or compared, and for numbers out of range.
     """
@@ -142,7 +132,7 @@ def compare(
         directory=directory,
         may_be_unlabelled=judge is not None,
     )
-    options = options_of(inputs, margin=margin, confidence=confidence, procedure=procedure, flips=flips, seed=seed)
+    options = options_of(inputs, margin=margin, confidence=confidence, flips=flips, seed=seed)
     if judge is not None:
         options = with_judge(inputs, options, judge)
     return compare_settings(inputs if options.judge is None else options.judge.inputs, options)
@@ -153,33 +143,29 @@ def with_judge(inputs: ComparisonInput, options: ComparisonOptions, file: str | 
 
     Raises InputError for judgments that cannot be read, or not be used with these labels.
     """
-    if options.procedure.name != DEFAULT:
-        raise ComparisonError(f"--judge has a procedure of its own; leave out --procedure {options.procedure.name}.")
     return replace(options, judge=judge_side(inputs, read_judgments(file)), judge_file=str(file))
 
 
 def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Comparison:
     """All comparisons of ``inputs``. Raises ReportError if the baseline does not exist."""
-    comparing = _Comparing(replace(inputs, baseline=options.baseline), options)
-    judge, selection = options.judge, comparing.selection
-    parts = comparing.parts()
+    inputs = replace(inputs, baseline=options.baseline)
+    comparing, judge = _Comparing(inputs, options), options.judge
+    selection, parts = comparing.selection, comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
-    procedure = _procedure_part(inputs, options, parts)
+    procedure = _procedure_part(options, parts, len(inputs.queries), len(decisive))
     drafts = drafted_part(inputs, comparing.primary)
     warnings = [*inputs.warnings, *(judge.warnings if judge else ()), *cautions_of(decisive, options.baseline)]
-    warnings += [] if drafts is None else [drafted_warning(drafts)]
+    warnings += [] if drafts is None else [ReportWarning("drafted-questions", drafts.sentence)]
     return Comparison(
-        conclusion=conclusion_of(
+        conclusion=conclude(
+            inputs,
             decisive,
             procedure,
-            compared_of(
-                comparing.inputs,
-                options.commands(comparing.inputs),
-                None if judge is None else judge.means(comparing.primary),
-            ),
-            comparing.best,
-            None if selection is None else selection.corrected,
-            partial(depend_on_unjudged, comparing.inputs, margin=options.margin),
+            options.commands(inputs),
+            partial(depend_on_unjudged, inputs, margin=options.margin),
+            top=comparing.best,
+            expected=None if selection is None else selection.corrected,
+            estimated=None if judge is None else comparing.means,
         ),
         selection=selection,
         judge=comparing.judge_part(),
@@ -242,40 +228,34 @@ class _Comparing:
         return self.scored[0]
 
     @cached_property
+    def means(self) -> Scores:
+        """The means of the primary metric, with a judge estimated from both sides; shape (settings,)."""
+        judge = self.options.judge
+        return self.primary.means if judge is None else judge.means(self.primary)
+
+    @cached_property
     def selection(self) -> SelectionPart | None:
         """The choice of the best setting; None if there is none, as between reports that are compared name by name."""
-        inputs, judge, seed = self.inputs, self.options.judge, self.options.procedure.seed
+        inputs, metric, seed = self.inputs, self.inputs.primary, self.options.procedure.seed
         if inputs.are_pairs_by_name or not self.selects:
             return None
-        if judge is None:
-            return select_winner(
-                self.primary.values, inputs.names, inputs.primary, sign=inputs.sign(inputs.primary), seed=seed
-            )
-        means = judge.means(self.primary)
-        known = bool(np.isfinite(means).any())
-        best = int(np.nanargmax(inputs.sign(inputs.primary) * means)) if known else 0
-        sentence = "people judged no question, so no setting was chosen"
-        if known:
-            sentence = (
-                f"{inputs.names[best]}: estimated mean {means[best]:.4f}, from people's labels and the judge's grades"
-            )
-        return SelectionPart(
-            metric=inputs.primary,
-            setting=inputs.names[best] if known else None,
-            mean=float(means[best]) if known else None,
-            corrected=None, ci=None, optimism=None, chosen={}, n=len(inputs.people or ()), draws=0, seed=seed,
-            sentence=sentence,
-        )  # fmt: skip
+        if self.options.judge is None:
+            return select_winner(self.primary.values, inputs.names, metric, sign=inputs.sign(metric), seed=seed)
+        n = len(inputs.people or ())
+        if not np.isfinite(self.means).any():
+            sentence = "people judged no question, so no setting was chosen"
+            return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
+        best = int(np.nanargmax(inputs.sign(metric) * self.means))
+        name, mean = inputs.names[best], float(self.means[best])
+        sentence = f"{name}: estimated mean {mean:.4f}, from people's labels and the judge's grades"
+        return SelectionPart(metric=metric, setting=name, mean=mean, n=n, seed=seed, sentence=sentence)
 
     @cached_property
     def ranked(self) -> list[int]:
         """The indices of the settings, best mean first. The selected setting precedes settings equal to it."""
-        judge, inputs = self.options.judge, self.inputs
-        means = inputs.sign(inputs.primary) * np.nan_to_num(
-            self.primary.means if judge is None else judge.means(self.primary)
-        )
+        means = self.inputs.sign(self.inputs.primary) * np.nan_to_num(self.means)
         if self.selection is not None and self.selection.setting is not None:
-            means[inputs.place(self.selection.setting)] = np.inf
+            means[self.inputs.place(self.selection.setting)] = np.inf
         return [int(index) for index in np.argsort(-means, kind="stable")]
 
     @property
@@ -286,14 +266,11 @@ class _Comparing:
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """All pairs, the better mean as the baseline, so that differences are losses; or those with the baseline."""
-        pairs = self.inputs.pairs(self.inputs.baseline)
         if self.inputs.baseline is not None:
-            return pairs
+            return self.inputs.pairs(self.inputs.baseline)
         ranks = {index: rank for rank, index in enumerate(self.ranked)}
-        turned = [ranks[pair.setting] < ranks[pair.baseline] for pair in pairs]
-        return tuple(
-            Pair(pair.setting, pair.baseline) if turn else pair for pair, turn in zip(pairs, turned, strict=True)
-        )
+        both = [sorted((pair.baseline, pair.setting), key=ranks.__getitem__) for pair in self.inputs.pairs()]
+        return tuple(Pair(*pair) for pair in both)
 
     @cached_property
     def two_phase(self) -> list[TwoPhaseInference]:
@@ -304,15 +281,13 @@ class _Comparing:
         return infer_two_phase([judge.sample(scores, self.pairs) for scores in self.scored], procedure)
 
     def parts(self) -> list[ComparisonPart]:
-        described = self.pairs
-        if len(self.pairs) > MOST_DESCRIBED and self.inputs.baseline is None and not self.two_phase:
-            described = tuple(pair for pair in self.pairs if pair.baseline == self.ranked[0])
+        pairs, others = self.pairs, self.pairs
         inferences = [two_phase.inference for two_phase in self.two_phase]
-        if not inferences and described is self.pairs:
-            inferences = self._inferred(self.scored, self.pairs)
-        elif not inferences:
-            inferences = [*self._inferred(self.scored[:1], self.pairs), *self._inferred(self.scored[1:], described)]
-        families = [self.pairs, *[described] * (len(self.scored) - 1)]
+        if len(pairs) > MOST_DESCRIBED and self.inputs.baseline is None and not inferences:
+            others = tuple(pair for pair in pairs if pair.baseline == self.ranked[0])
+            inferences = [*self._inferred(self.scored[:1], pairs), *self._inferred(self.scored[1:], others)]
+        inferences = inferences or self._inferred(self.scored, pairs)
+        families = [pairs, *[others] * (len(self.scored) - 1)]
         return [
             part
             for scores, pairs, inference in zip(self.scored, families, inferences, strict=True)
@@ -327,7 +302,7 @@ class _Comparing:
 
     def _inferred(self, scored: Sequence[PairedScores], pairs: Sequence[Pair]) -> list[Inference]:
         columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
-        return infer_by([Family(scores.values, columns) for scores in scored], self.options.procedure)
+        return infer([Family(scores.values, columns) for scores in scored], self.options.procedure)
 
     def _evidences(self, scores: PairedScores, inference: Inference) -> list[Evidence]:
         """With a judge, the questions needed by the primary metric are questions that people have to judge."""
@@ -342,7 +317,7 @@ class _Comparing:
 
     def _parts(self, scores: PairedScores, pairs: Sequence[Pair], inference: Inference) -> Iterator[ComparisonPart]:
         inputs, judge, metric = self.inputs, self.options.judge, scores.metric
-        sign, kind = inputs.sign(metric), _family(inputs, metric)
+        sign, is_primary = inputs.sign(metric), metric == inputs.primary
         judged = [judged_share(setting, metric) for setting in inputs.settings]
         estimated = None if judge is None else judge.means(scores)
         for row, (pair, evidence) in enumerate(zip(pairs, self._evidences(scores, inference), strict=True)):
@@ -357,7 +332,7 @@ class _Comparing:
             yield ComparisonPart(
                 metric=metric,
                 better="higher" if sign > 0 else "lower",
-                family=kind,
+                family="primary" if is_primary else "descriptive",
                 baseline=inputs.names[pair.baseline],
                 setting=inputs.names[pair.setting],
                 mean_baseline=means[0],
@@ -373,7 +348,7 @@ class _Comparing:
                 skewness=finite(inference.skewness[row]),
                 n=evidence.n,
                 caution=evidence.caution,
-                verdict=evidence.verdict if kind == "primary" else None,
+                verdict=evidence.verdict if is_primary else None,
                 sentence=evidence.sentence,
                 detectable=evidence.detectable,
                 queries_needed=evidence.queries_needed,
@@ -383,47 +358,34 @@ class _Comparing:
             )
 
 
-def _family(inputs: ComparisonInput, metric: str) -> FamilyKind:
-    return "primary" if metric == inputs.primary else "descriptive"
-
-
 def _procedure_part(
-    inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart]
+    options: ComparisonOptions, parts: Sequence[ComparisonPart], queries: int, comparisons: int
 ) -> ProcedurePart:
-    comparisons = sum(part.family == "primary" for part in parts)
-    sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more queries."
-    if any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts):
-        sentence = _procedure_sentence(options, comparisons, len(inputs.queries))
+    procedure = options.procedure
+    family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
+    confidence = percent(1 - procedure.level)
+    if all(part.wins + part.losses < LEAST_DIFFERENCES for part in parts):
+        sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more queries."
+    elif options.judge is not None:
+        family = family and f"{family} ({procedure.flips:,} draws, seed {procedure.seed})"
+        sentence = (
+            "Two-phase regression of people's differences on the judge's (Cochran 1977, chapter 12); "
+            f"{confidence} t intervals{family}."
+        )
+    else:
+        drawn = procedure.limited_to(comparisons)
+        flips = f"all {2**queries:,} flips" if takes_all(queries, drawn) else f"{drawn.flips:,} flips"
+        sentence = (
+            f"Paired sign-flip test and balanced bootstrap-t (max-t, {flips}, {drawn.flips:,} resamples, seed "
+            f"{drawn.seed}); {confidence} intervals{family}."
+        )
     return ProcedurePart(
-        name=options.procedure.name,
-        confidence=1 - options.procedure.level,
+        name="max-t",
+        confidence=1 - procedure.level,
         margin=options.margin,
-        flips=options.procedure.flips,
-        seed=options.procedure.seed,
+        flips=procedure.flips,
+        seed=procedure.seed,
         baseline=options.baseline,
         comparisons=comparisons,
         sentence=sentence,
     )
-
-
-def _procedure_sentence(options: ComparisonOptions, comparisons: int, queries: int) -> str:
-    procedure = options.procedure
-    card = PROCEDURES[procedure.name]
-    if options.judge is not None:
-        family = "" if comparisons == 1 else (
-            f", simultaneous for {counted(comparisons, 'comparison')} ({procedure.flips:,} draws, seed "
-            f"{procedure.seed})"
-        )  # fmt: skip
-        return (
-            f"Two-phase regression of people's differences on the judge's (Cochran 1977, chapter 12); "
-            f"{percent(1 - procedure.level)} t intervals{family}."
-        )
-    if card.name != DEFAULT:
-        draws = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
-        return f"{card.name}: {card.sentence}{draws} Level {procedure.level:g}. {card.caveat}"
-    procedure = procedure.limited_to(comparisons)
-    draws = f"{procedure.flips:,} flips" if not takes_all(queries, procedure) else f"all {2**queries:,} flips"
-    draws = f"{draws}, {procedure.flips:,} resamples, seed {procedure.seed}"
-    family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
-    intervals = f"{percent(1 - procedure.level)} intervals{family}"
-    return f"Paired sign-flip test and balanced bootstrap-t (max-t, {draws}); {intervals}."

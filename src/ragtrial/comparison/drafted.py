@@ -12,7 +12,7 @@ from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.dataset.resolution import drafted_sentence
 from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import DRAFTED, NOT_REVIEWED, ReportWarning
+from ragtrial.records import DRAFTED, NOT_REVIEWED
 from ragtrial.report.schema import Part
 
 _MOST_NAMED = 3
@@ -74,11 +74,6 @@ def drafted_part(inputs: ComparisonInput, scores: PairedScores) -> DraftedPart |
         sentence="",
     )
     return part.model_copy(update={"sentence": f"{_counted(part)} {_measured(part)}"})
-
-
-def drafted_warning(part: DraftedPart) -> ReportWarning:
-    """The same as a warning."""
-    return ReportWarning("drafted-questions", part.sentence)
 
 
 _KINDS = ("words", "vectors")

@@ -18,8 +18,8 @@ from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, on_sca
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.comparison.statistics.estimates import confusion, finite, mean_of, weighted_kappa
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
+from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
-from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.errors import Fault, ReportError, counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from ragtrial.comparison.number_text import digits_of
 from ragtrial.comparison.statistics.estimates import interval_of, within
@@ -28,29 +28,29 @@ class SelectionPart(Part):
     """The winner's mean, and its expected mean on queries that did not choose it."""
 
     metric: str
-    setting: str | None
+    setting: str | None = None
     """The setting with the highest mean, the first of equal settings; null if no query counts for all settings."""
 
-    mean: float | None
+    mean: float | None = None
     """Its mean over the ``n`` queries, on which it was chosen."""
 
-    corrected: float | None
+    corrected: float | None = None
     """Expected of it on other queries; null for fewer than two settings or ten queries."""
 
-    ci: tuple[float, float] | None
+    ci: tuple[float, float] | None = None
     """95% interval of the mean that it would have on all such queries; null as ``corrected`` is."""
 
-    optimism: float | None
+    optimism: float | None = None
     """``mean`` minus ``corrected``: the part that the winner owes to having been chosen on the same queries."""
 
-    chosen: dict[str, float]
+    chosen: dict[str, float] = Field(default={})
     """The share of draws in which each setting was the best, highest first. Equal settings share a draw; 0 is left
     out."""
 
     n: int
     """Queries that count for all settings; the others are left out."""
 
-    draws: int
+    draws: int = 0
     seed: int
     sentence: str
     """The same in words."""
@@ -73,32 +73,34 @@ def select_winner(
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
-    made: dict[str, Any] = {"metric": metric, "setting": None, "mean": None, "corrected": None, "ci": None,
-                            "optimism": None, "chosen": {}, "n": n, "draws": 0, "seed": seed}  # fmt: skip
     if not settings or not n:
-        return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
+        sentence = "no query counts for all settings: nothing to choose by"
+        return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
     name, mean = names[winner], sign * float(values[winner].mean())
-    made |= {"setting": name, "mean": mean}
-    if settings < 2:
-        return SelectionPart(**made, sentence="one setting: nothing was chosen")
-    if n < LEAST_QUERIES:
+    if settings < 2 or n < LEAST_QUERIES:
         few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck is not known"
-        return SelectionPart(**made, sentence=few)
+        sentence = "one setting: nothing was chosen" if settings < 2 else few
+        return SelectionPart(metric=metric, setting=name, mean=mean, n=n, seed=seed, sentence=sentence)
     gain = expected_gain(values, winner, draws, seed)
-    optimism, shares = gain.mean, gain.chosen
-    order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
-    corrected, ends = mean - sign * optimism, sorted((mean - sign * gain.high, mean - sign * gain.low))
-    made |= {"corrected": corrected, "optimism": optimism, "draws": draws}
-    made |= {"ci": within((ends[0], ends[1]), metric)}
-    made["chosen"] = {names[place]: float(shares[place]) for place in order}
-    here = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
+    corrected, ends = mean - sign * gain.mean, sorted((mean - sign * gain.high, mean - sign * gain.low))
+    order = [index for index in np.argsort(-gain.chosen, kind="stable").tolist() if gain.chosen[index] > 0]
+    which = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
     digits = digits_of(n)
-    said = (
-        f"{name} scored {mean:.{digits}f} on {here} used to pick it; expect about {corrected:.{digits}f} on new ones. "
-        f"It was the best in {shares[winner]:.0%} of bootstrap resamples"
+    return SelectionPart(
+        metric=metric,
+        setting=name,
+        mean=mean,
+        corrected=corrected,
+        ci=within((ends[0], ends[1]), metric),
+        optimism=gain.mean,
+        chosen={names[index]: float(gain.chosen[index]) for index in order},
+        n=n,
+        draws=draws,
+        seed=seed,
+        sentence=f"{name} scored {mean:.{digits}f} on {which} used to pick it; expect about {corrected:.{digits}f} on "
+        f"new ones. It was the best in {gain.chosen[winner]:.0%} of bootstrap resamples",
     )
-    return SelectionPart(**made, sentence=said)
 
 
 @dataclass(frozen=True, eq=False)

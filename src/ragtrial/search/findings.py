@@ -14,7 +14,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.statistics.estimates import mean_interval, mean_of
-from ragtrial.comparison.statistics.procedures import infer_by
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family
 from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.grading import Scores
@@ -171,7 +171,7 @@ def _shown_as_good(inputs: ComparisonInput, costs: Scores, options: ComparisonOp
     pairs = list(combinations(range(count), 2))
     if not pairs or len(pairs) > _MOST_PAIRS:
         return beats
-    (inference,) = infer_by([Family(inputs.scores(inputs.primary).values, np.array(pairs))], options.procedure)
+    (inference,) = infer([Family(inputs.scores(inputs.primary).values, np.array(pairs))], options.procedure)
     with np.errstate(invalid="ignore"):
         low, high = inference.low, inference.high
         if inputs.sign(inputs.primary) < 0:

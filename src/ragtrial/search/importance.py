@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.statistics.procedures import infer_by
+from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure, contrasts
 from ragtrial.evaluation.grading import Scores
 from ragtrial.search.search_result import ImportancePart
@@ -64,7 +64,7 @@ def importance_of(settings: Sequence[Mapping[str, Any]], values: Scores, procedu
         return []
     differences = contrasts(values, np.array(weights))
     differences[np.abs(differences) <= _TOLERANCE] = 0.0
-    (inference,) = infer_by([Family(differences)], procedure)
+    (inference,) = infer([Family(differences)], procedure)
     parts: dict[str, ImportancePart] = {}
     for row in np.argsort(-np.abs(inference.mean), kind="stable").tolist():
         axis, first, second = pairs[row]

@@ -19,9 +19,9 @@ from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_side, people_needed
 from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, on_scale, read_judgments
 from ragtrial.comparison.statistics.power import detectable_difference, level_of
+from ragtrial.comparison.statistics.procedures import infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
-from ragtrial.comparison.statistics.two_phase import infer_two_phase
-from ragtrial.errors import ComparisonError, InputError
+from ragtrial.errors import InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
 from ragtrial.views.sections.evidence_view import judge_tables
 from scored_runs import scored_report
@@ -137,12 +137,10 @@ def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) 
     assert said in str(caught.value)
 
 
-def test_judgments_of_another_report_and_other_procedures_are_refused(tmp_path: Path) -> None:
+def test_judgments_of_another_report_are_refused(tmp_path: Path) -> None:
     report = world(tmp_path)
     with pytest.raises(InputError, match="has no judgments of the compared queries"):
         compare(report, judge=judged(tmp_path, [{"query": "other", "doc": "a", "grade": 1}]))
-    with pytest.raises(ComparisonError, match="--judge has a procedure of its own; leave out --procedure t-holm"):
-        compare(report, judge=judged(tmp_path), procedure="t-holm")
 
 
 def test_grades_come_onto_peoples_scale() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.statistics.two_phase import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.evaluation.grading import Scores
 
 PLACES = np.arange(100)

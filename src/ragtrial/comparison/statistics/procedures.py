@@ -1,129 +1,31 @@
-"""The procedures of tests and intervals that a comparison can use."""
+"""The procedures: sign flips with a bootstrap-t; and if a model judged all queries, two-phase regression.
+
+Source of the latter: Cochran 1977, Sampling Techniques, chapter 12 (double sampling for regression). With a judge's
+differences it is now called prediction-powered inference; the degrees of freedom are adapted to few labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from ragtrial.comparison.statistics.flips import flipped
+from ragtrial.comparison.statistics.flips import critical_of, flipped, shares
 from ragtrial.comparison.statistics.resamples import resampled
-from ragtrial.comparison.statistics.samples import DEFAULT, Family, Inference, Procedure, Sample
-from ragtrial.errors import ReportError, did_you_mean, listed
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
+from ragtrial.rankings import Bools
 
 _BLOCK_VALUES = 2_000_000
 
+LEAST_ERRORS = 3
+"""A judge that differs from people on fewer of their queries errs so rarely that they do not say by how much."""
 
-def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
-    """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
-
-    Holm's test has no informative two-sided intervals that agree with it. Bonferroni's are wider than its claims, never
-    narrower: if one excludes 0, the difference is shown.
-    """
-    from scipy.special import stdtr
-
-    tested, level = sample.tested, procedure.level
-    p = np.asarray(2 * stdtr(sample.n[tested] - 1, -sample.studentised[tested]))
-    count = max(len(p), 1)
-    single = sample.inference(
-        level, p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.split_over(count).level)
-    )
-    corrected = sample.spread(holm(p))
-    claims = np.where(corrected <= level, np.sign(single.mean), 0).astype(np.int8)
-    return replace(single, p_corrected=corrected, claims=claims)
-
-
-def holm(p: Scores) -> Scores:
-    """Holm's corrected p (1979): with it, the probability of any wrong claim is at most the level."""
-    order = np.argsort(p, kind="stable")
-    corrected = np.empty(len(p))
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(corrected, 1.0)
-
-
-def _t_criticals(sample: Sample, level: float) -> Scores:
-    from scipy.special import stdtrit
-
-    return np.asarray(-stdtrit(sample.n[sample.tested] - 1, level / 2), dtype=np.float64)
-
-
-def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
-    """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
-    from scipy.stats import bootstrap
-
-    found = sample.inference(procedure.level, criticals=_t_criticals(sample, procedure.level))
-    ends = np.tile(np.where(sample.tested, found.mean, np.nan), (2, 1))
-    for row in np.flatnonzero(sample.tested & (sample.scaled_deviation > 0)):
-        (values,) = sample.values(np.array([row]))
-        values = values[~np.isnan(values)]
-        ends[:, row] = sample.scale[row] * np.asarray(
-            bootstrap(
-                (values,),
-                np.mean,
-                n_resamples=procedure.flips,
-                batch=max(1, _BLOCK_VALUES // len(values)),
-                confidence_level=1 - procedure.level,
-                method="BCa",
-                rng=np.random.default_rng(procedure.seed),
-            ).confidence_interval
-        )
-    low, high = ends
-    claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
-    return replace(found, low=low, high=high, claims=claims)
-
-
-@dataclass(frozen=True)
-class ProcedureCard:
-    """The description of a procedure; ``infers`` is its function, None for the default procedure.
-
-    ``draws`` names its random draws if they are not flips; empty if it draws nothing.
-    """
-
-    name: str
-    sentence: str
-    caveat: str
-    infers: Callable[[Sample, Procedure], Inference] | None = None
-    draws: str = ""
-
-
-PROCEDURES = {
-    card.name: card
-    for card in (
-        ProcedureCard(
-            DEFAULT,
-            "Sign flips and a balanced bootstrap-t, the same draws for all comparisons; the larger p and the wider "
-            "simultaneous interval of the two count.",
-            "It assumes that questions are independent and like those of your users.",
-        ),
-        ProcedureCard(
-            "t-holm",
-            "Paired t tests with Holm's correction, and t intervals with Bonferroni's.",
-            "It is blind to what comparisons have in common, so near-clones cost it power; the interval of a "
-            "significant difference may contain 0.",
-            infer_t_holm,
-        ),
-        ProcedureCard(
-            "bootstrap",
-            "BCa bootstrap intervals of each comparison by itself, without p.",
-            "It is not corrected for the number of comparisons, and below some hundred queries the intervals hold less "
-            "often than they say.",
-            infer_bootstrap,
-            draws="resamples",
-        ),
-    )
-}
-
-
-def infer_by(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """The inference of each family by the procedure of this name. Raises ReportError with the known names."""
-    name = procedure.name
-    if name not in PROCEDURES:
-        near = did_you_mean(name, list(PROCEDURES))
-        raise ReportError(f"no procedure is called {name!r}.{near} There are: {listed(list(PROCEDURES))}.")
-    infers = PROCEDURES[name].infers
-    return infer(families, procedure) if infers is None else [infers(Sample(family), procedure) for family in families]
+MOST_LEVERAGE = 0.9
+"""If one query has this share of the judge's spread on people's queries, it alone determines the slope."""
 
 
 def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
@@ -147,3 +49,225 @@ def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
         )
         for sample, flips, draws in kinds
     ]
+
+
+class Basis(StrEnum):
+    """The data of an estimate: BOTH, or the reason why only people's labels count."""
+
+    BOTH = "both"
+    NOT_JUDGED = "not judged"
+    """The judge has no more queries than people."""
+    NO_SPREAD = "no spread"
+    """The judge's differences are all the same, or all but one."""
+    TOO_FEW_ERRORS = "too few errors"
+    """The judge's differences equal people's except for a few queries: its errors on other queries are unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseSample:
+    """Comparisons according to people and to a judge, both of shape (comparisons, queries).
+
+    NaN in ``people`` is a query that people did not judge, NaN in ``judge`` a query that the judge did not judge.
+    People's queries must be drawn at random from all. Only queries that the judge judged as well count for people.
+    """
+
+    people: Scores
+    judge: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseInference:
+    """An inference from both sides, and its components. All arrays have the shape (comparisons,).
+
+    ``n`` of ``inference`` is the number of queries that people judged, ``judged`` the number that the judge judged.
+    ``correlation`` is the correlation between people's and the judge's differences, over people's queries; NaN without
+    a spread. ``bias`` is the judge's mean difference minus people's, over the same queries, with its standard error.
+    ``residual`` is the residual variance of a query's difference; ``fixed`` is the variance that more labels of people
+    do not reduce. ``worth`` is the number of people's labels that the judge replaces, 0 if it is not used.
+    """
+
+    inference: Inference
+    basis: Sequence[Basis]
+    judged: npt.NDArray[np.int64]
+    correlation: Scores
+    bias: Scores
+    bias_error: Scores
+    residual: Scores
+    fixed: Scores
+    worth: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """One comparison: its ``influence`` has the shape (queries,); its squares sum to the variance of ``mean``."""
+
+    mean: float
+    influence: Scores
+    freedom: float
+    fixed: float
+    basis: Basis
+
+
+def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> list[TwoPhaseInference]:
+    """The inference from people's labels of some queries and a judge's labels of all; a family per sample.
+
+    An estimate is mean(y) + b (mean f over all - mean f over people's): y are people's differences, f the judge's, b
+    the slope of y on f. So it is a weighted sum of y. Its variance is the variance of the weighted residuals, each over
+    the root of 1 minus its leverage (MacKinnon & White 1985, HC2), plus b^2 times the variance of mean f over all.
+    Errors of the judge make the residuals larger, and do not move the estimate.
+
+    The degrees of freedom are those for the sum of both variances (Satterthwaite 1946). People's part has separate
+    degrees of freedom (see ``_freedom``); in the other part, b is the most uncertain. They are at most n - 2: if chance
+    makes people's part too small, the other part seems to have more weight, and critical values would be too small as
+    well.
+
+    Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, give the
+    distribution of the largest studentised estimate (Chernozhukov, Chetverikov & Kato 2013). Its quantile is converted
+    to a level, and the level to each comparison's t. A single comparison uses the level directly.
+    """
+    estimates = [[_estimate(*rows) for rows in zip(one.people, one.judge, strict=True)] for one in samples]
+    people = [Sample(Family(_jointly(one))) for one in samples]
+    tested = [[row for row, ok in zip(own, sample.tested, strict=True) if ok]
+              for own, sample in zip(estimates, people, strict=True)]  # fmt: skip
+    highest = _largest([np.array([one.influence for one in own]) for own in tested], procedure)
+    return [
+        _inferred(sample, own, known, most, procedure.level)
+        for sample, own, known, most in zip(samples, estimates, people, highest, strict=True)
+    ]
+
+
+def _jointly(sample: TwoPhaseSample) -> Scores:
+    return np.where(np.isnan(sample.judge), np.nan, sample.people)
+
+
+def _estimate(people: Scores, judge: Scores) -> _Estimate:
+    """The two-phase estimate of one comparison; or the estimate from people's labels if necessary."""
+    judged = ~np.isnan(judge)
+    both = judged & ~np.isnan(people)
+    y, f, n, everywhere = people[both], judge[both], int(both.sum()), int(judged.sum())
+    alone = _people_alone(y, both)
+    basis = _basis(y, f, everywhere)
+    if basis is not Basis.BOTH:
+        return replace(alone, basis=basis)
+    about = f - f.mean()
+    spread = float(about @ about)
+    slope = float(about @ y) / spread
+    mean_of_all = float(judge[judged].mean())
+    weights = 1 / n + (mean_of_all - f.mean()) * about / spread
+    residuals = y - y.mean() - slope * about
+    leverage = 1 / n + np.square(about) / spread
+    of_all = np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
+    fixed = slope**2 * float(of_all @ of_all)
+    of_people = np.zeros(len(people))
+    of_people[both] = weights * residuals / np.sqrt(1 - leverage)
+    variance = float(of_people @ of_people) + fixed
+    freedom = _freedom(np.square(weights) / (1 - leverage), leverage, about / np.sqrt(spread))
+    if fixed > 0:
+        share, of_slope = fixed / variance, float(residuals @ residuals) / (n - 2) / spread
+        doubt = share**2 / (everywhere - 1) + 2 * share * of_slope * float(of_all @ of_all) / variance
+        freedom = min(1 / ((1 - share) ** 2 / freedom + doubt), n - 2)
+    influence = of_people + slope * of_all
+    size = float(influence @ influence)
+    influence *= np.sqrt(variance / size) if size > 0 else 0.0
+    return _Estimate(float(weights @ y), influence, freedom, fixed, Basis.BOTH)
+
+
+def _freedom(shares: Scores, leverage: Scores, about: Scores) -> float:
+    """The degrees of freedom of a sum of ``shares`` times the squared residuals of a fitted line.
+
+    They belong to the chi-square distribution with the same mean and variance if all values are equally uncertain:
+    tr(A)^2 / tr(A A), A = D (I - P) with D = ``shares`` and the projection P = 1/n + ``about`` ``about``' (Bell &
+    McCaffrey 2002). Near n - 2, fewer if few queries have most weight.
+    """
+    n = len(shares)
+    mean = float(shares @ (1 - leverage))
+    square = float(np.square(shares) @ (1 - 2 * leverage)) + (float(shares.sum()) / n) ** 2
+    square += 2 * float(shares @ about) ** 2 / n + float(shares @ np.square(about)) ** 2
+    return mean**2 / square
+
+
+def _people_alone(y: Scores, both: Bools) -> _Estimate:
+    influence, n = np.zeros(len(both)), len(y)
+    if n > 1:
+        influence[both] = (y - y.mean()) / np.sqrt(n * (n - 1))
+    return _Estimate(float(y.mean()) if n else np.nan, influence, n - 1, 0.0, Basis.NOT_JUDGED)
+
+
+def _basis(y: Scores, f: Scores, everywhere: int) -> Basis:
+    n = len(y)
+    if n < LEAST_DIFFERENCES or everywhere <= n:
+        return Basis.NOT_JUDGED
+    about = np.square(f - f.mean())
+    if about.max() <= 1e-24 * max(float(np.square(f).max()), 1e-300) or about.max() >= MOST_LEVERAGE * about.sum():
+        return Basis.NO_SPREAD
+    wrong = np.count_nonzero(np.abs(y - f) > 1e-12 * (np.abs(y) + np.abs(f)))
+    return Basis.TOO_FEW_ERRORS if wrong < LEAST_ERRORS else Basis.BOTH
+
+
+def _largest(families: Sequence[Scores], procedure: Procedure) -> list[Scores]:
+    """The largest |z| of each family in each draw, ascending, shape (draws,); nothing for fewer than two of them."""
+    made: list[list[Scores]] = [[] for _ in families]
+    several = [place for place, one in enumerate(families) if len(one) > 1]
+    if several:
+        scaled = {place: _standardised(families[place]) for place in several}
+        for drawn in _normals(families[several[0]].shape[1], procedure):
+            for place, one in scaled.items():
+                made[place].append(np.abs(one @ drawn).max(axis=0))
+    return [np.sort(np.concatenate(one)) if one else np.zeros(0) for one in made]
+
+
+def _standardised(influence: Scores) -> Scores:
+    size = np.sqrt(np.square(influence).sum(axis=1, keepdims=True))
+    return np.asarray(np.divide(influence, size, out=np.zeros_like(influence), where=size > 0))
+
+
+def _normals(queries: int, procedure: Procedure) -> Iterator[Scores]:
+    random, rows = np.random.default_rng(procedure.seed), max(1, _BLOCK_VALUES // queries)
+    for start in range(0, procedure.flips, rows):
+        yield random.standard_normal((queries, min(rows, procedure.flips - start)))
+
+
+def _inferred(
+    sample: TwoPhaseSample, estimates: Sequence[_Estimate], people: Sample, highest: Scores, level: float
+) -> TwoPhaseInference:
+    from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+    tested, n = people.tested, people.n
+    mean = np.array([one.mean for one in estimates])
+    error = np.sqrt([float(one.influence @ one.influence) for one in estimates])
+    freedom = np.array([one.freedom for one in estimates])[tested]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        studentised = np.abs(mean / error)[tested]
+    p = np.asarray(2 * stdtr(freedom, -studentised))
+    corrected, adjusted = p, level
+    if len(highest):
+        reached = len(highest) - np.searchsorted(highest, -ndtri(p / 2))
+        corrected = np.maximum(shares(reached, len(highest), exact=False), p)
+        adjusted = min(2 * float(ndtr(-critical_of(highest, level, exact=False))), level)
+    criticals = people.spread(-stdtrit(freedom, adjusted / 2))
+    low, high = mean - criticals * error, mean + criticals * error
+    claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
+    deviation = np.where(n > 1, error * np.sqrt(n), np.nan)
+    inference = Inference(n, people.differing, mean, deviation, people.skewness, people.spread(p),
+                          people.spread(corrected), low, high, claims, criticals)  # fmt: skip
+    fixed = np.array([one.fixed for one in estimates])
+    basis = [estimate.basis for estimate in estimates]
+    own = np.square(people.scaled_deviation * people.scale)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - n, 0.0)
+    return TwoPhaseInference(inference, basis, (~np.isnan(sample.judge)).sum(axis=1), *_errors_of_judge(sample),
+                             (np.square(error) - fixed) * n, fixed, worth)  # fmt: skip
+
+
+def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:
+    """Correlation of the differences, the judge's bias, and its standard error."""
+    both = ~np.isnan(sample.people) & ~np.isnan(sample.judge)
+    found = np.full((3, len(both)), np.nan)
+    for row, known in enumerate(both):
+        y, f = sample.people[row, known], sample.judge[row, known]
+        if len(y) > 1:
+            found[1:, row] = (f - y).mean(), (f - y).std(ddof=1) / np.sqrt(len(y))
+            if np.ptp(y) > 0 and np.ptp(f) > 0:
+                found[0, row] = np.corrcoef(y, f)[0, 1]
+    correlation, bias, error = found
+    return correlation, bias, error

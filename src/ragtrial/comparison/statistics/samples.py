@@ -45,21 +45,17 @@ def queries_for_skewness(skewness: float) -> int:
     return math.ceil(25 * skewness**2)
 
 
-DEFAULT = "max-t"
-
-
 @dataclass(frozen=True)
 class Procedure:
     """A test with its correction: ``level`` is the probability of any wrong claim in a family.
 
     ``flips`` is the number of random sign flips, and of resamples. If the queries allow no more flips, each is taken
-    once. ``name`` is one of ``procedures.PROCEDURES``.
+    once.
     """
 
     level: float = 0.05
     flips: int = 10_000
     seed: int = 0
-    name: str = DEFAULT
 
     def split_over(self, comparisons: int) -> Procedure:
         """The procedure for each of several comparisons, corrected for their number (Bonferroni)."""
