@@ -10,7 +10,7 @@ import yaml
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import load_config, run_experiment
-from ragtrial.components.refiners.late_rerank import LateRerank
+from ragtrial.components.refiners.rerank import LateRerank
 from ragtrial.components.retrievers.token_search import SparseRetriever
 
 

@@ -121,8 +121,13 @@ def _held(top_k: int) -> int:
 def place_order(units: Chunks) -> Counts:
     """The tie order of each unit: by document id ascending, then by start."""
     order = np.empty(len(units), dtype=np.int64)
-    order[np.lexsort((units.end, units.start, units.library.id_order[units.document]))] = np.arange(len(units))
+    order[np.lexsort(place_keys(units, np.arange(len(units))))] = np.arange(len(units))
     return order
+
+
+def place_keys(units: Chunks, codes: Codes | Counts) -> tuple[Counts, Counts, Counts]:
+    """The keys by which ``np.lexsort`` orders ``codes`` of ``units``: document id, then start, then end."""
+    return units.end[codes], units.start[codes], units.library.id_order[units.document[codes]]
 
 
 Weighted = tuple[str, float]

@@ -15,7 +15,7 @@ from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.retrievers import Candidates
-from ragtrial.components.retrievers.collection_search import grouped
+from ragtrial.components.retrievers.dense import grouped
 from ragtrial.engines import Conditions, opened
 from ragtrial.engines.chroma import USES_GRAPH
 from ragtrial.engines.chroma_collection import ChromaCollection, ChromaCollectionOptions

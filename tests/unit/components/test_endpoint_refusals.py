@@ -18,7 +18,7 @@ from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies
 from ragtrial.components.endpoints.client import Client, asked_wait
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.refiners.rerankers import EndpointScores, RerankEndpoint, TextPairs
+from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint, TextPairs
 from ragtrial.errors import EmbedderError, EndpointError, RefusedError
 
 REFUSALS: dict[str, tuple[int, Any]] = {
@@ -79,8 +79,8 @@ def test_a_pair_that_is_refused_has_no_score_and_the_others_have_theirs(tmp_path
     pairs = TextPairs(["which ship?"], texts, np.zeros(4, dtype=np.int64), np.arange(4))
     with EndpointDouble(default=refusing(name, "forbidden")) as double:
         endpoint = RerankEndpoint(model="m", base_url=double.url, concurrency=1)
-        scores = EndpointScores(endpoint, tmp_path / "pairs.sqlite", "test")
-        values = scores.scores(pairs, pairs.lengths(None), lambda _: None)
+        scores = EndpointReranker(endpoint)
+        values = scores.scores(pairs, pairs.lengths(None), lambda _: None, tmp_path / "pairs.sqlite")[:, 0]
     assert np.isnan(values).tolist() == [False, False, True, False]
     assert scores.refusal is not None
     assert " answered " in scores.refusal
@@ -146,7 +146,7 @@ def sent(kind: str, double: EndpointDouble, folder: Path, fields: Mapping[str, A
     elif kind == "rerank":
         endpoint = RerankEndpoint(model="m", base_url=double.url, fields=dict(fields))
         pairs = TextPairs(["q"], ["a"], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
-        EndpointScores(endpoint, None, "test").scores(pairs, pairs.lengths(None), lambda _: None)
+        EndpointReranker(endpoint).scores(pairs, pairs.lengths(None), lambda _: None)
     else:
         embedder = EMBEDDERS[kind].model_validate({"model": "m", "base_url": double.url, "fields": dict(fields)})
         CachedEmbedder(embedder, folder).embed_documents(["a"])

@@ -20,7 +20,7 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import OpenAIEmbedder
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies
-from ragtrial.components.refiners.rerankers import EndpointScores, RerankEndpoint, TextPairs
+from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint, TextPairs
 
 TEXTS = [f"text {number} {'word ' * (number % 7)}".strip() for number in range(50)]
 AT_ONCE = 4
@@ -40,7 +40,7 @@ def rerank(url: str, folder: Path, advance: Advance) -> None:
     endpoint = RerankEndpoint(model="m", base_url=url, batch_size=1, concurrency=AT_ONCE)
     places = np.arange(len(TEXTS))
     pairs = TextPairs(["word"], TEXTS, np.zeros_like(places), places)
-    EndpointScores(endpoint, folder / "scores.sqlite", "scores").scores(pairs, pairs.lengths(None), advance)
+    EndpointReranker(endpoint).scores(pairs, pairs.lengths(None), advance, folder / "scores.sqlite")
 
 
 def chat(url: str, folder: Path, advance: Advance) -> None:

@@ -6,9 +6,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
-from ragtrial.components.interfaces import Candidates, Ranker, RetrieverContext
+from ragtrial.components.interfaces import Candidates, Ranker, RetrieverContext, place_keys
+from ragtrial.rankings import PADDING, Bools, Floats, Rankings, unfilled
 from ragtrial.records import Question
 from ragtrial.registry import Registry
 
@@ -66,6 +68,22 @@ class SingleInputRefiner(Refiner):
     @property
     def parts(self) -> tuple[str, ...]:
         return (self.input_name,)
+
+
+def reordered(part: Candidates, scores: Floats, is_last: Bools | None = None) -> Rankings:
+    """The hits of ``part``, row by row, in the order of new ``scores``, shape (hits,); those that are ``is_last`` last.
+
+    Equal scores are ordered by document id, then by place in the document.
+    """
+    codes = part.rankings.codes
+    is_hit = codes != PADDING
+    hits, rows = codes[is_hit], np.nonzero(is_hit)[0]
+    last = np.zeros(len(hits), dtype=np.bool_) if is_last is None else is_last
+    order = np.lexsort((*place_keys(part.units, hits), -scores, last, rows))
+    rankings = unfilled(*codes.shape)
+    filled = np.arange(rankings.depth) < part.rankings.lengths[:, np.newaxis]
+    rankings.codes[filled], rankings.scores[filled] = hits[order], scores[order]
+    return rankings
 
 
 REFINERS: Registry[type[Refiner]] = Registry("refiner", __package__)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.endpoints.chat import PLACE, PROMPTS, ChatOptions, WordingWriter
-from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext, place_order
+from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, place_keys
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.fusion import FusingRefiner, Order
-from ragtrial.dataset.chunks import Chunks
+from ragtrial.components.refiners.fusion import FusingRefiner
 from ragtrial.errors import listed
-from ragtrial.rankings import PADDING, Bools, Counts, Rankings
+from ragtrial.rankings import unfilled
 from ragtrial.records import Question, ReportWarning
 
 
@@ -92,9 +92,10 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
 
     def identity(self) -> dict[str, Any]:
         """Without the options of the chat model; its wordings are part of ``asked``."""
-        written = ("endpoint", "prompt", "lines")
-        found = {name: value for name, value in super().identity().items() if name not in written}
-        return found if self.writer is None else found | {"writer": [self.writer.key, self.writer.by_line]}
+        parts = super().identity()
+        for name in ("endpoint", "prompt", "lines"):
+            del parts[name]
+        return parts if self.writer is None else parts | {"writer": [self.writer.key, self.writer.by_line]}
 
     def cost(self, facts: Facts) -> float | None:
         read, written = facts.get("input_tokens"), facts.get("output_tokens")
@@ -142,52 +143,38 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
             )
 
 
-@dataclass
+@dataclass(frozen=True)
 class _OpenExpand:
     options: ExpandRefiner
-    _ordered: tuple[Chunks, Order] | None = field(default=None, init=False)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
         counts = np.array([len(self.options.wordings(question)) for question in questions], dtype=np.int64)
         starts = np.cumsum(counts) - counts
-        if self._ordered is None or self._ordered[0] is not part.units:
-            self._ordered = part.units, Order(place_order(part.units))
         skipped = np.zeros(len(questions), dtype=np.bool_)
         np.logical_or.at(skipped, np.repeat(np.arange(len(questions)), counts), part.skipped)
-        lists = [
-            _wording(part.rankings, starts + number, (counts > number) & ~skipped)
-            for number in range(max(1, int(counts.max(initial=0))))
-        ]
-        fused = self.options.fuse([self.options.input_name] * len(lists), lists, self._ordered[1])
-        return Candidates(part.units, fused.rankings, skipped, self._facts(questions, counts))
-
-    def _facts(self, questions: Sequence[Question], counts: Counts) -> Facts:
-        return {
+        lists = []  # the rankings of the first wording of each question, then of the second, and so on
+        for number in range(max(1, int(counts.max(initial=0)))):
+            asked, rankings = (counts > number) & ~skipped, unfilled(len(questions), part.rankings.depth)
+            rankings.codes[asked] = part.rankings.codes[starts[asked] + number]
+            rankings.scores[asked] = part.rankings.scores[starts[asked] + number]
+            lists.append(rankings)
+        fused = self.options.fuse([self.options.input_name] * len(lists), lists, partial(place_keys, part.units))
+        facts: dict[str, Fact] = {
             "queries": len(questions),
             "mean_wordings": float(counts.mean()) if len(counts) else None,
             "without_phrasings": sum(not question.phrasings for question in questions),
             **self._written(questions),
         }
+        return Candidates(part.units, fused.rankings, skipped, facts)
 
     def _written(self, questions: Sequence[Question]) -> Facts:
         writer = self.options.writer
         if writer is None:
             return {}
         replies = [reply for question in questions for reply in writer.replies(question)]
-        tokens = [(reply.input_tokens, reply.output_tokens) for reply in replies]
-        known = [(read, written) for read, written in tokens if read is not None and written is not None]
-        is_known = len(known) == len(replies)
-        return {
-            "without_reply": sum(not writer.texts(question) for question in questions),
-            "input_tokens": sum(read for read, _ in known) if is_known else None,
-            "output_tokens": sum(written for _, written in known) if is_known else None,
-        }
-
-
-def _wording(rankings: Rankings, rows: Counts, asked: Bools) -> Rankings:
-    """The ranking of one wording of each question: these ``rows``; nothing where it was not ``asked``."""
-    codes = np.full((len(rows), rankings.depth), PADDING, dtype=np.int32)
-    scores = np.full(codes.shape, np.nan, dtype=np.float32)
-    codes[asked], scores[asked] = rankings.codes[rows[asked]], rankings.scores[rows[asked]]
-    return Rankings(codes, scores)
+        facts: dict[str, Fact] = {"without_reply": sum(not writer.texts(question) for question in questions)}
+        known = all(reply.input_tokens is not None and reply.output_tokens is not None for reply in replies)
+        for name in ("input_tokens", "output_tokens"):
+            facts[name] = sum(getattr(reply, name) for reply in replies) if known else None
+        return facts

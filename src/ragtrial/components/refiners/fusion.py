@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, Field, model_validator
 
-from ragtrial.components.interfaces import Candidates, Fact, RetrieverContext, place_order
+from ragtrial.components.interfaces import Candidates, Fact, RetrieverContext, place_keys
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
 from ragtrial.dataset.chunks import Chunks, ForeignPlaces
 from ragtrial.errors import RunError, listed
@@ -42,11 +42,6 @@ class Fusing:
     normalisation: Normalisation = "min_max"
     weights: tuple[float, ...] | None = None
 
-    @property
-    def needs_scores(self) -> bool:
-        """If true, scores matter, and not only ranks."""
-        return self.method != "rrf" and self.normalisation != "rank"
-
 
 @dataclass(frozen=True, eq=False)
 class Fused:
@@ -63,54 +58,51 @@ class Fused:
     column: Codes
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
-    """How units of equal score are ordered: ``place`` has the place of each unit, a permutation, shape (units,)."""
-
-    place: Counts
-
-    @cached_property
-    def unit_at(self) -> Codes:
-        """The unit at each place."""
-        units = np.empty(len(self.place), dtype=np.int32)
-        units[self.place] = np.arange(len(self.place))
-        return units
+Keys = Callable[[Codes], tuple[npt.NDArray[Any], ...]]
+"""The keys by which ``np.lexsort`` orders units of equal score."""
 
 
-def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
+def fuse(parts: Sequence[Rankings], fusing: Fusing, keys: Keys) -> Fused:
     """One ranking for each question of all that is in any of ``parts``, which have a row for each question.
 
     The rankings may differ in depth, and may be empty. If a unit is in a list twice, the first position counts. Scores
     must be finite where they are needed.
     """
-    questions, units = len(parts[0]), len(order.place)
-    lists = [collapse(part, np.arange(units, dtype=np.int32)).rankings for part in parts]
+    lists = [collapse(part, np.arange(part.codes.max(initial=PADDING) + 1, dtype=np.int32)).rankings for part in parts]
+    units = np.unique(np.concatenate([part.codes[part.codes != PADDING] for part in lists]))
+    order = units[np.lexsort(keys(units))]
+    place = np.empty(units.max(initial=PADDING) + 1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+
     size = max(1, _BLOCK // max(1, sum(part.depth for part in lists)))
     blocks = []
-    for start in range(0, questions, size):
-        rows = [Rankings(part.codes[start : start + size], part.scores[start : start + size]) for part in lists]
-        blocks.append(_fused_rows(rows, fusing, order))
-    depth = max((block.rankings.depth for block in blocks), default=0)
-    made = unfilled(questions, depth)
-    fused = Fused(made, np.zeros_like(made.codes), made.codes.copy(), made.codes.copy())
-    for number, block in enumerate(blocks):
-        place = np.s_[number * size : number * size + len(block.rankings), : block.rankings.depth]
-        made.codes[place], made.scores[place] = block.rankings.codes, block.rankings.scores
-        fused.lists[place], fused.best[place], fused.column[place] = block.lists, block.best, block.column
+    for start in range(0, max(1, len(parts[0])), size):
+        some = [Rankings(part.codes[start : start + size], part.scores[start : start + size]) for part in lists]
+        blocks.append(_fused_rows(some, start, fusing, place))
+    rows, places, scores, found_in, best, column = map(np.concatenate, zip(*blocks, strict=True))
+    counts = np.bincount(rows, minlength=len(parts[0]))
+    rankings = unfilled(len(parts[0]), int(counts.max(initial=0)))
+    fused = Fused(rankings, np.zeros_like(rankings.codes), rankings.codes.copy(), rankings.codes.copy())
+    filled = np.arange(rankings.depth) < counts[:, np.newaxis]
+    rankings.codes[filled], rankings.scores[filled] = order[places], scores
+    fused.lists[filled], fused.best[filled], fused.column[filled] = found_in, best, column
     return fused
 
 
-def _fused_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
-    """The fusion of some questions. A cell is a unit that any list has for a question, by question, then by place."""
+def _fused_rows(parts: Sequence[Rankings], first: int, fusing: Fusing, place: Counts) -> tuple[npt.NDArray[Any], ...]:
+    """The fused units of the questions from ``first`` on, best first: the columns that ``fuse`` writes down.
+
+    A cell is a unit that any list has for a question, by question, then by place.
+    """
     weights = np.ones(len(parts)) if fusing.weights is None else np.asarray(fusing.weights, dtype=np.float64)
     preferred = np.lexsort((np.arange(len(parts)), -weights))
     hits = [np.nonzero(part.codes != PADDING) for part in parts]
     numbers = [
-        row.astype(np.int64) * len(order.place) + order.place[part.codes[row, column]]
+        row.astype(np.int64) * len(place) + place[part.codes[row, column]]
         for part, (row, column) in zip(parts, hits, strict=True)
     ]
     cells, cell_of = np.unique(np.concatenate(numbers), return_inverse=True)
-    row_of, place_of = np.divmod(cells, max(len(order.place), 1))
+    row_of, place_of = np.divmod(cells, max(len(place), 1))
     cells_of = np.split(cell_of, np.cumsum([len(part) for part in numbers])[:-1])
 
     table = np.empty((len(parts), len(cells)))
@@ -124,16 +116,9 @@ def _fused_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fuse
     scores = table.sum(axis=0)
     found_in = np.bincount(cell_of, minlength=len(cells))
     scores = (scores * found_in if fusing.method == "combmnz" else scores).astype(np.float32)
-
     ranked = np.lexsort((-scores, row_of))
-    counts = np.bincount(row_of, minlength=len(parts[0]))
-    made = unfilled(len(parts[0]), int(counts.max(initial=0)))
-    filled = np.arange(made.depth) < counts[:, np.newaxis]
-    fused = Fused(made, np.zeros_like(made.codes), made.codes.copy(), made.codes.copy())
-    made.codes[filled], made.scores[filled] = order.unit_at[place_of[ranked]], scores[ranked]
     column, which = np.divmod(best[ranked], len(parts))
-    fused.lists[filled], fused.best[filled], fused.column[filled] = found_in[ranked], preferred[which], column
-    return fused
+    return row_of[ranked] + first, place_of[ranked], scores[ranked], found_in[ranked], preferred[which], column
 
 
 def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values, Values]:
@@ -199,8 +184,7 @@ class FusingRefiner(Refiner):
 
     @model_validator(mode="after")
     def _options_go_with_the_method(self) -> Self:
-        faults = list(self._misplaced())
-        if faults:
+        if faults := self._misplaced():
             raise ValueError(" ".join(faults))
         return self
 
@@ -226,10 +210,9 @@ class FusingRefiner(Refiner):
         """The options of the arithmetic."""
         return Fusing(self.method, self.rank_constant, self.normalisation)
 
-    def fuse(self, names: Sequence[str], lists: Sequence[Rankings], order: Order) -> Fused:
+    def fuse(self, names: Sequence[str], lists: Sequence[Rankings], keys: Keys) -> Fused:
         """One ranking from several. If the scores of parts cannot be fused, a RunError gives their ``names``."""
-        fusing = self.fusing()
-        if fusing.needs_scores:
+        if self.method != "rrf" and self.normalisation != "rank":
             for name, ranking in zip(names, lists, strict=True):
                 is_hit = ranking.codes != PADDING
                 bad, what = is_hit & ~np.isfinite(ranking.scores), "no finite scores"
@@ -242,7 +225,7 @@ class FusingRefiner(Refiner):
                         "set method: rrf or normalisation: rank, which look at ranks alone."
                     )
         with np.errstate(over="ignore"):  # reported below
-            fused = fuse(lists, fusing, order)
+            fused = fuse(lists, self.fusing(), keys)
         if np.isinf(fused.rankings.scores).any():
             parts = listed(map(repr, dict.fromkeys(names)))
             raise RunError(
@@ -321,42 +304,37 @@ class FusionRefiner(FusingRefiner):
         return _OpenFusion(self, ForeignPlaces(context.library))
 
 
-@dataclass
+@dataclass(frozen=True)
 class _OpenFusion:
     options: FusionRefiner
     places: ForeignPlaces
-    _ordered: tuple[Chunks, Order] | None = field(default=None, init=False)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         skipped = np.logical_or.reduce([part.skipped for part in parts])
-        answered = [replace(part, rankings=_without(part.rankings, skipped)) for part in parts]
+        units, rankings = parts[0].units, [_without(part.rankings, skipped) for part in parts]
         by_chunk = len({part.units.name for part in parts}) == 1
-        fused, units = self._by_chunk(answered) if by_chunk else self._by_document(answered)
+        if by_chunk:
+            fused = self.options.fuse(self.options.input_names, rankings, partial(place_keys, units))
+        else:
+            fused, units = self._by_document(rankings, [part.units for part in parts])
         found = fused.lists[~skipped]
         counts = {"mean_fused": found > 0, "mean_in_all": found == len(parts), "mean_in_one": found == 1}
         facts: dict[str, Fact] = {"fused_by": "chunk" if by_chunk else "document"}
         facts.update({name: float(of.sum(axis=1).mean()) if len(of) else None for name, of in counts.items()})
         return Candidates(units, fused.rankings, skipped, facts)
 
-    def _by_chunk(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
-        units = parts[0].units
-        if self._ordered is None or self._ordered[0] is not units:
-            self._ordered = units, Order(place_order(units))
-        fused = self.options.fuse(self.options.input_names, [part.rankings for part in parts], self._ordered[1])
-        return fused, units
-
-    def _by_document(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
+    def _by_document(self, rankings: Sequence[Rankings], units: Sequence[Chunks]) -> tuple[Fused, Chunks]:
         """Each document is represented by its unit in the part that ranks it best."""
-        collapsed = [collapse(part.rankings, part.units.document) for part in parts]
-        order = Order(self.places.library.id_order)
-        fused = self.options.fuse(self.options.input_names, [part.rankings for part in collapsed], order)
+        parts = [collapse(part, own.document) for part, own in zip(rankings, units, strict=True)]
+        id_order = self.places.library.id_order
+        fused = self.options.fuse(
+            self.options.input_names, [part.rankings for part in parts], lambda codes: (id_order[codes],)
+        )
         codes = np.full_like(fused.rankings.codes, PADDING)
-        for index, (part, documents) in enumerate(zip(parts, collapsed, strict=True)):
+        for index, (part, own) in enumerate(zip(parts, units, strict=True)):
             mine = fused.best == index
-            found = documents.units[np.nonzero(mine)[0], fused.column[mine]]
-            distinct, which = np.unique(found, return_inverse=True)
-            units = part.units
-            bounds = zip(*(one[distinct].tolist() for one in (units.document, units.start, units.end)), strict=True)
+            distinct, which = np.unique(part.units[np.nonzero(mine)[0], fused.column[mine]], return_inverse=True)
+            bounds = zip(*(column[distinct].tolist() for column in (own.document, own.start, own.end)), strict=True)
             codes[mine] = np.array([self.places.code(*place) for place in bounds], dtype=np.int32)[which]
         return replace(fused, rankings=Rankings(codes, fused.rankings.scores)), self.places.chunks()
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.interfaces import Candidates, RetrieverContext
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines.base import normalized
 from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
@@ -78,7 +78,8 @@ class _OpenMmr:
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
-        codes = _by_place(part)
+        hits = np.zeros(int(part.rankings.lengths.sum()), dtype=np.float32)
+        codes = reordered(part, hits).codes  # by place alone, so that ties resolve to the first
         made = unfilled(len(codes), codes.shape[1])
         if codes.size and (codes != PADDING).any():
             asked = self.context.embed_queries([question.text for question in questions])
@@ -130,18 +131,6 @@ def selected(
         is_open[every, chosen] = False
         losses = np.maximum(losses, np.clip(likeness[every, chosen], -1, 1))
     return order, values
-
-
-def _by_place(part: Candidates) -> Codes:
-    """The codes of each row by document id and then by place, so that ties resolve to the first."""
-    codes, units = part.rankings.codes, part.units
-    rows, columns = np.nonzero(codes != PADDING)
-    found = codes[rows, columns]
-    place = units.library.id_order[units.document[found]]
-    order = np.lexsort((units.end[found], units.start[found], place, rows))
-    sorted_codes = np.full_like(codes, PADDING)
-    sorted_codes[np.arange(codes.shape[1]) < part.rankings.lengths[:, np.newaxis]] = found[order]
-    return sorted_codes
 
 
 def _questions_at_once(candidates: int, dimension: int) -> int:

@@ -1,10 +1,11 @@
-"""Candidates in the order of a cross-encoder's scores."""
+"""Candidates in the order of a model's scores: a cross-encoder's, or a late-interaction model's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -12,10 +13,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
+from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
 from ragtrial.components.refiners.rerankers import (
     LOCAL,
     EndpointReranker,
@@ -23,14 +25,17 @@ from ragtrial.components.refiners.rerankers import (
     Precision,
     RerankEndpoint,
     Reranker,
-    Scorer,
     TextPairs,
 )
+from ragtrial.components.retrievers.token_search import MatchingModel
+from ragtrial.components.token_vectors.indexes import maxsim
+from ragtrial.components.token_vectors.models import Form
+from ragtrial.components.token_vectors.vectors import TokenEncoder
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import RunError, listed
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
-from ragtrial.rankings import PADDING, Counts, Floats, unfilled
+from ragtrial.rankings import PADDING
 from ragtrial.records import Question, ReportWarning
 
 
@@ -148,14 +153,6 @@ class Rerank(SingleInputRefiner):
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
             )
 
-    def scorer(self, context: RetrieverContext) -> Scorer:
-        """The model, and the scores that are kept of it."""
-        path: Path | None = None
-        if not context.is_fresh:
-            name = fingerprint(["pairs", self.inputs(context.digest)])
-            path = context.growing("pairs", name).with_suffix(".sqlite")
-        return self.reranker.scorer(path, self.kind)
-
 
 @dataclass(frozen=True)
 class _OpenRerank:
@@ -167,8 +164,12 @@ class _OpenRerank:
         return self.options.reranker
 
     @cached_property
-    def _scorer(self) -> Scorer:
-        return self.options.scorer(self.context)
+    def _path(self) -> Path | None:
+        """The file of the scores that are kept of the model; None while latency is measured."""
+        if self.context.is_fresh:
+            return None
+        name = fingerprint(["pairs", self._reranker.inputs(self.context.digest)])
+        return self.context.growing("pairs", name).with_suffix(".sqlite")
 
     @cached_property
     def _tokenizer(self) -> Tokenizer | None:
@@ -177,60 +178,96 @@ class _OpenRerank:
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
-        rows, columns = np.nonzero(part.rankings.codes != PADDING)
-        codes = part.rankings.codes[rows, columns]
-        units, of_unit = np.unique(codes, return_inverse=True)
+        is_hit = part.rankings.codes != PADDING
+        rows = np.nonzero(is_hit)[0]
+        units, of_unit = np.unique(part.rankings.codes[is_hit], return_inverse=True)
         texts = list(IndexedTexts(part.units, title=self.options.title).indexed_texts(units.tolist()))
         has_text = np.array([bool(text.strip()) for text in texts], dtype=np.bool_)[of_unit]
-        if len(codes) and not has_text.any():
+        if len(rows) and not has_text.any():
             raise RunError(
                 f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
-        asked = [question.text for question in questions]
-        scores, truncated = self._scores(asked, texts, rows[has_text], of_unit[has_text])
-        without_text, is_refused = int((~has_text).sum()), np.isnan(scores)
-        has_text[has_text] = ~is_refused
-        scores = scores[~is_refused]
-        least = np.full(len(questions), np.inf, dtype=np.float32)
-        np.minimum.at(least, rows[has_text], scores)
-        spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # the least score, for texts that are empty
-        spread[has_text] = scores
-        facts: dict[str, Fact] = {
-            "pairs": len(is_refused),
-            "pairs_truncated": truncated,
-            "pairs_without_text": without_text,
-            **({"pairs_refused": int(is_refused.sum())} if is_refused.any() else {}),
-            "max_length": self._reranker.length,
-            **self._scorer.billed(rows[has_text]),
-        }
-        place = part.units.library.id_order[part.units.document[codes]]
-        order = np.lexsort((part.units.end[codes], part.units.start[codes], place, -spread, ~has_text, rows))
-        made = unfilled(len(questions), part.rankings.depth)
-        filled = np.arange(made.depth) < part.rankings.lengths[:, np.newaxis]
-        made.codes[filled], made.scores[filled] = codes[order], spread[order]
-        return Candidates(part.units, made, part.skipped, facts)
-
-    def _scores(
-        self, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts
-    ) -> tuple[Floats, int | None]:
-        """The score of each pair, and how many are longer than the model reads; equal pairs are scored once."""
-        asked, of_question = _distinct(questions)
-        read, of_text = _distinct(texts)
-        numbers = of_question[question] * max(len(read), 1) + of_text[text]
-        distinct, of_pair = np.unique(numbers, return_inverse=True)
-        pairs = TextPairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
+        pairs, of_pair = TextPairs.of(
+            [question.text for question in questions], texts, rows[has_text], of_unit[has_text]
+        )
         lengths = pairs.lengths(self._tokenizer)
         shown = Silent() if self.context.is_fresh else self.context.progress
         with stage(shown, "reranking", len(pairs), "pairs") as progress:
-            scores = self._scorer.scores(pairs, lengths, progress.advance)
-        if self._tokenizer is None or self._reranker.length is None:
-            return scores[of_pair], None
-        return scores[of_pair], int((lengths > self._reranker.length)[of_pair].sum())
+            numbers = self._reranker.scores(pairs, lengths, progress.advance, self._path)
+        limit, scores = self._reranker.length, numbers[of_pair, 0]
+        is_refused, without_text = np.isnan(scores), int((~has_text).sum())
+        has_text[has_text] = ~is_refused
+        least = np.full(len(questions), np.inf, dtype=np.float32)
+        np.minimum.at(least, rows[has_text], scores[~is_refused])
+        spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # the least score, for texts that are empty
+        spread[has_text] = scores[~is_refused]
+        facts: dict[str, Fact] = {
+            "pairs": len(scores),
+            "pairs_truncated": int((lengths > limit)[of_pair].sum()) if self._tokenizer and limit else None,
+            "pairs_without_text": without_text,
+            **({"pairs_refused": int(is_refused.sum())} if is_refused.any() else {}),
+            "max_length": limit,
+            **self._reranker.billed(numbers, rows[has_text]),
+        }
+        return Candidates(part.units, reordered(part, spread, ~has_text), part.skipped, facts)
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], Counts]:
-    """The different texts, and which of them each is."""
-    places: dict[str, int] = {}
-    which = [places.setdefault(text, len(places)) for text in texts]
-    return list(places), np.array(which, dtype=np.int64)
+@REFINERS.register("late_rerank")
+class LateRerank(MatchingModel, SingleInputRefiner):
+    """The candidates of another retriever in the order of a late-interaction model's scores (MaxSim).
+
+    It reads the indexed texts of the chunks, or texts with their titles where the hits are not chunks. Token vectors
+    are kept in the workspace and shared with `late` retrievers of the same model. Equal scores are ordered by document
+    id, then by place in the document.
+    """
+
+    form: ClassVar[Form] = "late"
+
+    explanation: ClassVar[str] = (
+        "puts the first {candidates} hits of {parts} in the order of {model}; a hit's score is the sum, over the "
+        "tokens of the question, of the largest similarity with a token of the hit"
+    )
+
+    kind: Literal["late_rerank"] = "late_rerank"
+    """The first hits, in the order of a late-interaction model's scores (ColBERT)."""
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"context"})
+
+    def open(self, context: RetrieverContext) -> OpenRefiner:
+        return _OpenLateRerank(self, context)
+
+
+@dataclass(frozen=True)
+class _OpenLateRerank:
+    options: LateRerank
+    context: RetrieverContext
+
+    @cached_property
+    def _encoder(self) -> TokenEncoder:
+        # While latency is measured, texts are read from the disk, as in production; questions are not.
+        return self.options.encoder(self.context)
+
+    @cached_property
+    def _kept(self) -> TokenEncoder:
+        return self.options.encoder(self.context, is_fresh=False)
+
+    def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
+        (part,) = parts
+        codes = part.rankings.codes
+        units, of_unit = np.unique(codes[codes != PADDING], return_inverse=True)
+        texts = list(self.context.texts(part.units).indexed_texts(units.tolist()))
+        shown = Silent() if self.context.is_fresh else self.context.progress
+        with stage(shown, "late vectors", len(texts), "texts") as progress:
+            keys = self._kept.fill(TextList(texts), "document", advance=progress.advance)
+        queries = self._encoder.of_texts([question.text for question in questions], "query") if len(units) else []
+        is_mean, scores = self.options.mean_over_tokens(), list[float]()
+        for query, hits in zip(queries, np.split(of_unit, np.cumsum(part.rankings.lengths)[:-1]), strict=True):
+            vectors = chain.from_iterable(self._kept.blocks(keys[hits]))
+            scores += [maxsim(query, hit.vectors, is_mean=is_mean) for hit in vectors]
+        tokenizer, prompt = None if self.context.is_fresh else self.options.tokenizer(), self.options.document_prompt
+        lengths = None if tokenizer is None else tokenizer.counts([prompt + text for text in texts])
+        rankings = reordered(part, np.array(scores, dtype=np.float32))
+        return Candidates(part.units, rankings, part.skipped, self.options.facts_of(lengths, len(texts)))

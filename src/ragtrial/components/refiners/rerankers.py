@@ -1,15 +1,16 @@
-"""Scores of rerankers: a cross-encoder on this machine, or a model behind an endpoint."""
+"""Models that score pairs of a question and a text: a cross-encoder on this machine, or one behind an endpoint."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -29,6 +30,262 @@ from ragtrial.errors import ConfigError, EndpointError, RunError
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+Precision = Literal["float32", "bfloat16"]
+Pair = tuple[str, str]
+"""A question and a text."""
+
+Keep = Callable[[Sequence[int], Floats], None]
+"""Keeps the numbers of pairs, given their positions."""
+
+_MOST_TEXTS = 1_024  # whose tokens are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class TextPairs:
+    """Which of some ``questions`` and ``texts`` are put together, each pair once.
+
+    ``question`` and ``text``, int64 (pairs,), are positions in them.
+    """
+
+    questions: Sequence[str]
+    texts: Sequence[str]
+    question: Counts
+    text: Counts
+
+    @classmethod
+    def of(cls, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts) -> tuple[Self, Counts]:
+        """The different pairs among those of the positions ``question`` and ``text``, and which of them each is."""
+        asked, of_question = _distinct(questions)
+        read, of_text = _distinct(texts)
+        numbers = of_question[question] * max(len(read), 1) + of_text[text]
+        distinct, of_pair = np.unique(numbers, return_inverse=True)
+        return cls(asked, read, *np.divmod(distinct, max(len(read), 1))), of_pair
+
+    def __len__(self) -> int:
+        return len(self.question)
+
+    def keys(self) -> Keys:
+        """The key of every pair, shape (pairs, 16)."""
+        both = np.hstack([text_keys(self.questions)[self.question], text_keys(self.texts)[self.text]])
+        hashes = b"".join(hashlib.blake2b(row.tobytes(), digest_size=DIGEST_BYTES).digest() for row in both)
+        return np.frombuffer(hashes, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+
+    def at(self, positions: Sequence[int]) -> list[Pair]:
+        """The questions and texts of some pairs."""
+        chosen = zip(self.question[positions].tolist(), self.text[positions].tolist(), strict=True)
+        return [(self.questions[question], self.texts[text]) for question, text in chosen]
+
+    def lengths(self, tokenizer: Tokenizer | None) -> Counts:
+        """Tokens of each pair with the special tokens that a model adds; characters without a tokenizer."""
+        special = tokenizer.pair_special_tokens if tokenizer else 0
+        questions, texts = _lengths(tokenizer, self.questions), _lengths(tokenizer, self.texts)
+        return np.asarray(questions[self.question] + texts[self.text] + special, dtype=np.int64)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Counts]:
+    """The different texts, and which of them each is."""
+    places: dict[str, int] = {}
+    which = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(which, dtype=np.int64)
+
+
+def _lengths(tokenizer: Tokenizer | None, texts: Sequence[str]) -> Counts:
+    """Tokens of each text on its own, without special tokens; characters without a tokenizer."""
+    counts: list[int] = []
+    for start in range(0, len(texts), _MOST_TEXTS):
+        group = texts[start : start + _MOST_TEXTS]
+        counts += tokenizer.alone(group) if tokenizer else map(len, group)
+    return np.array(counts, dtype=np.int64)
+
+
+class Reranker(ABC):
+    """A model that scores pairs of a question and a text."""
+
+    not_identity: ClassVar[tuple[str, ...]]
+    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
+
+    columns: ClassVar[int] = 1
+    """How many numbers are kept for a pair; the first is its score."""
+
+    model: str
+
+    @property
+    def length(self) -> int | None:
+        """How many tokens of a pair are read, None if it is not known."""
+        return None
+
+    @abstractmethod
+    def inputs(self, digest: Digest) -> dict[str, Any]:
+        """All that changes the score of a pair, but its texts. Raises ModelNotFoundError."""
+
+    @abstractmethod
+    def _score(
+        self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep
+    ) -> Iterator[Sequence[int]]:
+        """Score the ``wanted`` pairs and ``keep`` the numbers of each batch; yields the positions that are done."""
+
+    def identity(self) -> dict[str, Any]:
+        """The parts of the key that are no options of `rerank`, as JSON values."""
+        return {}
+
+    def check(self, setting: str) -> None:  # noqa: B027 - an endpoint is not asked, and so not paid, before it is needed
+        """Raise InputError for ``setting`` if the files show that the model cannot rerank."""
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
+        return None
+
+    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
+        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
+        return None
+
+    def cost(self, facts: Facts) -> float | None:
+        """The amount paid, from the facts of a ranking; None if no payment is known."""
+        return None
+
+    def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
+        """Facts about the bill for pairs with these ``numbers``, given the ``question`` of each scored pair."""
+        return {}
+
+    def scores(
+        self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None], path: Path | None = None
+    ) -> Floats:
+        """The numbers of each pair, float32 (pairs, columns); ``advance`` is called for all that are done.
+
+        They are kept in the file ``path``, each batch before the next begins; with None nothing is kept or read. The
+        score is NaN for a pair that an endpoint refuses. Raises RunError and WorkspaceError.
+        """
+        numbers = np.zeros((len(pairs), self.columns), dtype=np.float32)
+        numbers[:, 0] = np.nan
+        wanted, keys = np.arange(len(pairs)), pairs.keys()
+        with nullcontext() if path is None else VectorCache(path, f"rerank model={self.model}") as cache:
+            if cache is not None:
+                is_missing = cache.missing(keys)
+                numbers[~is_missing] = cache.read(keys[~is_missing]).reshape(-1, self.columns)
+                wanted = np.flatnonzero(is_missing)
+                advance(len(pairs) - len(wanted))
+
+            def keep(batch: Sequence[int], rows: Floats) -> None:
+                numbers[batch] = rows
+                if cache is not None:
+                    cache.write(keys[batch], rows)
+
+            for batch in self._score(pairs, wanted, lengths, cache, keep) if len(wanted) else ():
+                advance(len(batch))
+        return numbers
+
+
+LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
+"""The options of `rerank` for a model on this machine."""
+
+
+@dataclass(eq=False)
+class LocalReranker(Reranker):
+    """A cross-encoder of the sentence-transformers library. It is loaded when the first score is missing."""
+
+    not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
+
+    model: str
+    revision: str | None
+    device: str | None
+    precision: Precision
+    batch_size: int
+    max_length: int | None
+
+    @property
+    def _folder(self) -> Path:
+        return find_model(self.model, self.revision)
+
+    @property
+    def length(self) -> int | None:
+        return self.max_length if self.max_length is not None else ModelLayout(self._folder).most_tokens()
+
+    def inputs(self, digest: Digest) -> dict[str, Any]:
+        files = model_fingerprint(self._folder, digest)
+        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
+
+    def check(self, setting: str) -> None:
+        if (why := _wrong_kind(self._folder)) is not None:
+            raise ConfigError(
+                f"{setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
+                "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
+            )
+        tokenizer = self.tokenizer()
+        least = (tokenizer.pair_special_tokens if tokenizer else 0) + 1
+        most = ModelLayout(self._folder).route("document")[0].positions
+        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
+            raise ConfigError(
+                f"{setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "
+                f"tokens) to {most or 'any number'} for the model {self.model!r}."
+            )
+
+    def tokenizer(self) -> Tokenizer | None:
+        path = self._folder / "tokenizer.json"
+        return Tokenizer(path) if path.exists() else None
+
+    @cached_property
+    def _loaded(self) -> CrossEncoder:
+        from sentence_transformers import CrossEncoder
+
+        model: CrossEncoder = load_model(CrossEncoder, self._folder, self.device, self.precision, "reranker")
+        if model.num_labels != 1:
+            raise RunError(
+                f"the reranker in {self._folder} gives a pair {model.num_labels} scores; use a model that gives one."
+            )
+        if self.length is not None:
+            model.max_seq_length = self.length
+        return model
+
+    def _score(
+        self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep
+    ) -> Iterator[Sequence[int]]:
+        order = longest_first(wanted, lengths).tolist()
+        for start in range(0, len(order), self.batch_size):
+            batch = order[start : start + self.batch_size]
+            keep(batch, self._predicted(pairs.at(batch)))
+            yield batch
+
+    def _predicted(self, pairs: list[Pair]) -> Floats:
+        """The raw scores, float32 (pairs, 1); larger is better."""
+        import torch
+
+        raw = torch.nn.Identity()  # the default for one label is a sigmoid, which makes all good scores 1.0
+        model, who = self._loaded, f"the reranker in {self._folder}"
+        try:
+            values = model.predict(pairs, batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise RunError(f"{who} failed on a batch of {len(pairs)} pairs: {error}") from error
+        scores = np.asarray(values, dtype=np.float32)
+        if scores.shape != (len(pairs),) or not np.isfinite(scores).all():
+            bad = "NaN or infinity" if scores.shape == (len(pairs),) else f"the shape {scores.shape}"
+            raise RunError(
+                f"{who} returned {bad} for {len(pairs)} pairs, the first with the question {pairs[0][0][:60]!r}; use a "
+                "model that gives each pair one finite score."
+            )
+        return scores[:, np.newaxis]
+
+
+def _wrong_kind(folder: Path) -> str | None:
+    """The reason why the model in ``folder`` does not give a pair of texts one score, according to its files; None if
+    there is none.
+
+    An embedding model would be loaded all the same, with a last layer of random weights.
+    """
+    own, config = ModelLayout(folder).declared, read_json(folder / "config.json") or {}
+    kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
+    if kind not in (None, "CrossEncoder"):
+        return f"it is an embedding model ({kind})" if kind == "SentenceTransformer" else f"it is a {kind}"
+    name = str(next(iter(config.get("architectures") or ()), ""))
+    if not name.endswith("ForSequenceClassification"):
+        return None if kind or not name else f"it has no layer that gives a score (its architecture is {name})"
+    labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
+    has_more = len(read_json(folder / "modules.json") or ()) > 1
+    return None if has_more or labels == 1 else f"it gives a pair {labels} scores (one for each of its labels)"
+
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -39,6 +296,13 @@ class RerankReply:
     scores: Floats
     tokens: int | None
     searches: int | None
+
+    def numbers(self, lengths: Counts) -> Floats:
+        """For each text its score, its share by length of the tokens, and an equal share of the searches."""
+        tokens, searches = (np.nan if bill is None else bill for bill in (self.tokens, self.searches))
+        by_length = tokens * lengths / max(int(lengths.sum()), 1)
+        shares = np.full(len(lengths), searches / len(lengths))
+        return np.column_stack([self.scores, by_length, shares]).astype(np.float32)
 
 
 def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str = "documents") -> RerankReply:
@@ -64,9 +328,6 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
 
 TEXTS_PER_SEARCH = 100
 """The texts of one search, as Cohere bills them."""
-
-_SAME_MODEL = 0.02
-"""How far a new score may be from the cached one, as a share of it or of 1: hosted models vary a little."""
 
 
 class RerankEndpoint(EndpointOptions):
@@ -99,345 +360,28 @@ class RerankEndpoint(EndpointOptions):
         return sum(known) if known else None
 
 
-@dataclass(eq=False)
-class EndpointScores:
-    """The endpoint's scores, kept in the file ``path``, which ``what`` describes; with None nothing is kept.
+_SAME_MODEL = 0.02
+"""How far a new score may be from the cached one, as a share of it or of 1: hosted models vary a little."""
 
-    ``tokens`` and ``searches`` were billed for all requested pairs, including cached pairs; NaN if the endpoint does
-    not report them.
+
+@dataclass(eq=False)
+class EndpointReranker(Reranker):
+    """A reranker behind an endpoint. For each pair its score is kept, and its share of the billed tokens and searches.
+
+    These are NaN if the endpoint does not report them.
     """
 
+    not_identity: ClassVar[tuple[str, ...]] = LOCAL
+    columns: ClassVar[int] = 3
+
     endpoint: RerankEndpoint
-    path: Path | None
-    what: str
-    tokens: float = 0.0
-    searches: float = 0.0
     refusal: str | None = None
     """Why pairs were refused, None if none was."""
 
     _client: Client | None = field(default=None, init=False)
-    _is_known: bool = field(default=False, init=False)
 
-    def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
-        """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
-
-        NaN where the endpoint refuses the pair. Each answer is kept before the next request is sent. Raises
-        EndpointError and WorkspaceError.
-        """
-        made = np.empty((len(pairs), 3), dtype=np.float32)
-        wanted, keys = np.arange(len(pairs)), pairs.keys()
-        with nullcontext() if self.path is None else VectorCache(self.path, self.what) as kept:
-            if kept is not None:
-                is_missing = kept.missing(keys)
-                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1, 3)
-                wanted = np.flatnonzero(is_missing)
-                advance(len(pairs) - len(wanted))
-            if len(wanted):
-                client = self._checked_client(kept)
-
-                refusals = Refusals(is_known=len(wanted) < len(pairs))
-
-                def ask(batch: Sequence[int]) -> RerankReply:
-                    asked = pairs.at(np.array(batch))
-                    return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
-
-                def score(whole: Counts) -> None:
-                    for part, reply in refusals.by_halves(whole.tolist(), ask):
-                        batch = np.array(part)
-                        if reply is None:
-                            made[batch] = np.nan, 0.0, 0.0
-                            continue
-                        made[batch] = np.column_stack([reply.scores, *_shares(reply, lengths[batch])])
-                        if kept is not None:
-                            kept.keep_probe(json.dumps(pairs.at(batch)[0]), made[batch[0]])
-                            kept.write(keys[batch], made[batch])
-
-                for batch, _ in as_they_come(score, self._batches(pairs, wanted), self.endpoint.concurrency):
-                    advance(len(batch))
-                refusals.check()
-                self.refusal = str(refusals.first) if refusals.first else self.refusal
-        self.tokens += float(made[:, 1].sum())
-        self.searches += float(made[:, 2].sum())
-        return made[:, 0]
-
-    def billed(self, question: Counts) -> dict[str, Fact]:
-        """The cost of all pairs, given the question of each: tokens as billed, None if that is not known; and searches.
-
-        Searches that the endpoint does not bill by number are an estimate, and marked as one.
-        """
-        is_estimate = bool(np.isnan(self.searches))
-        estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
-        return {
-            "tokens": None if np.isnan(self.tokens) else round(self.tokens),
-            "searches": estimate if is_estimate else round(self.searches),
-            "searches_are_estimated": is_estimate,
-            "refusal": self.refusal,
-        }
-
-    def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[Counts]:
-        """The positions of ``wanted`` pairs, grouped by question, in batches for one request."""
-        size = self.endpoint.batch_size
-        for one in np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1):
-            yield from (one[start : start + size] for start in range(0, len(one), size))
-
-    def _checked_client(self, kept: VectorCache | None) -> Client:
-        """The client. Raises EndpointError if the model differs from the model of the kept scores: two must not mix."""
-        self._client = client = self._client or Client(self.endpoint)
-        probe = None if self._is_known or kept is None else kept.probe()
-        self._is_known = True
-        if probe is None:
-            return client
-        (question, text), before = json.loads(probe[0]), float(probe[1][0])
-        now = float(rerank(client, question, [text], self.endpoint.texts_are).scores[0])
-        if abs(now - before) > _SAME_MODEL * max(1.0, abs(before)):
-            raise EndpointError(
-                f"the reranker {self.endpoint.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
-                f"and a text to which it gave {before:.4f} before; scores of two models cannot be compared. If the "
-                "model has changed, give it another `version:`."
-            )
-        return client
-
-
-def _shares(reply: RerankReply, lengths: Counts) -> tuple[Floats, Floats]:
-    """The billed tokens, spread over the texts by length, and the billed searches; NaN where the endpoint is silent."""
-    tokens, searches = (np.nan if billed is None else float(billed) for billed in (reply.tokens, reply.searches))
-    by_length = np.asarray(tokens * lengths / max(int(lengths.sum()), 1), dtype=np.float32)
-    return by_length, np.full(len(lengths), searches / len(lengths), dtype=np.float32)
-
-
-Precision = Literal["float32", "bfloat16"]
-Pair = tuple[str, str]
-"""A question and a text."""
-
-Score = Callable[[Sequence[Pair]], Floats]
-"""Pairs to raw scores, float32 (pairs,), in one batch; larger is better."""
-
-
-def wrong_kind(folder: Path) -> str | None:
-    """The reason why the model in ``folder`` does not give a pair of texts one score, according to its files; None if
-    there is none.
-
-    An embedding model would be loaded all the same, with a last layer of random weights.
-    """
-    own, config = ModelLayout(folder).declared, read_json(folder / "config.json") or {}
-    kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
-    if kind not in (None, "CrossEncoder"):
-        return f"it is an embedding model ({kind})" if kind == "SentenceTransformer" else f"it is a {kind}"
-    name = str(next(iter(config.get("architectures") or ()), ""))
-    if not name.endswith("ForSequenceClassification"):
-        return None if kind or not name else f"it has no layer that gives a score (its architecture is {name})"
-    labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
-    has_more = len(read_json(folder / "modules.json") or ()) > 1
-    return None if has_more or labels == 1 else f"it gives a pair {labels} scores (one for each of its labels)"
-
-
-def load(folder: Path, device: str | None, precision: Precision, length: int | None) -> Score:
-    """The model in ``folder``, ready to score; of a pair it reads ``length`` tokens. Raises RunError."""
-    from sentence_transformers import CrossEncoder
-
-    import torch  # isort: skip
-
-    model = load_model(CrossEncoder, folder, device, precision, "reranker")
-    if model.num_labels != 1:
-        raise RunError(f"the reranker in {folder} gives a pair {model.num_labels} scores; use a model that gives one.")
-    if length is not None:
-        model.max_seq_length = length
-    raw = torch.nn.Identity()  # the default for one label is a sigmoid, which makes all good scores 1.0
-
-    def score(pairs: Sequence[Pair]) -> Floats:
-        try:
-            made = model.predict(list(pairs), batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise RunError(f"the reranker in {folder} failed on a batch of {len(pairs)} pairs: {error}") from error
-        scores = np.asarray(made, dtype=np.float32)
-        if scores.shape != (len(pairs),) or not np.isfinite(scores).all():
-            bad = "NaN or infinity" if scores.shape == (len(pairs),) else f"the shape {scores.shape}"
-            raise RunError(
-                f"the reranker in {folder} returned {bad} for {len(pairs)} pairs, the first with the question "
-                f"{pairs[0][0][:60]!r}; use a model that gives each pair one finite score."
-            )
-        return scores
-
-    return score
-
-
-_MOST_TEXTS = 1_024  # whose tokens are held at once
-
-
-@dataclass(frozen=True, eq=False)
-class TextPairs:
-    """Which of some ``questions`` and ``texts`` are put together, each pair once.
-
-    ``question`` and ``text``, int64 (pairs,), are positions in them.
-    """
-
-    questions: Sequence[str]
-    texts: Sequence[str]
-    question: Counts
-    text: Counts
-
-    def __len__(self) -> int:
-        return len(self.question)
-
-    def keys(self) -> Keys:
-        """The key of every pair, shape (pairs, 16)."""
-        both = np.hstack([text_keys(self.questions)[self.question], text_keys(self.texts)[self.text]])
-        hashes = b"".join(hashlib.blake2b(row.tobytes(), digest_size=DIGEST_BYTES).digest() for row in both)
-        return np.frombuffer(hashes, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
-
-    def at(self, positions: Counts) -> list[Pair]:
-        """The questions and texts of some pairs."""
-        chosen = zip(self.question[positions].tolist(), self.text[positions].tolist(), strict=True)
-        return [(self.questions[question], self.texts[text]) for question, text in chosen]
-
-    def lengths(self, tokenizer: Tokenizer | None) -> Counts:
-        """Tokens of each pair with the special tokens that a model adds; characters without a tokenizer."""
-        if tokenizer is None:
-            questions, texts = [np.array([len(one) for one in them]) for them in (self.questions, self.texts)]
-            return np.asarray(questions[self.question] + texts[self.text], dtype=np.int64)
-        questions, texts = _tokens(tokenizer, self.questions), _tokens(tokenizer, self.texts)
-        return np.asarray(questions[self.question] + texts[self.text] + tokenizer.pair_special_tokens)
-
-
-@dataclass(eq=False)
-class PairScores:
-    """The model that ``load`` returns scores ``batch_size`` pairs at a time; scores are kept in the file ``path``,
-    described by ``what``.
-
-    The model is loaded when the first pair is missing, and stays. With ``path`` None nothing is kept or read.
-    """
-
-    load: Callable[[], Score]
-    batch_size: int
-    path: Path | None
-    what: str
-    _score: Score | None = None
-
-    def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
-        """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
-
-        Each batch is kept before the next begins. Raises RunError and WorkspaceError.
-        """
-        made = np.empty(len(pairs), dtype=np.float32)
-        wanted, keys = np.arange(len(pairs)), pairs.keys()
-        with nullcontext() if self.path is None else VectorCache(self.path, self.what) as kept:
-            if kept is not None:
-                is_missing = kept.missing(keys)
-                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1)
-                wanted = np.flatnonzero(is_missing)
-                advance(len(pairs) - len(wanted))
-            order = longest_first(wanted, lengths)
-            for start in range(0, len(order), self.batch_size):
-                batch = order[start : start + self.batch_size]
-                if self._score is None:
-                    self._score = self.load()
-                made[batch] = self._score(pairs.at(batch))
-                if kept is not None:
-                    kept.write(keys[batch], made[batch, np.newaxis])
-                advance(len(batch))
-        return made
-
-    def billed(self, question: Counts) -> dict[str, Fact]:
-        """Nothing is."""
-        return {}
-
-
-def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> Counts:
-    """Tokens of each text on its own, without special tokens."""
-    counts: list[int] = []
-    for start in range(0, len(texts), _MOST_TEXTS):
-        counts += tokenizer.alone(texts[start : start + _MOST_TEXTS])
-    return np.array(counts, dtype=np.int64)
-
-
-LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
-"""The options of `rerank` for a model on this machine."""
-
-
-class Scorer(Protocol):
-    """A model at work, and the scores that are kept of it."""
-
-    def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats: ...
-
-    def billed(self, question: Counts) -> dict[str, Fact]: ...
-
-
-@dataclass(frozen=True)
-class LocalReranker:
-    """A cross-encoder of the sentence-transformers library."""
-
-    not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
-    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
-
-    model: str
-    revision: str | None
-    device: str | None
-    precision: Precision
-    batch_size: int
-    max_length: int | None
-
-    def identity(self) -> dict[str, Any]:
-        """The parts of the key that are no options of `rerank`, as JSON values."""
-        return {}
-
-    @property
-    def _folder(self) -> Path:
-        return find_model(self.model, self.revision)
-
-    @property
-    def length(self) -> int | None:
-        """How many tokens of a pair are read, None if it is not known."""
-        return self.max_length if self.max_length is not None else ModelLayout(self._folder).most_tokens()
-
-    def inputs(self, digest: Digest) -> dict[str, Any]:
-        """All that changes the score of a pair, but its texts. Raises ModelNotFoundError."""
-        files = model_fingerprint(self._folder, digest)
-        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
-
-    def check(self, setting: str) -> None:
-        """Raise InputError for ``setting`` if the files show that the model cannot rerank."""
-        folder = self._folder
-        if (why := wrong_kind(folder)) is not None:
-            raise ConfigError(
-                f"{setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
-                "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
-            )
-        tokenizer = self.tokenizer()
-        least = (tokenizer.pair_special_tokens if tokenizer else 0) + 1
-        most = ModelLayout(folder).route("document")[0].positions
-        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
-            raise ConfigError(
-                f"{setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "
-                f"tokens) to {most or 'any number'} for the model {self.model!r}."
-            )
-
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
-        path = self._folder / "tokenizer.json"
-        return Tokenizer(path) if path.exists() else None
-
-    def scorer(self, path: Path | None, kind: str) -> Scorer:
-        """The model, and the scores that are kept of it in the file ``path``; with None nothing is kept or read."""
-        ready = partial(load, self._folder, self.device, self.precision, self.length)
-        return PairScores(ready, self.batch_size, path, f"{kind} model={self.model}")
-
-    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
-        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
-        return None
-
-    def cost(self, facts: Facts) -> float | None:
-        """The amount paid, from the facts of a ranking; None if no payment is known."""
-        return None
-
-
-@dataclass(frozen=True)
-class EndpointReranker:
-    """A reranker behind an endpoint."""
-
-    not_identity: ClassVar[tuple[str, ...]] = LOCAL
-    length: ClassVar[int | None] = None
-
-    endpoint: RerankEndpoint
+    def __post_init__(self) -> None:
+        self.model = self.endpoint.model
 
     def identity(self) -> dict[str, Any]:
         fields = {"fields": self.endpoint.fields} if self.endpoint.fields else {}
@@ -445,15 +389,6 @@ class EndpointReranker:
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
         return self.identity()
-
-    def check(self, setting: str) -> None:
-        """Nothing is asked, and so nothing paid, before it is needed."""
-
-    def tokenizer(self) -> None:
-        return None
-
-    def scorer(self, path: Path | None, kind: str) -> Scorer:
-        return EndpointScores(self.endpoint, path, f"{kind} model={self.endpoint.model}")
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
         looked_at = min(candidates, texts.count or candidates)
@@ -464,6 +399,58 @@ class EndpointReranker:
     def cost(self, facts: Facts) -> float | None:
         return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
 
+    def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
+        """Tokens, None if they are not known, and searches: where they are not billed by number, an estimate."""
+        tokens, searches = float(numbers[:, 1].sum()), float(numbers[:, 2].sum())
+        is_estimate = bool(np.isnan(searches))
+        estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
+        return {
+            "tokens": None if np.isnan(tokens) else round(tokens),
+            "searches": estimate if is_estimate else round(searches),
+            "searches_are_estimated": is_estimate,
+            "refusal": self.refusal,
+        }
 
-Reranker = LocalReranker | EndpointReranker
-"""A model that scores pairs of a question and a text."""
+    def _score(
+        self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep
+    ) -> Iterator[Sequence[int]]:
+        if self._client is None:
+            self._client = Client(self.endpoint)
+            self._check_model(self._client, cache)
+        client, refusals = self._client, Refusals(is_known=len(wanted) < len(pairs))
+
+        def ask(batch: Sequence[int]) -> RerankReply:
+            asked = pairs.at(batch)
+            return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
+
+        def score(whole: Sequence[int]) -> None:
+            for batch, reply in refusals.by_halves(whole, ask):
+                if reply is not None:
+                    rows = reply.numbers(lengths[batch])
+                    if cache is not None:
+                        cache.keep_probe(json.dumps(pairs.at(batch)[0]), rows[0])
+                    keep(batch, rows)
+
+        for batch, _ in as_they_come(score, self._batches(pairs, wanted), self.endpoint.concurrency):
+            yield batch
+        refusals.check()
+        self.refusal = str(refusals.first) if refusals.first else self.refusal
+
+    def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[list[int]]:
+        """The positions of ``wanted`` pairs, grouped by question, in batches for one request."""
+        size = self.endpoint.batch_size
+        for group in np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1):
+            yield from (group[start : start + size].tolist() for start in range(0, len(group), size))
+
+    def _check_model(self, client: Client, cache: VectorCache | None) -> None:
+        """Raise EndpointError if the model differs from the model of the kept scores: two must not mix."""
+        if cache is None or (probe := cache.probe()) is None:
+            return
+        (question, text), before = json.loads(probe[0]), float(probe[1][0])
+        now = float(rerank(client, question, [text], self.endpoint.texts_are).scores[0])
+        if abs(now - before) > _SAME_MODEL * max(1.0, abs(before)):
+            raise EndpointError(
+                f"the reranker {self.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
+                f"and a text to which it gave {before:.4f} before; scores of two models cannot be compared. If the "
+                "model has changed, give it another `version:`."
+            )

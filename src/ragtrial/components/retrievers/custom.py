@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -26,15 +25,18 @@ from ragtrial.components.interfaces import (
     RetrieverContext,
 )
 from ragtrial.components.retrievers.external import (
-    Asking,
     PlacedHit,
     RetrieverAnswer,
+    ReturnedHit,
     System,
-    check_system,
+    guarded,
+    is_there,
+    named_system,
     open_system,
-    system_version,
+    place,
+    read_hit,
 )
-from ragtrial.components.user_functions import FunctionName
+from ragtrial.components.user_functions import FunctionName, version_parts
 from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
@@ -123,10 +125,10 @@ class CustomRetriever(Retriever):
         return {name: value for name, value in super().identity().items() if name not in ("batch_size", "version")}
 
     def inputs(self, digest: Digest) -> Any:
-        return system_version(self.function, self.version, digest)
+        return version_parts(self.function, self.version, digest, is_there)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        check_system(self.function, self.options)
+        named_system(self.function, self.options)
         self.inputs(file_digest)
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
@@ -154,7 +156,6 @@ class _OpenCustom:
         self._context = context
         self._has_answered = False
         self._places = ForeignPlaces(context.library)
-        self._asking = Asking(context.library, options.document, options.batch_size, retries=options.on_error == "skip")
 
     @cached_property
     def _system(self) -> System:
@@ -200,24 +201,52 @@ class _OpenCustom:
         return Candidates(self._places.chunks(), rankings, skipped, facts)
 
     def _answered(self, texts: Sequence[str], depth: int) -> tuple[dict[str, RetrieverAnswer], list[RetrieverError]]:
-        """The kept and new answers, and the failures of the other questions."""
+        """The kept and new answers, and the failures of the other questions.
+
+        Unless failures are skipped, nothing is asked after a call in which something went wrong.
+        """
         keeps = not self._context.is_fresh
         known = {text: self._journal.get(text, depth) for text in texts} if keeps else {}
         answers = {text: answer for text, answer in known.items() if answer is not None}
         errors: list[RetrieverError] = []
         missing = [text for text in texts if text not in answers]
-        if missing:
-            for text, answer in self._asking.answers(self._system, missing, depth):
+        size = (self._options.batch_size or len(missing)) if missing and self._system.at_once else 1
+        for start in range(0, len(missing), size):
+            for text, answer in self._asked(missing[start : start + size], depth):
                 if isinstance(answer, RetrieverError):
                     errors.append(answer)
                     continue
                 answers[text] = answer
                 if keeps:
                     self._journal.add(text, answer)
+            if errors and self._options.on_error == "stop":
+                break
         return answers, errors
+
+    def _asked(self, queries: Sequence[str], depth: int) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
+        """Each question of one call with its answer or its error; those of a failed call are then asked alone."""
+        try:
+            answers = self._system.ask(queries, depth)
+        except RetrieverError as error:
+            asks_again = len(queries) > 1 and self._options.on_error == "skip"
+            for query in queries:
+                yield from self._asked([query], depth) if asks_again else [(query, error)]
+            return
+        for query, hits in zip(queries, answers, strict=True):
+            yield query, self._read(query, hits, depth)
+
+    def _read(self, query: str, hits: Sequence[object], depth: int) -> RetrieverAnswer | RetrieverError:
+        name, found = self._system.name, list[ReturnedHit]()
+        try:
+            with guarded(name, [query]):
+                found += (read_hit(hit, self._options.document) for hit in hits)
+            return place(found, self._context.library, depth if self._system.takes_number else None)
+        except RetrieverError as error:
+            hit = f"hit {len(found) + 1} " if len(found) < len(hits) else ""
+            return RetrieverError(f"{name}, query {short(query)!r}: {hit}{error}{'.' if hit else ''}")
 
 
 def _rises(answer: RetrieverAnswer) -> bool:
     """True if a score is above the score before it; unknown scores do not count."""
-    scores = [hit.score for hit in answer.hits if not math.isnan(hit.score)]
+    scores = [hit.score for hit in answer.hits if not isnan(hit.score)]
     return any(later > earlier for earlier, later in pairwise(scores))

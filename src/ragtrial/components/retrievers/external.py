@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.user_functions import FunctionReference, import_object, version_parts
+from ragtrial.components.user_functions import FunctionReference, import_object
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError, did_you_mean
@@ -90,10 +90,10 @@ def _of_document(raw: Any, key: str | None) -> ReturnedHit:
         name = own if key is None else getattr(raw, "id", None)
     if name is None:
         wanted = "no id" if key is None else f"no {key!r} in its metadata"
-        known = (
-            f"it has {shown(sorted(map(str, metadata)))}: name the key that holds the document's id with `document:`"
+        raise RetrieverError(
+            f"is a {type(raw).__name__} with {wanted}; it has {shown(sorted(map(str, metadata)))}: name the key that "
+            "holds the document's id with `document:`"
         )
-        raise RetrieverError(f"is a {type(raw).__name__} with {wanted}; {known}")
     hint = hint if _is_whole(hint) else None
     return ReturnedHit(_id_of(name), _score_of(getattr(raw, "score", None)), text=text, hint=hint, metadata=metadata)
 
@@ -166,19 +166,19 @@ def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> R
 
     Raises RetrieverError for hits without a place in it.
     """
-    documents = [library.position_of_path(hit.document) for hit in hits]
-    faults = [_unknown(hit, library) for hit, document in zip(hits, documents, strict=True) if document is None]
+    placed, unlocated, faults = [], 0, []
+    for number, hit in enumerate(hits, 1):
+        document = library.position_of_path(hit.document)
+        if document is None:
+            faults.append(_unknown(hit, library))
+        elif not faults:
+            span = _span(hit, library.text(document), number) if hit.text or hit.start is not None else None
+            unlocated += span is None and bool(hit.text)
+            start, end = span or (None, None)
+            placed.append(PlacedHit(document, start, end, hit.score))
     if faults:
         more = f" And {len(faults) - _MOST_FAULTS:,} more." if len(faults) > _MOST_FAULTS else ""
         raise RetrieverError(" ".join(dict.fromkeys(faults[:_MOST_FAULTS])) + more)
-    placed, unlocated = [], 0
-    for number, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
-        if document is None:
-            continue
-        span = _span(hit, library.text(document), number) if hit.text or hit.start is not None else None
-        unlocated += span is None and bool(hit.text)
-        start, end = span or (None, None)
-        placed.append(PlacedHit(document, start, end, hit.score))
     return RetrieverAnswer(tuple(placed), asked, unlocated)
 
 
@@ -246,59 +246,51 @@ class System:
         raise RetrieverError(f"{self.name} returned {found}; it must return {wanted}.")
 
 
-def check_system(reference: FunctionReference, options: Options) -> None:
-    """Raises ModelNotFoundError if the name cannot be found, cannot be a retriever, or does not take ``options``.
-
-    Nothing is called.
-    """
-    _role(reference, import_object(reference, _is_there), options)
-
-
-def system_version(reference: FunctionReference, version: str | None, digest: Digest) -> dict[str, Any]:
-    """The parts of the key that change with its version; see ``version_parts``."""
-    return version_parts(reference, version, digest, _is_there)
-
-
 def open_system(reference: FunctionReference, options: Options) -> System:
     """The named object, ready to be asked; made first if it is a maker.
 
-    Raises ModelNotFoundError as ``check_system`` does, RunError where it cannot be made.
+    Raises ModelNotFoundError as ``named_system`` does, RunError where it cannot be made.
     """
-    named = import_object(reference, _is_there)
+    named, role = named_system(reference, options)
     name = str(reference)
-    role = _role(reference, named, options)
     if role == "function":
         return System(name, lambda queries, depth: named(queries, depth, **options), at_once=True)
-    made = named
+    system = named
     if role == "factory":
         try:
             with guarded(name, ()):
-                made = named(**options)
+                system = named(**options)
         except RetrieverError as error:
             raise RunError(*error.faults) from error
-    if _is_object(made):
-        return _of_object(name, made)
-    if callable(made) and not isinstance(made, type) and _takes(made, "queries", 1):
-        return System(name, made, at_once=True)
+    if _is_object(system):
+        return _of_object(name, system)
+    if callable(system) and not isinstance(system, type) and _takes(system, "queries", 1):
+        return System(name, system, at_once=True)
     raise RunError(
-        f"{name} was called with the options alone and returned {_described(made)}; a retriever is {_MEANT}."
+        f"{name} was called with the options alone and returned {_described(system)}; a retriever is {_MEANT}."
     )
 
 
-def _is_there(found: object) -> bool:
+def is_there(found: object) -> bool:
+    """True for anything but None: a retriever may be an object of any kind."""
     return found is not None
 
 
-def _role(reference: FunctionReference, named: Any, options: Options) -> str:
-    """``object``, ``function`` (which needs the questions) or ``factory`` (which can be called with options alone)."""
+def named_system(reference: FunctionReference, options: Options) -> tuple[Any, str]:
+    """The named object, which is not called, and its role.
+
+    It is an ``object``, a ``function`` (which needs the questions) or a ``factory`` (which can be called with options
+    alone). Raises ModelNotFoundError if there is none, or if it cannot be a retriever, or does not take ``options``.
+    """
+    named = import_object(reference, is_there)
     if _is_object(named):
         if options:
             raise ModelNotFoundError(f"{reference} is an object and takes no `options`; name what makes it.")
-        return "object"
+        return named, "object"
     if callable(named) and _takes(named, **options):
-        return "factory"
+        return named, "factory"
     if callable(named) and _takes(named, "queries", 1, **options):
-        return "function"
+        return named, "function"
     is_function = inspect.isroutine(named) or isinstance(named, type)
     found = f"{named.__name__}{inspect.signature(named)}" if is_function else _described(named)
     given = f" called with the options {shown(dict(options))}" if options else ""
@@ -328,22 +320,17 @@ def _of_object(name: str, found: Any) -> System:
         return System(name, lambda query, _: found.retrieve(query), takes_number=False)
     if callable(getattr(found, "invoke", None)):
         # A vector store's retriever takes `k`; of other objects it is not known whether they do.
-        is_store = isinstance(getattr(found, "search_kwargs", None), Mapping)
-        return System(
-            name, lambda query, k: found.invoke(query, **({"k": k} if is_store else {})), takes_number=is_store
-        )
+        if isinstance(getattr(found, "search_kwargs", None), Mapping):
+            return System(name, lambda query, k: found.invoke(query, k=k))
+        return System(name, lambda query, _: found.invoke(query), takes_number=False)
     parameters = inspect.signature(found.run).parameters
+    if "query" in parameters and "top_k" in parameters:
+        return System(name, lambda query, k: _documents(found.run(query=query, top_k=k)))
     if "query" in parameters:
-        takes = "top_k" in parameters
-        return System(
-            name,
-            lambda query, k: _documents(found.run(query=query, **({"top_k": k} if takes else {}))),
-            takes_number=takes,
-        )
+        return System(name, lambda query, _: _documents(found.run(query=query)), takes_number=False)
     if "data" in parameters and callable(getattr(found, "inputs", None)):
-        return System(
-            name, lambda query, _: _documents(found.run(_pipeline_input(name, found, query))), takes_number=False
-        )
+        asked = partial(_pipeline_input, name, found)
+        return System(name, lambda query, _: _documents(found.run(asked(query))), takes_number=False)
     names = ", ".join(parameters) or "nothing"
     raise RunError(f"{name}: its run() takes {names}, not `query`; put it into a Pipeline that is asked a text.")
 
@@ -401,57 +388,3 @@ def _described(value: object) -> str:
     if inspect.iscoroutine(value):
         value.close()
     return shown(value)
-
-
-@dataclass(frozen=True)
-class Asking:
-    """How questions are put: ``batch_size`` in a call (None: all), and whether each of a failed batch is asked alone.
-
-    ``document`` is the key of metadata that has a document's id; None for the usual places.
-    """
-
-    library: Library
-    document: str | None = None
-    batch_size: int | None = None
-    retries: bool = False
-
-    def answers(
-        self, system: System, queries: Sequence[str], depth: int
-    ) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
-        """Each question with its answer or its error, as they arrive. Raises RunError.
-
-        Without ``retries`` nothing is asked after a call in which something went wrong.
-        """
-        size = (self.batch_size or max(len(queries), 1)) if system.at_once else 1
-        for start in range(0, len(queries), size):
-            is_whole = True
-            for query, answer in self._batch(system, queries[start : start + size], depth):
-                is_whole = is_whole and isinstance(answer, RetrieverAnswer)
-                yield query, answer
-            if not (is_whole or self.retries):
-                return
-
-    def _batch(
-        self, system: System, queries: Sequence[str], depth: int
-    ) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
-        try:
-            answers = system.ask(queries, depth)
-        except RetrieverError as error:
-            if len(queries) == 1 or not self.retries:
-                yield from ((query, error) for query in queries)
-                return
-            for query in queries:
-                yield from self._batch(system, [query], depth)
-            return
-        for query, hits in zip(queries, answers, strict=True):
-            yield query, self._read(system, query, hits, depth)
-
-    def _read(self, system: System, query: str, hits: Sequence[object], depth: int) -> RetrieverAnswer | RetrieverError:
-        found: list[ReturnedHit] = []
-        try:
-            with guarded(system.name, [query]):
-                found += (read_hit(raw, self.document) for raw in hits)
-            return place(found, self.library, depth if system.takes_number else None)
-        except RetrieverError as error:
-            hit = f"hit {len(found) + 1} " if len(found) < len(hits) else ""
-            return RetrieverError(f"{system.name}, query {short(query)!r}: {hit}{error}{'.' if hit else ''}")

@@ -62,11 +62,11 @@ class RunFileRetriever(Retriever):
         return [question.id, question.text]
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        rows = self.checked(context.library, questions)
-        if questions and not rows.rows:
+        run = self.read(context.library, questions)
+        if questions and not run.rows:
             message = (
                 f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
-                f"It has: {listed(map(repr, rows.queries), 3)}; the labels have: "
+                f"It has: {listed(map(repr, run.queries), 3)}; the labels have: "
                 f"{listed((repr(_key(question)) for question in questions), 3)}."
             )
             raise RunFileError(Fault(self.path, message=message))
@@ -90,25 +90,38 @@ class RunFileRetriever(Retriever):
         folder = find_report(self.path, path.parent)
         return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
 
-    def checked(self, library: Library, questions: Sequence[Question]) -> _RunFileRows:
-        """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""
-        rows = self.read(questions)
-        named = [document for row in rows.rows.values() for document in row.documents]
-        unknown = Counter(document for document in named if document not in library.positions)
+    def read(self, library: Library, questions: Sequence[Question]) -> _RunFile:
+        """The rankings of ``questions``, all of documents of ``library``. Raises RunFileError, ReportError."""
+        from ragtrial.runs.inputs import best_first
+
+        run = self._run(questions)
+        ordered, rows = best_first(run, "first"), dict[str, _RunFileRow]()
+        documents = list(ordered.documents)
+        known = ordered.values is not None and not ordered.by_rank
+        scores = ordered.values if known and ordered.values is not None else np.full(len(documents), np.nan)
+        places = {query: place for place, query in enumerate(ordered.queries)}
+        for question in questions:
+            place = next((places[key] for key in (question.id, question.text) if key and key in places), None)
+            if place is not None:
+                start, end = ordered.starts[place : place + 2].tolist()
+                duplicates = int(np.diff(run.starts)[place]) - (end - start)
+                rows[_key(question)] = _RunFileRow(documents[start:end], scores[start:end].tolist(), duplicates)
+        names = [name for row in rows.values() for name in row.documents]
+        unknown = Counter(name for name in names if name not in library.positions)
         if unknown:
-            first = next(iter(unknown))
             message = (
-                f"{unknown.total():,} of {len(named):,} hits name documents that are not in the corpus "
-                f"({len(library):,} documents): {listed(map(repr, unknown), 3)}.{did_you_mean(first, library.ids)}"
+                f"{unknown.total():,} of {len(names):,} hits name documents that are not in the corpus "
+                f"({len(library):,} documents): {listed(map(repr, unknown), 3)}."
+                f"{did_you_mean(next(iter(unknown)), library.ids)}"
             )
             raise RunFileError(Fault(self.path, message=message))
-        return rows
+        return _RunFile(rows, ordered.queries)
 
-    def read(self, questions: Sequence[Question]) -> _RunFileRows:
-        """The rows of the questions. Raises RunFileError, ReportError."""
-        from ragtrial.runs.inputs import best_first, run_named
+    def _run(self, questions: Sequence[Question]) -> Run:
+        """The run in the file, which has finite scores of documents. Raises RunFileError, ReportError."""
+        from ragtrial.runs.inputs import run_named
 
-        labels = PromptQueries(tuple(Query(question.id or question.text, question.text) for question in questions))
+        labels = PromptQueries(tuple(Query(_key(question), question.text) for question in questions))
         run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
         if run.of_chunks:
             raise RunFileError(
@@ -119,7 +132,7 @@ class RunFileRetriever(Retriever):
         wrong = values[np.isinf(values) | (np.abs(values) > _LARGEST)]
         if len(wrong):
             raise RunFileError(Fault(self.path, message=f"has the score {wrong[0]}; scores must be finite numbers."))
-        return _RunFileRows.of(run, best_first(run, "first"), questions)
+        return run
 
 
 @dataclass(frozen=True)
@@ -132,30 +145,11 @@ class _RunFileRow:
 
 
 @dataclass(frozen=True)
-class _RunFileRows:
+class _RunFile:
     """The rankings of questions, by their id, or text where they have none; and all ``queries`` of the run."""
 
     rows: Mapping[str, _RunFileRow]
     queries: tuple[str, ...]
-
-    @classmethod
-    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _RunFileRows:
-        """The rows of the questions that are in the run."""
-        at = {query: place for place, query in enumerate(ordered.queries)}
-        documents = list(ordered.documents)
-        rows = {}
-        for question in questions:
-            place = next((at[key] for key in (question.id, question.text) if key and key in at), None)
-            if place is None:
-                continue
-            start, end = ordered.starts[place : place + 2].tolist()
-            known = ordered.values is not None and not ordered.by_rank
-            scores = ordered.values[start:end].tolist() if known and ordered.values is not None else []
-            came = int(raw.starts[place + 1] - raw.starts[place])
-            rows[_key(question)] = _RunFileRow(
-                documents[start:end], scores or [np.nan] * (end - start), came - (end - start)
-            )
-        return cls(rows, ordered.queries)
 
 
 class _OpenRunFile:
@@ -163,24 +157,23 @@ class _OpenRunFile:
         self._options = options
         self._library = context.library
         self._places = ForeignPlaces(context.library)
-        self._rows: _RunFileRows | None = None
+        self._rows: Mapping[str, _RunFileRow] | None = None
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         if self._rows is None:
-            self._rows = self._options.checked(self._library, questions)
-        rows = [self._rows.rows.get(_key(question)) for question in questions]
-        missing = [question for question, row in zip(questions, rows, strict=True) if row is None]
+            self._rows = self._options.read(self._library, questions).rows
+        rows = [self._rows.get(_key(question), _RunFileRow([], [], 0)) for question in questions]
+        missing = [_key(question) for question in questions if _key(question) not in self._rows]
         positions = self._library.positions
-        codes = [[self._places.code(positions[name]) for name in row.documents[:depth]] if row else [] for row in rows]
+        codes = [[self._places.code(positions[name]) for name in row.documents[:depth]] for row in rows]
         facts: dict[str, int | str] = {
-            "duplicates": sum(row.duplicates for row in rows if row),
-            "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows if row),
+            "duplicates": sum(row.duplicates for row in rows),
+            "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows),
             "missing": len(missing),
         }
         if missing:
-            facts["first_missing"] = listed((repr(short(_key(question), 60)) for question in missing), 3)
-        rankings = from_rows(codes, [row.scores[:depth] if row else [] for row in rows])
-        return Candidates.of(self._places.chunks(), rankings, facts)
+            facts["first_missing"] = listed((repr(short(key, 60)) for key in missing), 3)
+        return Candidates.of(self._places.chunks(), from_rows(codes, [row.scores[:depth] for row in rows]), facts)
 
 
 def _key(question: Question) -> str:
