@@ -264,7 +264,7 @@ class _OpenLateRerank:
             keys = self._kept.fill(TextList(texts), "document", advance=progress.advance)
         queries = self._encoder.of_texts([question.text for question in questions], "query") if len(units) else []
         is_mean, scores = self.options.mean_over_tokens(), list[float]()
-        for query, hits in zip(queries, np.split(of_unit, np.cumsum(part.rankings.lengths)[:-1]), strict=True):
+        for query, hits in zip(queries, np.split(of_unit, np.cumsum(part.rankings.lengths)[:-1]), strict=False):
             vectors = chain.from_iterable(self._kept.blocks(keys[hits]))
             scores += [maxsim(query, hit.vectors, is_mean=is_mean) for hit in vectors]
         tokenizer, prompt = None if self.context.is_fresh else self.options.tokenizer(), self.options.document_prompt
