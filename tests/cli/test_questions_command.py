@@ -224,9 +224,7 @@ def test_a_draft_that_nobody_reviewed_is_no_label_unless_that_is_asked_for_and_t
     told = f"{count - 1} of {count + 9} questions were drafted by a model; people reviewed 1 of these"
     assert told in " ".join(one["message"] for one in run["warnings"])
     compared = ragtrial(capsys, "compare", "latest", "--json").json
-    assert (compared["drafted"]["drafted"], compared["drafted"]["reviewed"]) == (count - 1, 1)
-    assert compared["drafted"]["gap"] == pytest.approx(compared["drafted"]["on_drafted"] -
-                                                       compared["drafted"]["on_people"])  # fmt: skip
+    assert told in " ".join(warning["message"] for warning in compared["warnings"])
     page = ragtrial(capsys, "report", "latest", "-o", "page.html")
     assert page.code == 0, page.err
     assert told in Path("page.html").read_text(encoding="utf-8")

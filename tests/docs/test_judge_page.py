@@ -58,8 +58,6 @@ def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
     assert compared.code == 0, compared.err
     judge = compared.json["judge"]
     assert (judge["people"], judge["judged"], judge["drawn_at_random"]) == (20, 62 + drafted, True)
-    assert compared.json["drafted"]["reviewed"] == drafted
-    assert compared.json["drafted"]["gap_ci"] is not None
     page = ragtrial(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
     assert page.code == 0, page.err
     assert "mean scores minus people" in Path("judged.html").read_text(encoding="utf-8")

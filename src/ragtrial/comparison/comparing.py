@@ -15,7 +15,6 @@ from ragtrial.comparison.commands import Commands, commands_about
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
 from ragtrial.comparison.conclusion import conclude
-from ragtrial.comparison.drafted import drafted_part
 from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, too_wide
 from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_part, judge_side, people_needed
 from ragtrial.comparison.judgments import read_judgments
@@ -27,10 +26,10 @@ from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.comparison.unjudged import depend_on_unjudged
+from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -153,9 +152,9 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     selection, parts = comparing.selection, comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
     procedure = _procedure_part(options, parts, len(inputs.queries), len(decisive))
-    drafts = drafted_part(inputs, comparing.primary)
+    drafts = drafted_share([query.tags for query in inputs.queries])
     warnings = [*inputs.warnings, *(judge.warnings if judge else ()), *cautions_of(decisive, options.baseline)]
-    warnings += [] if drafts is None else [ReportWarning("drafted-questions", drafts.sentence)]
+    warnings += [] if drafts is None else [drafts]
     return Comparison(
         conclusion=conclude(
             inputs,
@@ -176,7 +175,6 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
         settings=list(inputs.names),
         queries=len(inputs.queries),
         warnings=[WarningPart(code=warning.code, message=warning.message) for warning in warnings],
-        drafted=drafts,
     )
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ragtrial.comparison.drafted import DraftedPart
 from ragtrial.comparison.judge import JudgePart
 from ragtrial.comparison.selection import SelectionPart
 from ragtrial.errors import counted
@@ -203,9 +202,6 @@ class Comparison(Part):
 
     judge: JudgePart | None = Field(default=None, exclude=True)
     """The worth of a model's judgments; None without them."""
-
-    drafted: DraftedPart | None = Field(default=None, exclude=True)
-    """Questions that a model drafted; None where there are none."""
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'question')}"

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.comparison.statistics.estimates import side_of
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
-from ragtrial.components.terms.analyzer import NO_STOP_WORDS, STOP_WORD_LANGUAGES, Analyzer, stemmers, stop_words_of
-from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import Direction
-from ragtrial.report.model import TEXTS, Report
-from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
+from ragtrial.report.schema import Part, QueryPart, WarningPart
 
-SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length", "word overlap"]
-
-UNKNOWN = "unknown"
-NO_TAG = "no tag"
-COVERED = 0.9
-"""The share of a labelled passage that any setting must have retrieved for its words to be known."""
+SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length"]
 
 MOST_SLICED = 20
 """Settings that are sliced at once: a table has no room for more."""
-
-_ENGLISH = "english_plus"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,75 +95,72 @@ def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart
     ``comparisons`` are the comparisons over all queries. If a setting is in several of them, as in all pairs, the
     comparisons with the best baseline are used. At most ``MOST_SLICED`` settings are sliced. The intervals of one pair
     are simultaneous over all slices. A slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has no interval.
-    Raises ReportError if the texts of a report are damaged.
     """
     wholes = [part for part in comparisons if part.metric == inputs.primary]
     if len({part.setting for part in wholes}) < len(wholes):
         sign = inputs.sign(inputs.primary)
         best = max(wholes, key=lambda part: sign * (part.mean_baseline or 0.0))
         wholes = [part for part in wholes if part.baseline == best.baseline]
+    sliced = wholes[:MOST_SLICED]
     scores = inputs.scores(inputs.primary)
     slices = slices_of(inputs, np.asarray(~np.isnan(scores.values).all(axis=0)))
-    sliced, left_out = wholes[:MOST_SLICED], len(wholes[MOST_SLICED:])
     pairs = [Pair(inputs.place(whole.baseline), inputs.place(whole.setting)) for whole in sliced]
     members, differences = np.array([query_slice.members for query_slice in slices]), scores.differences(pairs)
     families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
-    parts: list[SlicePart] = []
-    warnings: list[WarningPart] = []
-    for place, inference in enumerate(infer(families, procedure) if families else ()):
-        whole, pair = sliced[place], pairs[place]
-        for one, low, high in zip(slices, inference.low.tolist(), inference.high.tolist(), strict=True):
-            ci = (low, high) if np.isfinite(low) and np.isfinite(high) else None
-            part = _part(whole, scores.values[[pair.baseline, pair.setting]], differences[place], one, ci)
-            parts.append(part)
-            warnings += [_warning(whole, part)] if part.contradicts else []
+    inferences = infer(families, procedure) if families else []  # without slices there are none
+    parts = [
+        _part(whole, scores.values[[pair.baseline, pair.setting]], row, query_slice, ci)
+        for whole, pair, row, inference in zip(
+            sliced, pairs, differences, inferences, strict=False
+        )  # none without slices
+        for query_slice, *ci in zip(slices, inference.low.tolist(), inference.high.tolist(), strict=True)
+    ]
+    gains = {(whole.baseline, whole.setting): whole.gain_ci for whole in sliced}
     return SlicesPart(
-        settings_left_out=left_out,
+        settings_left_out=len(wholes) - len(sliced),
         metric=inputs.primary,
         least_differences=LEAST_DIFFERENCES,
-        slicings=list(dict.fromkeys(one.slicing for one in slices)),
+        slicings=list(dict.fromkeys(query_slice.slicing for query_slice in slices)),
         comparisons=parts,
-        warnings=warnings,
+        warnings=[_warning(part, gains[part.baseline, part.setting]) for part in parts if part.contradicts],
     )
 
 
 def _part(
-    whole: ComparisonPart, values: Scores, differences: Scores, one: QuerySlice, ci: tuple[float, float] | None
+    whole: ComparisonPart, values: Scores, differences: Scores, query_slice: QuerySlice, ends: Sequence[float]
 ) -> SlicePart:
-    """``values`` are the baseline's and the setting's."""
-    both = one.members & ~np.isnan(differences)
+    """``values`` are the baseline's and the setting's, ``ends`` the interval, NaN if there is none."""
+    both = query_slice.members & ~np.isnan(differences)
     own = differences[both]
     before, after, difference = (float(row[both].mean()) if len(own) else None for row in (*values, differences))
+    ci = (ends[0], ends[1]) if np.isfinite(ends).all() else None
+    gains = -own if whole.better == "lower" else own
     return SlicePart(
-        slicing=one.slicing,
-        name=one.name,
+        slicing=query_slice.slicing,
+        name=query_slice.name,
         baseline=whole.baseline,
         setting=whole.setting,
-        queries=int(one.members.sum()),
+        queries=int(query_slice.members.sum()),
         n=len(own),
         mean_baseline=before,
         mean=after,
         difference=difference,
         ci=ci,
         better=whole.better,
-        wins=int(np.count_nonzero(own < 0 if whole.better == "lower" else own > 0)),
-        ties=int(np.count_nonzero(own == 0)),
-        losses=int(np.count_nonzero(own > 0 if whole.better == "lower" else own < 0)),
-        contradicts=_side(ci) * _side(whole.ci) < 0,
+        wins=int(np.count_nonzero(gains > 0)),
+        ties=int(np.count_nonzero(gains == 0)),
+        losses=int(np.count_nonzero(gains < 0)),
+        contradicts=side_of(ci) * side_of(whole.ci) < 0,
     )
 
 
-def _side(ci: tuple[float, float] | None) -> int:
-    """1 for an interval above 0, -1 for one below, 0 for one with 0 in it, or none."""
-    return 0 if ci is None else int(ci[0] > 0) - int(ci[1] < 0)
-
-
-def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
-    of_all, here = ("better", "worse") if _side(whole.gain_ci) > 0 else ("worse", "better")
+def _warning(part: SlicePart, whole: tuple[float, float] | None) -> WarningPart:
+    """``whole`` is the interval of the gain over all queries."""
+    overall, here = ("better", "worse") if side_of(whole) > 0 else ("worse", "better")
     ends = signed_interval(part.ci, part.n, " to ")
     return WarningPart(
         code="slice-contradicts",
-        message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
+        message=f"{part.setting} is {overall} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
         f"{part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
     )
 
@@ -181,35 +169,22 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     """The slices of the queries that are ``counted``, shape (queries,); other queries are in no slice.
 
     Queries are sliced by tag (a query may have several); by the number of relevant documents, or passages under unit:
-    span; by the number of words, in thirds; and by the share of the query's distinct content words (stemmed, without
-    stop words) that occur in its best labelled passage, in thirds. Passages are read from retrieved texts; a query
-    without one is in the slice ``unknown``. Slices of no queries, or of all, are left out. Raises ReportError if a
-    report's texts are damaged.
+    span; and by the number of words, in thirds. Slices of no queries, or of all, are left out.
     """
-    queries, report = inputs.queries, inputs.report
-    spans = report.unit == "span"
-    relevant = [_relevant(query, _threshold(report)) for query in queries]
-    found = [len(labels if spans else {label.doc for label in labels}) for labels in relevant]
-    lengths = np.array([len(query.text.split()) or np.nan for query in queries], dtype=np.float64)
-    made = [
-        *_by_tag(queries),
-        *_by_bounds("relevant passages" if spans else "relevant documents", np.array(found), counted),
-        *_by_thirds("query length", lengths, counted, _words),
-        *_by_thirds("word overlap", _overlaps(inputs, relevant), counted, _percent),
+    is_span, threshold = inputs.report.unit == "span", inputs.report.relevance_threshold
+    relevant = [
+        [label.doc for label in query.relevant_docs if label.relevance >= threshold] for query in inputs.queries
     ]
-    within = [QuerySlice(one.slicing, one.name, one.members & counted) for one in made]
-    return [one for one in within if one.members.any() and (one.members != counted).any()]
-
-
-def _threshold(report: Report) -> int:
-    """The grade from which a document is relevant."""
-    sections = (report.config.get(name) for name in ("evaluators", "score"))
-    found = (section.get("relevance_threshold") for section in sections if isinstance(section, Mapping))
-    return next((threshold for threshold in found if isinstance(threshold, int)), 1)
-
-
-def _relevant(query: QueryPart, threshold: int) -> list[JudgmentPart]:
-    return [judgment for judgment in query.relevant_docs if judgment.relevance >= threshold]
+    numbers = np.array([len(docs if is_span else set(docs)) for docs in relevant])
+    slices = [
+        *_by_tag(inputs.queries),
+        *_by_bounds("relevant passages" if is_span else "relevant documents", numbers, counted),
+        *_by_length(inputs.queries, counted),
+    ]
+    within = [replace(query_slice, members=query_slice.members & counted) for query_slice in slices]
+    return [
+        query_slice for query_slice in within if query_slice.members.any() and (query_slice.members != counted).any()
+    ]
 
 
 def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
@@ -217,7 +192,7 @@ def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
     for tag in tags:
         yield QuerySlice("tag", tag, np.array([tag in query.tags for query in queries], dtype=np.bool_))
     if tags:
-        yield QuerySlice("tag", NO_TAG, np.array([not query.tags for query in queries], dtype=np.bool_))
+        yield QuerySlice("tag", "no tag", np.array([not query.tags for query in queries], dtype=np.bool_))
 
 
 def _by_bounds(slicing: SlicingName, relevant: Scores, counted: Bools) -> Iterator[QuerySlice]:
@@ -232,106 +207,15 @@ def _by_bounds(slicing: SlicingName, relevant: Scores, counted: Bools) -> Iterat
         yield QuerySlice(slicing, name, (relevant >= low) & (relevant <= high))
 
 
-def _by_thirds(
-    slicing: SlicingName, values: Scores, counted: Bools, shown: Callable[[float, float], str]
-) -> Iterator[QuerySlice]:
-    """Three slices about as large, equal values in one; fewer where values repeat. NaN is unknown."""
-    known = counted & ~np.isnan(values)
+def _by_length(queries: Sequence[QueryPart], counted: Bools) -> Iterator[QuerySlice]:
+    """Three slices about as large, equal lengths in one; fewer where lengths repeat. Without a text it is unknown."""
+    lengths = np.array([len(query.text.split()) for query in queries])
+    known = counted & (lengths > 0)
     if known.any():
-        bounds = np.unique(np.quantile(values[known], [1 / 3, 2 / 3], method="inverted_cdf"))
-        thirds = np.searchsorted(bounds, values)
-        for third in range(len(bounds) + 1):
+        bounds = np.unique(np.quantile(lengths[known], [1 / 3, 2 / 3], method="inverted_cdf"))
+        thirds = np.searchsorted(bounds, lengths)
+        for third in np.unique(thirds[known]):
             members = known & (thirds == third)
-            if members.any():
-                yield QuerySlice(slicing, shown(values[members].min(), values[members].max()), members)
-    yield QuerySlice(slicing, UNKNOWN, np.isnan(values))
-
-
-def _words(low: float, high: float) -> str:
-    return f"{low:.0f} words" if low == high else f"{low:.0f}-{high:.0f} words"
-
-
-def _percent(low: float, high: float) -> str:
-    return f"{high:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low * 100:.0f}-{high:.0%}"
-
-
-Pieces = Mapping[str, Sequence[tuple[int, int, str]]]
-"""For each document the stretches of its text that are known: start, end, text; by start."""
-
-
-def _overlaps(inputs: ComparisonInput, relevant: Sequence[Sequence[JudgmentPart]]) -> Scores:
-    """The share of each query's content words that its labelled passage has, shape (queries,), NaN where unknown."""
-    pieces = _pieces(inputs, {label.doc for labels in relevant for label in labels})
-    shares = np.full(len(inputs.queries), np.nan)
-    analyzer = _analyzer(inputs) if pieces else None
-    for place, (query, labels) in enumerate(zip(inputs.queries, relevant, strict=True)):
-        texts = _passages(labels, pieces)
-        words = set(analyzer.terms(query.text)) if analyzer and texts else set()
-        if analyzer and words:
-            shares[place] = max(len(words & set(analyzer.terms(text))) for text in texts) / len(words)
-    return shares
-
-
-def _pieces(inputs: ComparisonInput, documents: set[str]) -> Pieces:
-    """The known text of ``documents``, from reports over the same documents as the first report."""
-    reports = {id(setting.report): setting.report for setting in inputs.settings}
-    searched = inputs.report.dataset.documents_fingerprint
-    found: dict[str, set[tuple[int, int, str]]] = {}
-    for report in reports.values():
-        if report.dataset.documents_fingerprint == searched:
-            for row in _text_rows(report):
-                start, end, text = row["start"], row["end"], row["text"]
-                if row["doc"] in documents and start < end == start + len(text):
-                    found.setdefault(row["doc"], set()).add((start, end, text))
-    return {document: sorted(pieces) for document, pieces in found.items()}
-
-
-def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
-    """The texts in the folder of a report; none if it was never written, or has no texts."""
-    try:
-        _ = report.folder
-    except ReportError:
-        return
-    if report.file(TEXTS).is_file():
-        yield from report.all_texts()
-
-
-def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
-    """The known texts of labelled passages. Without any labelled passage, the known text of the documents."""
-    if not any(one.spans for one in labels):
-        return [" ".join(text for _, _, text in pieces[label.doc]) for label in labels if label.doc in pieces]
-    texts = []
-    for one in labels:
-        for span in one.spans:
-            text, covered = _between(pieces.get(one.doc, ()), span.start, span.end)
-            if covered >= COVERED * (span.end - span.start):
-                texts.append(text)
-    return texts
-
-
-def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tuple[str, int]:
-    """The known text of a stretch of a document, gaps as spaces, and the number of known characters."""
-    parts, covered, place = [], 0, start
-    for first, last, text in pieces:
-        after, before = max(first, place), min(last, end)
-        if after < before:
-            parts += [" "] * (after > place) + [text[after - first : before - first]]
-            covered, place = covered + before - after, before
-    return "".join(parts), covered
-
-
-def _analyzer(inputs: ComparisonInput) -> Analyzer:
-    """As BM25 has it, if it is among the settings; English otherwise. Stop words are the longer list of English."""
-    retrievers = (one for setting in inputs.settings for one in _retrievers(setting.part.parameters))
-    bm25 = next((retriever for retriever in retrievers if retriever.get("kind") == "bm25"), {})
-    language = str(bm25.get("stop_words"))
-    if language == "english" or language not in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
-        language = _ENGLISH
-    stemmer = str(bm25.get("stemmer", "english"))
-    return Analyzer(stemmer if stemmer in stemmers() else "english", stop_words_of(language))
-
-
-def _retrievers(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield parameters.get("retriever") or {}
-    for part in (parameters.get("parts") or {}).values():
-        yield from _retrievers(part)
+            low, high = lengths[members].min(), lengths[members].max()
+            yield QuerySlice("query length", f"{low} words" if low == high else f"{low}-{high} words", members)
+    yield QuerySlice("query length", "unknown", lengths == 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -99,7 +99,7 @@ def resolve(
             )
             resolver.warn("tag-contradicts", message)
     resolver.raise_faults()
-    shares = [unlabelled_share(labels, threshold), drafted_share(labels)]
+    shares = [unlabelled_share(labels, threshold), drafted_share([query.tags for query in labels.queries])]
     warnings = tuple(filter(None, [*resolver.warnings, *shares]))
     return ResolvedLabels(replace(labels, queries=tuple(queries)), warnings, tuple(resolver.resolutions))
 
@@ -334,23 +334,18 @@ def _examples(names: Iterable[str]) -> str:
     return ", ".join(repr(short(name, 40)) for name in sorted(names)[:2])
 
 
-def drafted_sentence(queries: int, drafted: int, reviewed: int) -> str:
-    """The share of drafted questions, and their known effect."""
-    verb = "was" if drafted == 1 else "were"
-    return (
-        f"{drafted:,} of {counted(queries, 'question')} {verb} drafted by a model; people reviewed {reviewed:,} of "
-        f"these ({reviewed / drafted:.0%}). Questions made from passages share their words, which favours lexical "
-        "retrievers."
-    )
-
-
-def drafted_share(labels: PromptQueries) -> ReportWarning | None:
-    """A warning about drafted questions; None if there are none."""
-    tags = [query.tags for query in labels.queries if DRAFTED in query.tags]
-    if not tags:
+def drafted_share(tags: Sequence[Collection[str]]) -> ReportWarning | None:
+    """A warning about the drafted questions, by the tags of each question; None if there are none."""
+    drafted = [own for own in tags if DRAFTED in own]
+    if not drafted:
         return None
-    reviewed = sum(NOT_REVIEWED not in of_query for of_query in tags)
-    return ReportWarning("drafted-questions", drafted_sentence(len(labels.queries), len(tags), reviewed))
+    reviewed, verb = sum(NOT_REVIEWED not in own for own in drafted), "was" if len(drafted) == 1 else "were"
+    return ReportWarning(
+        "drafted-questions",
+        f"{len(drafted):,} of {counted(len(tags), 'question')} {verb} drafted by a model; people reviewed {reviewed:,} "
+        f"of these ({reviewed / len(drafted):.0%}). Questions made from passages share their words, which favours "
+        "lexical retrievers.",
+    )
 
 
 def unlabelled_sentence(queries: int, unlabelled: int) -> str:

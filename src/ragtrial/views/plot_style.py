@@ -139,11 +139,6 @@ def claimed(part: ComparisonPart) -> int:
     return 1 if part.verdict == "better" else -1 if (part.verdict or "").startswith("worse") else 0
 
 
-def side(ci: tuple[float, float] | None) -> int:
-    """The side of 0 that an interval is on; 0 if it has 0 in it."""
-    return 0 if ci is None else int(ci[0] > 0) - int(ci[1] < 0)
-
-
 def forest(rows: Sequence[ForestRow], label: str, margin: float | None = None) -> Figure:
     """Rows one below the other, each a difference with its interval; what lies within ``margin`` is shaded."""
     figure = new_figure(0.62 + _ROW * len(rows))

@@ -105,7 +105,7 @@ VIEW_COLUMNS = {
     "than at": "The value of the other parameter with which the effect is smaller.",
     "fours": "Groups of four settings that differ in these two parameters alone.",
     "by": "By how much; in `cache list`, the experiments that use it.",
-    "queries by": "How the queries are divided: by tag, number of relevant documents, length, or word overlap.",
+    "queries by": "How the queries are divided: by tag, number of relevant documents, or length.",
     "slice": "One part of the queries.",
     "queries": "The number of queries.",
     "quality and costs": "The primary metric beside each cost. * marks settings that no other beats in both.",

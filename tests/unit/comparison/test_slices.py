@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
+from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.slices import MOST_SLICED, SlicePart, SlicesPart, compare_slices, slices_of
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
-from ragtrial.errors import ReportError
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.sections.slices_view import slice_heading, slice_overview
 
@@ -60,13 +58,10 @@ def test_relevant_documents_are_counted_once_each_from_the_threshold_on() -> Non
         query_of(3, relevant=labels(3, 3, 3, 3)),
         query_of(4, relevant=labels(1, 0)),
     ]
-    evaluators = {"evaluators": {"relevance_threshold": 2}}
-    assert members(between(queries, config=evaluators), "relevant documents") == {
+    assert members(between(queries, relevance_threshold=2), "relevant documents") == {
         "0": [4], "1": [0, 1], "2-3": [2], "4 and more": [3]
     }  # fmt: skip
     assert members(between(queries), "relevant documents") == {"1": [1, 4], "2-3": [0], "4 and more": [2, 3]}
-    scored = {"score": {"relevance_threshold": 2}}
-    assert members(between(queries, config=scored), "relevant documents")["1"] == [0, 1]
 
 
 def test_under_unit_span_each_labelled_passage_counts() -> None:
@@ -105,90 +100,6 @@ def test_query_lengths_are_parted_in_thirds_and_equal_ones_stay_together() -> No
 def test_a_query_without_a_text_has_an_unknown_length() -> None:
     queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
     assert members(between(queries), "query length") == {"1 words": [0], "2 words": [1], "unknown": [2]}
-
-
-def overlap_contest(
-    folder: Path, texts: Sequence[Mapping[str, Any]], queries: Sequence[QueryPart], **more: Any
-) -> ComparisonInput:
-    report = report_of([setting_of("a", [0.5] * len(queries), **more)], queries)
-    return contest_over(written(report, folder / "run", texts))
-
-
-def label(doc: str, start: int, end: int) -> dict[str, Any]:
-    return {"doc": doc, "relevance": 1, "spans": [{"start": start, "end": end}]}
-
-
-def test_overlap_is_the_share_of_content_words_in_the_labelled_passage(tmp_path: Path) -> None:
-    """Stop words do not count, forms of a word are one; the passage runs over two chunks that overlap."""
-    texts = [
-        {"doc": "d", "start": 0, "text": "Reset the thermostat by "},
-        {"doc": "d", "start": 18, "text": "at by pressing both buttons. Batteries last long."},
-        {"doc": "e", "start": 0, "text": "Elsewhere: buttons and batteries"},
-    ]
-    end = len("Reset the thermostat by pressing both buttons.")
-    queries = [
-        query_of(0, "how do I reset thermostats with the button", relevant=[label("d", 0, end)]),
-        query_of(1, "batteries of the thermostat", relevant=[label("d", 0, end)]),
-        query_of(2, "batteries", relevant=[label("d", 0, end)]),
-        query_of(3, "batteries", relevant=[label("d", 900, 950)]),
-        query_of(4, "how do I", relevant=[label("d", 0, end)]),
-    ]
-    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {
-        "0%": [2], "50%": [1], "100%": [0], "unknown": [3, 4]
-    }  # fmt: skip
-
-
-def test_of_several_passages_that_which_shares_most_counts_and_irrelevant_ones_do_not(tmp_path: Path) -> None:
-    texts = [{"doc": "d", "start": 0, "text": "apple pear"}, {"doc": "e", "start": 0, "text": "apple plum cherry"}]
-    irrelevant = {**label("e", 0, 17), "relevance": 0}
-    queries = [
-        query_of(0, "apple pear plum cherry", relevant=[label("d", 0, 10), label("e", 0, 17)]),
-        query_of(1, "apple pear plum cherry", relevant=[label("d", 0, 10), irrelevant]),
-    ]
-    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {"50%": [1], "75%": [0]}
-
-
-def test_a_passage_of_which_too_little_was_retrieved_is_unknown(tmp_path: Path) -> None:
-    texts = [{"doc": "d", "start": 0, "text": "apple pear"}]
-    queries = [
-        query_of(0, "apple", relevant=[label("d", 0, 11)]),
-        query_of(1, "apple", relevant=[label("d", 0, 12)]),
-        query_of(2, "cherry", relevant=[label("d", 6, 10)]),
-    ]
-    found = members(overlap_contest(tmp_path, texts, queries), "word overlap")
-    assert found == {"0%": [2], "100%": [0], "unknown": [1]}
-
-
-def test_a_label_without_a_passage_speaks_of_what_is_known_of_its_document(tmp_path: Path) -> None:
-    texts = [{"doc": "d", "start": 0, "text": "apple"}, {"doc": "d", "start": 90, "text": "pear"}]
-    bare = {"doc": "d", "relevance": 1}
-    queries = [query_of(0, "apple pear", relevant=[bare]), query_of(1, "plum", relevant=[bare])]
-    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {"0%": [1], "100%": [0]}
-
-
-def test_words_are_taken_as_bm25_takes_them_if_it_is_among_the_settings(tmp_path: Path) -> None:
-    texts = [{"doc": "d", "start": 0, "text": "die Heizung im Keller"}, {"doc": "e", "start": 0, "text": "x"}]
-    queries = [
-        query_of(0, "wie sind Heizungen", relevant=[label("d", 0, 21)]),
-        query_of(1, "Keller ohne Strom", relevant=[label("d", 0, 21)]),
-    ]
-    german = {"retriever": {"kind": "bm25", "stemmer": "german", "stop_words": "german"}}
-    parts = {"retriever": {"kind": "fusion"}, "parts": {"words": german}}
-    for number, parameters in enumerate((german, parts)):
-        inputs = overlap_contest(tmp_path / str(number), texts, queries, parameters=parameters)
-        assert members(inputs, "word overlap") == {"50%": [1], "100%": [0]}
-
-
-def test_without_texts_there_is_no_overlap_and_damaged_ones_are_told(tmp_path: Path) -> None:
-    queries = [query_of(place, "apple", relevant=[label("d", 0, 5)]) for place in range(2)]
-    assert members(between(queries), "word overlap") == {}
-    inputs = overlap_contest(tmp_path, [{"doc": "d", "start": 0, "text": "apple"}], queries)
-    path = tmp_path / "run" / "texts.jsonl.gz"
-    path.write_bytes(b"no gzip")
-    with pytest.raises(ReportError, match=r"texts\.jsonl\.gz: has other bytes than were written"):
-        members(inputs, "word overlap")
-    path.unlink()
-    assert members(inputs, "word overlap") == {}
 
 
 def tagged(*tags: str) -> list[QueryPart]:
@@ -275,9 +186,7 @@ def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
 def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> None:
     made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
     assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
-    assert slice_heading(made) == (
-        "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
-    )
+    assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
 
 
 def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:

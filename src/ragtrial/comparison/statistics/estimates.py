@@ -27,6 +27,11 @@ def finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
+def side_of(interval: tuple[float, float] | None) -> int:
+    """1 for an interval above 0, -1 for one below, 0 for one with 0 in it, or none."""
+    return 0 if interval is None else int(interval[0] > 0) - int(interval[1] < 0)
+
+
 def mean_interval(values: Scores, level: float, metric: str) -> tuple[float, float] | None:
     """The interval of the true mean of ``metric``, from a sample ``values`` of shape (queries,).
 

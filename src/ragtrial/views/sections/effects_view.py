@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.number_text import probability, signed, signed_interval
-from ragtrial.views.plot_style import side
+from ragtrial.comparison.statistics.estimates import side_of
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table, mean_number
 
@@ -65,7 +65,7 @@ def interaction_table(effects: EffectsPart, *, everything: bool = False) -> Tabl
     rows = [
         [part.first.parameter, *_ends(part.first), part.second.parameter, *_ends(part.second)[::-1],
          str(part.matched), *_cells(part)]
-        for part in effects.interactions if everything or side(part.ci)
+        for part in effects.interactions if everything or side_of(part.ci)
     ]  # fmt: skip
     return _with_notes(titles, rows)
 

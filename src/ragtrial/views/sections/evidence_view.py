@@ -1,4 +1,4 @@
-"""The basis of a comparison: the choice of the best setting, a judge, and drafted questions."""
+"""The basis of a comparison: the choice of the best setting, and a judge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewI
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.drafted import DraftedPart
     from ragtrial.comparison.judge import AgreementPart, JudgePart
     from ragtrial.comparison.selection import SelectionPart
 
@@ -86,19 +85,3 @@ def _confusion(part: AgreementPart) -> Table:
 
 
 JUDGE = registered(JudgeView())
-
-
-class DraftedView(View["DraftedPart"]):
-    """Where the labels have drafted questions; a warning of the comparison says it in words."""
-
-    name, order = "drafted", 16
-    is_always_computed = True
-
-    def compute(self, given: AnalysisInput) -> DraftedPart | None:
-        return given.comparison.drafted
-
-    def as_json(self, part: DraftedPart | None) -> dict[str, Any]:
-        return {} if part is None else super().as_json(part)
-
-
-DRAFTED = registered(DraftedView())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.number_text import digits_of, signed
-from ragtrial.views.plot_style import side
+from ragtrial.comparison.statistics.estimates import side_of
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table
 
@@ -18,10 +18,10 @@ _PAGE_WIDTH = 160
 
 
 class SlicesView(View["SlicesPart"]):
-    """The comparison again, by tag, number of answers, length, and words in common."""
+    """The comparison again, by tag, number of answers, and length."""
 
     name, order = "slices", 30
-    help = "The same by tag, number of answers, length, and words in common."
+    help = "The same by tag, number of answers, and length."
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> SlicesPart:
@@ -48,7 +48,7 @@ class SlicesView(View["SlicesPart"]):
 def slice_heading(slices: SlicesPart) -> str:
     """One line above the overview: the meaning of the differences and of their marks."""
     if not slices.comparisons:
-        return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
+        return "No slices: by tag, relevant documents and length all queries are of one kind."
     baselines = {part.baseline for part in slices.comparisons}
     shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
     left_out = f" {slices.settings_left_out:,} more settings are left out." if slices.settings_left_out else ""
@@ -88,7 +88,7 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
     if part.ci is None:
         return f"{signed(part.difference, part.n)}{' ' * (8 if interval else 1)}"
     half = f" ±{(part.ci[1] - part.ci[0]) / 2:.{digits_of(part.n)}f}" if interval else ""
-    return f"{signed(part.difference, part.n)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
+    return f"{signed(part.difference, part.n)}{half}{'!' if part.contradicts else '*' if side_of(part.ci) else ' '}"
 
 
 registered(SlicesView())
