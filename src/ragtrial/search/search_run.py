@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.components.endpoints.client import requests_sent
+from ragtrial.components.endpoints.client import Client
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.setting_names import SettingNames
@@ -202,7 +202,7 @@ class SearchRun:
         split: Split,
         runner: TrialRunner,
         clock: Callable[[], float] = time.monotonic,
-        calls: Callable[[], int] = requests_sent,
+        calls: Callable[[], int] = lambda: Client.requests_sent,
     ) -> None:
         self.settings = settings
         self.space = settings.space

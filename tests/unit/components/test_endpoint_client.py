@@ -14,7 +14,7 @@ from pydantic import ValidationError
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
 from ragtrial.components.embedders.endpoint import embed
-from ragtrial.components.endpoints.client import Client, requests_sent
+from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.components.refiners.rerankers import rerank
 from ragtrial.config.strict_yaml import parse_yaml
@@ -51,11 +51,11 @@ PASSING: dict[str, Fault] = {
 
 @pytest.mark.parametrize("name", PASSING)
 def test_what_may_pass_is_asked_again(name: str) -> None:
-    waits, before = list[float](), requests_sent()
+    waits, before = list[float](), Client.requests_sent
     with EndpointDouble(faults=[PASSING[name], PASSING[name]]) as double:
         assert embedded(double, waits, timeout=0.3) == RIGHT
         assert len(double.asked) == 3
-        assert requests_sent() - before == 3
+        assert Client.requests_sent - before == 3
     assert len(waits) >= 2
 
 

@@ -16,7 +16,7 @@ from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies
-from ragtrial.components.endpoints.client import Client, asked_wait
+from ragtrial.components.endpoints.client import Client
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint, TextPairs
 from ragtrial.errors import EmbedderError, EndpointError, RefusedError
@@ -180,30 +180,6 @@ def test_a_refusal_that_names_a_field_says_how_to_leave_it_out(name: str) -> Non
     with EndpointDouble(default=fault) as double, pytest.raises(EndpointError) as error:
         list(replies(ChatOptions(base_url=double.url, **options), [(ChatMessage("user", "a"),)], KeptReplies(None)))
     assert f"`fields: {{{name}: null}}` (of a command: --field {name}=null)." in str(error.value)
-
-
-WAITS: dict[str, tuple[str, float | None]] = {
-    "OpenAI": ('{"error": {"message": "Rate limit reached. Limit 3, Used 3. Please try again in 20s."}}', 20),
-    "Groq": ('{"error": {"message": "Please try again in 7m12.48s."}}', 432.48),
-    "milliseconds": ('{"error": {"message": "Please try again in 120ms."}}', 0.12),
-    "Azure": ('{"error": {"code": "429", "message": "Please retry after 26 seconds."}}', 26),
-    "Gemini": ('{"error": {"details": [{"@type": "x.RetryInfo", "retryDelay": "34s"}]}}', 34),
-    "a fraction": ('{"retryDelay": "34.07s"}', 34.07),
-    "a number": ('{"detail": "busy", "retry_after": 2.5}', 2.5),
-    "a number of milliseconds": ('{"retry_after_ms": 1500}', 1.5),
-    "minutes": ("Too many requests, retry in 1 minute", 60),
-    "hours": ("Quota is used up. Please wait 2 hours 5 minutes.", 7500),
-    "Voyage": ('{"detail": "You have reduced rate limits of 3 RPM and 10K TPM."}', None),
-    "no number": ("Please try again later.", None),
-    "nothing": ("", None),
-}
-
-
-@pytest.mark.parametrize("name", WAITS)
-def test_a_wait_that_a_body_names_is_kept(name: str) -> None:
-    text, seconds = WAITS[name]
-    assert asked_wait({}, text) == (None if seconds is None else pytest.approx(seconds))
-    assert asked_wait({"retry-after": "9"}, text) == 9
 
 
 def test_the_usual_retries_outlast_a_limit_per_minute() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
@@ -19,7 +20,7 @@ from ragtrial.components.endpoints.options import EndpointOptions, Price
 from ragtrial.components.endpoints.transport import chat_budget, whole_characters
 from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import EndpointError, RefusedError, without_secrets
+from ragtrial.errors import EndpointError, RefusedError
 from ragtrial.records import Question, Written
 
 
@@ -64,7 +65,8 @@ class ChatOptions(EndpointOptions):
         """The cost of reading and writing a number of tokens; None without a price."""
         if self.price is None:
             return None
-        return (read * self.price + written * (self.price if self.output_price is None else self.output_price)) / 1e6
+        output_price = self.price if self.output_price is None else self.output_price
+        return (read * self.price + written * output_price) / 1e6
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,15 @@ def _body(options: ChatOptions, request: ChatRequest) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Row:
+    key: str
+    reply: ChatReply
+
+
+_ROWS = TypeAdapter(_Row)
+
+
 class KeptReplies:
     """Replies by model and request, in the file ``path``; with None nothing is read or kept.
 
@@ -141,8 +152,11 @@ class KeptReplies:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        rows = read_rows(path) if path is not None else ()
-        self._replies = dict(pair for row in rows if (pair := _kept(row)) is not None)
+        self._replies: dict[str, ChatReply] = {}
+        for row in read_rows(path) if path is not None else ():
+            with suppress(ValidationError):  # a row that is no reply
+                kept = _ROWS.validate_python(row)
+                self._replies[kept.key] = replace(kept.reply, text=whole_characters(kept.reply.text))
 
     @property
     def has_answers(self) -> bool:
@@ -159,19 +173,6 @@ class KeptReplies:
         if self._path is not None and reply.refusal is None:
             append_row(self._path, {"key": key, "reply": {**asdict(reply), "refusal": None}})
         self._replies[key] = reply
-
-
-def _kept(row: Any) -> tuple[str, ChatReply] | None:
-    """The key and the reply in a row of the file, cleaned as today's replies are; None for any other row."""
-    try:
-        key, reply = row["key"], ChatReply(**row["reply"])
-    except (TypeError, KeyError):
-        return None
-    texts = (key, reply.text, reply.finish or "", reply.model or "")
-    tokens = (reply.input_tokens or 0, reply.output_tokens or 0)
-    if not (all(isinstance(text, str) for text in texts) and all(type(count) is int for count in tokens)):
-        return None
-    return key, replace(reply, text=spoken(without_secrets(whole_characters(reply.text))))
 
 
 def _key(options: ChatOptions, request: ChatRequest) -> str:
@@ -222,15 +223,18 @@ def replies(
 
 _TEXT_PARTS = ("text", "output_text")
 
-_THOUGHTS = (
-    (r"<(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)>",
-     r"</(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)>"),
-    (r"\[THINK\]", r"\[/THINK\]"),
-    ("\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}",
-     "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"),
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
-)  # fmt: skip
+_TAG = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)>"
+_THOUGHTS = [
+    (re.compile(begin, re.IGNORECASE), re.compile(end, re.IGNORECASE))
+    for begin, end in (
+        ("<" + _TAG, "</" + _TAG),
+        (r"\[THINK\]", r"\[/THINK\]"),
+        ("\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}",
+         "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"),
+        (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+        (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
+    )
+]  # fmt: skip
 """The marks around thoughts, of servers that do not take these out of the content of a message."""
 
 _MARKS = re.compile(
@@ -239,25 +243,19 @@ _MARKS = re.compile(
 )
 """The marks that such servers leave around the answer."""
 
-_THOUGHT_MARKS = [re.compile(f"(?P<begin>{begin})|{end}", re.IGNORECASE) for begin, end in _THOUGHTS]
-
-_QUOTES = {"Ps", "Pe", "Pi", "Pf"}
-_STRAIGHT = "\"'`\N{FULLWIDTH QUOTATION MARK}\N{FULLWIDTH APOSTROPHE}"
-_NO_QUOTES = "()[]{}\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS}"
+_QUOTES = "\"'`\uff02\uff07\xab\xbb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a"
+_QUOTES += "\u3008\u3009\u300a\u300b\u300c\u300d\u300e\u300f\u3010\u3011\u301d\u301e\u301f"
 
 
 def message_text(message: Any) -> str | None:
     """The text of a message, without thoughts: empty if the model wrote none, None if it is no message."""
-    if not isinstance(message, Mapping):
+    content = message.get("content", "") if isinstance(message, Mapping) else 0
+    contents = [content] if isinstance(content, str) else [] if content is None else content
+    if not isinstance(contents, list) or not all(isinstance(part, str | Mapping) for part in contents):
         return None
-    content = message.get("content")
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return spoken(content)
-    if not isinstance(content, list) or not all(isinstance(part, str | Mapping) for part in content):
-        return None
-    return spoken("".join(_parts(content)))
+    parts = [{"text": part} if isinstance(part, str) else part for part in contents]
+    texts = [part.get("text") for part in parts if part.get("type", "text") in _TEXT_PARTS]
+    return spoken("".join(text for text in texts if isinstance(text, str)))
 
 
 def spoken(text: str) -> str:
@@ -265,15 +263,24 @@ def spoken(text: str) -> str:
 
     Where only the end is marked, all before it is thought; all of a text that begins with thoughts without an end.
     """
-    for marks in _THOUGHT_MARKS:
-        text = _without(marks, text)
+    for begin, end in _THOUGHTS:
+        *thoughts, rest = end.split(text)
+        parts: list[str] = []
+        for thought in thoughts:
+            if opened := begin.search(thought):
+                parts.append(thought[: opened.start()])
+            else:
+                parts.clear()
+        opened = begin.search(rest)
+        is_thought = opened is not None and not "".join([*parts, rest[: opened.start()]]).strip()
+        text = "" if is_thought else "".join([*parts, rest])
     return _MARKS.sub("", text).strip()
 
 
 def unquoted(text: str) -> str:
     """``text`` without the quotation marks around it, of any language."""
     text = text.strip()
-    while len(text) > 1 and _is_quote(text[0]) and _is_quote(text[-1]):
+    while len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
         text = text[1:-1].strip()
     return text
 
@@ -282,50 +289,12 @@ def folded(text: str) -> str:
     """``text`` with the usual form of letters, digits and punctuation of any width, character by character."""
     if text.isascii():
         return text
-    return "".join(_FOLDED.get(char) or _narrow(char) for char in text)
+    forms = ((char, unicodedata.normalize("NFKC", char)) for char in text.translate(_FOLDED))
+    return "".join(form if len(form) == 1 else char for char, form in forms)
 
 
-def _parts(content: list[Any]) -> Iterator[str]:
-    for part in content:
-        text = part if isinstance(part, str) else part.get("text")
-        if isinstance(text, str) and (isinstance(part, str) or part.get("type", "text") in _TEXT_PARTS):
-            yield text
-
-
-def _without(marks: re.Pattern[str], text: str) -> str:
-    said: list[str] = []
-    after, begin = 0, -1
-    for mark in marks.finditer(text):
-        if mark["begin"] is not None:
-            begin = mark.start() if begin < 0 else begin
-            continue
-        if begin >= 0:
-            said.append(text[after:begin])
-        else:
-            said.clear()
-        after, begin = mark.end(), -1
-    if begin >= 0 and not "".join([*said, text[after:begin]]).strip():
-        return ""
-    return "".join([*said, text[after:]])
-
-
-def _is_quote(char: str) -> bool:
-    return char in _STRAIGHT or (unicodedata.category(char) in _QUOTES and char not in _NO_QUOTES)
-
-
-_FOLDED = {
-    "\N{IDEOGRAPHIC FULL STOP}": ".",
-    "\N{IDEOGRAPHIC COMMA}": ",",
-    "\N{RATIO}": ":",
-    "\N{PRESENTATION FORM FOR VERTICAL COLON}": ":",
-    "\N{ARABIC COMMA}": ",",
-    "\N{ARABIC QUESTION MARK}": "?",
-}
-
-
-def _narrow(char: str) -> str:
-    form = unicodedata.normalize("NFKC", char)
-    return form if len(form) == 1 else char
+_FOLDED = str.maketrans("\u3002\u3001\u2236\ufe13\u060c\u061f", ".,::,?")
+"""Full stops, commas, colons and question marks of other scripts."""
 
 
 _REPLY_TOKENS = 150
@@ -383,10 +352,10 @@ class BudgetedChat:
         """The cost of having all ``requests`` answered."""
         different = dict.fromkeys(requests)
         missing = self._missing(different)
-        read, written = (sum(counts) for counts in zip((0, 0), *map(self._tokens, missing), strict=True))
-        return CallPlan(
-            len(different), len(different) - len(missing), (read, written), self.options.cost_of(read, written)
-        )
+        read = sum(round(_estimated(request)) for request in missing)
+        written = len(missing) * min(self.options.reply_limit or _REPLY_TOKENS, _REPLY_TOKENS)
+        cost = self.options.cost_of(read, written)
+        return CallPlan(len(different), len(different) - len(missing), (read, written), cost)
 
     def ask(
         self, groups: Sequence[RequestGroup], budget: Budget, advance: Callable[[int], None]
@@ -395,15 +364,15 @@ class BudgetedChat:
 
         Raises EndpointError after the replies until then were yielded; ModelNotFoundError without a key.
         """
-        left, waiting = _Left(budget), list(groups)
+        left, waiting = _Left(self.options, budget), list(groups)
         while waiting:
             affordable, new = self._affordable(waiting, left)
             if not affordable:
-                affordable, new = self._probe(waiting[0], left)
+                new = self._probe(waiting[0], left)
             if not new and not affordable:
                 return
             answered = dict(replies(self.options, [*chain.from_iterable(affordable), *new], self._kept, advance))
-            left.pay({request: answered[request] for request in new}, self.options)
+            left.pay({request: answered[request] for request in new})
             for group in affordable:
                 yield [answered[request] for request in group]
             waiting = waiting[len(affordable) :]
@@ -414,79 +383,73 @@ class BudgetedChat:
         new: dict[ChatRequest, None] = {}
         for group in groups:
             missing = [request for request in dict.fromkeys(self._missing(group)) if request not in new]
-            costs = [left.most_cost(request, self.options) for request in missing]
-            if len(new) >= _TOGETHER or not left.can_pay(len(missing), costs):
+            if len(new) >= _TOGETHER or not left.reserve(missing):
                 break
             affordable.append(group)
             new.update(dict.fromkeys(missing))
         return affordable, list(new)
 
-    def _probe(self, group: RequestGroup, left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
+    def _probe(self, group: RequestGroup, left: _Left) -> list[ChatRequest]:
         """One request of a group whose bound is too expensive, to see how the model's tokenizer counts it."""
         missing = self._missing(group)
-        if left.share is None and left.has_calls(len(missing)):
-            cost = left.most_cost(missing[0], self.options)
-            return [], missing[:1] if left.can_pay(1, [cost]) else []
-        return [], []
+        is_possible = left.share is None and left.has_calls(len(missing)) and left.reserve(missing[:1])
+        return missing[:1] if is_possible else []
 
     def kept(self, group: RequestGroup) -> list[ChatReply] | None:
         """The replies to ``group`` if all are kept; nothing is asked."""
-        found = [self._kept.get(self.options, request) for request in group]
-        known = [reply for reply in found if reply is not None]
-        return known if len(known) == len(found) else None
+        known = [reply for request in group if (reply := self._kept.get(self.options, request)) is not None]
+        return known if len(known) == len(group) else None
 
     def _missing(self, requests: Iterable[ChatRequest]) -> list[ChatRequest]:
         return [request for request in requests if self._kept.get(self.options, request) is None]
 
-    def _tokens(self, request: ChatRequest) -> tuple[int, int]:
-        return round(_estimated(request)), min(self.options.reply_limit or _REPLY_TOKENS, _REPLY_TOKENS)
 
-
+@dataclass
 class _Left:
     """The rest of a budget: the cost of requests, and the maximum that they can cost until they are answered.
 
     ``share`` is the largest billed share of a request's estimate; None before the first bill.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self.share: float | None = None
-        self._budget = budget
-        self._calls = 0
-        self._spent = 0.0
-        self._reserved = 0.0
+    options: ChatOptions
+    budget: Budget
+    share: float | None = None
+    calls: int = 0
+    spent: float = 0.0
+    reserved: float = 0.0
 
-    def most_cost(self, request: ChatRequest, options: ChatOptions) -> float:
+    def _most_cost(self, request: ChatRequest) -> float:
         """The maximum cost of a request: at first a token for each byte, in any script."""
         if self.share is None:
             read = float(sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request))
         else:
             read = _estimated(request) * self.share * _MARGIN
-        return options.cost_of(read, options.reply_limit or _LONGEST_REPLY) or 0.0
+        return self.options.cost_of(read, self.options.reply_limit or _LONGEST_REPLY) or 0.0
 
     def has_calls(self, calls: int) -> bool:
-        return self._budget.calls is None or self._calls + calls <= self._budget.calls
+        return self.budget.calls is None or self.calls + calls <= self.budget.calls
 
-    def can_pay(self, calls: int, costs: Sequence[float]) -> bool:
-        """Reserve this many more calls if they fit; True if they do.
+    def reserve(self, requests: Sequence[ChatRequest]) -> bool:
+        """Reserve calls and money for ``requests`` if they fit; True if they do.
 
         Concurrent requests take at most half of the money, so that the cost of requests is known in time.
         """
-        reserved = self._reserved + sum(costs)
-        if not self.has_calls(calls):
+        reserved = self.reserved + sum(map(self._most_cost, requests))
+        if not self.has_calls(len(requests)):
             return False
-        if self._budget.money is not None and calls:
-            left = self._budget.money - self._spent
-            if reserved > (left / 2 if self._reserved else left):
+        if self.budget.money is not None and requests:
+            left = self.budget.money - self.spent
+            if reserved > (left / 2 if self.reserved else left):
                 return False
-        self._calls += calls
-        self._reserved = reserved
+        self.calls += len(requests)
+        self.reserved = reserved
         return True
 
-    def pay(self, answered: Mapping[ChatRequest, ChatReply], options: ChatOptions) -> None:
+    def pay(self, answered: Mapping[ChatRequest, ChatReply]) -> None:
         """Replace the reservation by the actual cost; if an endpoint does not report it, the reservation stays."""
-        cost = options.cost(answered.values())
-        self._spent += self._reserved if cost is None else cost
-        self._reserved = 0.0
+        cost = self.options.cost(answered.values())
+        self.spent += self.reserved if cost is None else cost
+        self.reserved = 0.0
         for request, reply in answered.items():
             if reply.input_tokens is not None:
                 self.share = max(self.share or 0.0, reply.input_tokens / max(_estimated(request), 1.0))
@@ -554,7 +517,5 @@ class WordingWriter:
         return [text for reply in self.replies(question) for text in self._texts(reply.text)]
 
     def _texts(self, reply: str) -> Sequence[str]:
-        if not self.by_line:
-            return [reply.strip()] if reply.strip() else []
-        lines = (unquoted(_MARK.sub("", line)) for line in reply.splitlines())
+        lines = (unquoted(_MARK.sub("", line)) for line in reply.splitlines()) if self.by_line else [reply.strip()]
         return [line for line in lines if line]

@@ -9,15 +9,14 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from threading import BoundedSemaphore, Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.transport import BodyError, collected, json_value, mapped
+from ragtrial.components.endpoints.transport import BodyError, collected, json_value, mapped, whole_characters
 from ragtrial.errors import EndpointError, RefusedError, without_secret
 
 if TYPE_CHECKING:
@@ -53,11 +52,8 @@ _TOO_LONG = " If a text is too long for it, use smaller chunks, or a field that 
 _ADVICE = {400: _TOO_LONG, 404: " Check base_url and model.", 413: _TOO_LONG, 422: _TOO_LONG}
 _LIMITED = " If the limit is one per minute, raise retries or lower concurrency; the same command continues."
 
-_NAMED_CODES = {
-    ("rate_limit", "too_many", "resource_exhausted"): 429,
-    ("overloaded", "unavailable", "server_error", "internal"): 503,
-    ("authentication", "api_key", "unauthorized"): 401,
-}
+_NAMED_CODES = {"rate_limit|too_many|resource_exhausted": 429, "overloaded|unavailable|server_error|internal": 503,
+                "authentication|api_key|unauthorized": 401}  # fmt: skip
 """The names that services have for errors with a separate status."""
 
 _SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
@@ -74,31 +70,15 @@ class _Refusal:
     advice: str = ""
 
 
-class _Requests:
-    """The number of requests that all clients of this process have sent."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = Lock()
-
-    def note(self) -> None:
-        with self._lock:
-            self.count += 1
-
-
-_REQUESTS = _Requests()
-
-
-def requests_sent() -> int:
-    """The number of requests that this process has sent to endpoints, including repeated requests."""
-    return _REQUESTS.count
-
-
 class Client:
     """Sends requests to the endpoint of ``options``. Safe for threads. Close it, or use it as a context manager.
 
     ``sleep`` waits for a number of seconds. Raises ModelNotFoundError if the variable of the key is not set.
     """
+
+    requests_sent: ClassVar[int] = 0
+    """The number of requests that all clients of this process have sent, including repeated requests."""
+    _counting: ClassVar[Lock] = Lock()
 
     def __init__(self, options: EndpointOptions, sleep: Callable[[float], None] = time.sleep) -> None:
         from ragtrial.components.endpoints.transport import http_client
@@ -115,17 +95,14 @@ class Client:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         asked = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
         self._http = http_client({**headers, **asked}, options.concurrency)
-        self._closing = weakref.finalize(self, self._http.close)
+        self.close = weakref.finalize(self, self._http.close)
+        """Closes the connections; they are also closed when nothing refers to the client any more."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Close the connections. They are also closed when nothing refers to the client any more."""
-        self._closing()
 
     def post(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
         """The JSON value that ``base_url/path`` answers to ``body``, of at most ``most_bytes``, without the key.
@@ -147,7 +124,8 @@ class Client:
                 tries, answers = 0, self._answers
             most = min(self.options.retries, _UNREACHED) if found.is_unreached else self.options.retries
             if tries >= most:
-                raise EndpointError(f"{self._place(path)} {found.reason}, {_times(tries + 1)}.{found.advice}")
+                times = "once" if tries == 0 else f"{tries + 1} times"
+                raise EndpointError(f"{self._place(path)} {found.reason}, {times}.{found.advice}")
             if found.wait is not None and found.wait > _LONGEST_ASKED:
                 raise EndpointError(f"{self._place(path)} {found.reason} and asks to wait for {found.wait:,.0f} s.")
             self._wait(found.wait, tries, _FIRST_WAIT_OF_LIMIT if found.is_limit else _FIRST_WAIT)
@@ -162,10 +140,11 @@ class Client:
             pause = self._not_before - time.monotonic()
             if pause > 0:  # another request was asked to wait; the limit applies to all
                 self._sleep(pause)
-            _REQUESTS.note()
+            with Client._counting:
+                Client.requests_sent += 1
             try:
                 status, headers, content = self._exchange(request, most_bytes)
-                answer = self._without_key(json_value(content)) if status == httpx.codes.OK else None
+                answer = self._cleaned(json_value(content)) if status == httpx.codes.OK else None
             except httpx.TimeoutException as error:
                 is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
                 reason = f"did not answer completely within {self.options.timeout:g} s"
@@ -185,10 +164,8 @@ class Client:
         said = f"{status}{said}" if code == status else f"{status} with the error {code}{said}"
         is_spent = any(spent in text for spent in _SPENT)
         if (code in (408, 429) and not is_spent) or code >= 500:
-            is_limit = code == 429
-            return _Refusal(
-                f"answered {said}", asked_wait(headers, text), is_limit=is_limit, advice=_LIMITED if is_limit else ""
-            )
+            advice = _LIMITED if code == 429 else ""
+            return _Refusal(f"answered {said}", asked_wait(headers), is_limit=code == 429, advice=advice)
         is_refusal = code in _REFUSALS and not is_spent and not _OF_ACCOUNTS.search(text)
         kind = RefusedError if is_refusal else EndpointError
         raise kind(f"{self._place(path)} answered {said}.{_of_fields(text, body) or self._advice(code)}")
@@ -207,10 +184,10 @@ class Client:
             content = collected(response.iter_raw(), encoding, most, is_whole=is_whole)
             return response.status_code, response.headers, content
 
-    def _without_key(self, answer: Any) -> Any:
-        """``answer`` with the name of its variable for the key, which some servers repeat."""
-        name, key = self.options.key_variable, self._key
-        return answer if name is None or key is None else mapped(answer, lambda text: without_secret(text, name, key))
+    def _cleaned(self, answer: Any) -> Any:
+        """``answer`` in whole characters, with the name of its variable for the key, which some servers repeat."""
+        name, key = self.options.key_variable or "", self._key or ""
+        return mapped(answer, lambda text: without_secret(whole_characters(text), name, key))
 
     def _wait(self, asked: float | None, tries: int, first: float) -> None:
         """Wait as long as the server asked, or twice as long each time; jitter keeps requests from coming at once."""
@@ -229,29 +206,26 @@ class Client:
     def _advice(self, status: int) -> str:
         if status in (401, 403):
             name = self.options.key_variable
-            return (
-                f" Check the key in {name}." if name else " Name the variable that holds the key: `api_key: ${NAME}`."
-            )
+            missing = " Name the variable that holds the key: `api_key: ${NAME}`."
+            return f" Check the key in {name}." if name else missing
         return _ADVICE.get(status, "")
 
     def _said(self, content: bytes) -> tuple[str, str]:
         """The text of a failed answer, and a short form of it for a message."""
         text = content.decode("utf-8", "replace")
         message: Any = text
-        try:
-            found = json_value(content)
-        except BodyError:
-            found = None
-        if isinstance(found, dict):
-            error = found.get("error")
-            inner = error.get("message") if isinstance(error, dict) else error
-            message = inner or found.get("message") or found.get("detail") or text
+        with suppress(BodyError):
+            answer = json_value(content)
+            if isinstance(answer, dict):
+                error = answer.get("error")
+                inner = error.get("message") if isinstance(error, dict) else error
+                message = inner or answer.get("message") or answer.get("detail") or text
         short = self._shown(message if isinstance(message, str) else json.dumps(message)).rstrip(".")
         return text, f": {short}" if short else ""
 
     def _shown(self, text: str) -> str:
         """``text`` on one line, shortened, and without the key, whole or not."""
-        text = " ".join(self._without_key(text).split())
+        text = " ".join(self._cleaned(text).split())
         return text if len(text) <= 300 else text[:297] + "..."
 
 
@@ -266,10 +240,10 @@ def _code_of_error(answer: Any) -> int | None:
         return None
     named = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, Mapping) else []
     for name in map(str, named):
-        if len(name) == 3 and name.isdecimal() and 400 <= int(name) < 600:
+        if re.fullmatch("[45][0-9][0-9]", name):
             return int(name)
         for words, code in _NAMED_CODES.items():
-            if any(word in name.lower() for word in words):
+            if re.search(words, name, re.IGNORECASE):
                 return code
     return 400
 
@@ -282,10 +256,6 @@ def _of_fields(text: str, body: Mapping[str, Any]) -> str:
     other = ", or try `encoding: float`" if "encoding_format" in named else ""
     left_out = ", ".join(f"{name}: null" for name in named)
     return f" To leave out what is refused: `fields: {{{left_out}}}` (of a command: --field {named[0]}=null){other}."
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 _MOST_TOKENS = 2**53
@@ -394,39 +364,14 @@ class Refusals:
             yield from self.by_halves(half, ask)
 
 
-_ASKING = re.compile(r"(?:retry|try again|wait)[^\d\n]{0,40}", re.IGNORECASE)
-_DURATION = re.compile(
-    r"(?:(?P<h>\d{1,6})\s?h[a-z]*\s?)?(?:(?P<m>\d{1,6})\s?m(?:in[a-z]*)?(?![a-z])\s?)?"
-    r"(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)\s?(?P<unit>ms|milli|s)?)?",
-    re.IGNORECASE,
-)
-
-
-def asked_wait(headers: Mapping[str, str], text: str) -> float | None:
-    """The seconds that a failed answer asks to wait, None where neither its headers nor its ``text`` name them.
-
-    The header has a number or a date (RFC 9110, 10.2.3); texts say ``Please try again in 1m2.5s``, or have
-    ``"retryDelay": "34s"``.
-    """
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        try:
-            seconds = float(value) * scale
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """The seconds to wait of a Retry-After header, a number or a date (RFC 9110, 10.2.3); None without them."""
+    value = headers.get("retry-after", "")
     try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return _wait_in(text)
-
-
-def _wait_in(text: str) -> float | None:
-    for asking in _ASKING.finditer(text):
-        parts = _DURATION.match(text, asking.end())
-        if parts is not None and parts[0]:
-            is_short = (parts["unit"] or "").lower().startswith("m") or "ms" in asking[0].lower()
-            seconds = float(parts["s"] or 0) * (0.001 if is_short else 1.0)
-            return int(parts["h"] or 0) * 3600 + int(parts["m"] or 0) * 60 + seconds
-    return None
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return seconds if 0 <= seconds < math.inf else None

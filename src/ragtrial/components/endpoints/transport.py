@@ -111,8 +111,6 @@ _CHAT_BYTES = 4_000_000
 _MOST_LISTS = 100_000
 """Lists and objects of an answer: each takes up to 30 times the memory of its bytes."""
 
-_SURROGATES = ("\\ud", "\\uD")
-
 
 class BodyError(Exception):
     """A body is no answer; the message begins with a verb. ``is_cut`` says that another try may bring a whole one."""
@@ -161,25 +159,15 @@ def collected(parts: Iterable[bytes], encoding: str, most: int, *, is_whole: boo
 
 
 def json_value(body: bytes) -> Any:
-    """The JSON value of a body. Raises BodyError.
-
-    A half of a surrogate pair, as servers leave that cut a reply within an emoji, is U+FFFD: it can be neither written
-    nor hashed.
-    """
+    """The JSON value of a body, perhaps with halves of surrogate pairs. Raises BodyError."""
     if body.count(b"[") + body.count(b"{") > _MOST_LISTS:
         raise BodyError(f"answered with more than {_MOST_LISTS:,} lists and objects, more than the answer can take")
     try:
-        text = body.decode(json.detect_encoding(body), "surrogatepass")
-        value = load_json(text)
+        return load_json(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BodyError("answered with something that is not JSON", is_cut=True) from error
     except ValueError as error:
         raise BodyError(f"answered with JSON that cannot be used: {error}") from error
-    return mapped(value, whole_characters) if has_surrogates(text) else value
-
-
-def _is_vector(value: list[Any]) -> bool:
-    return {*map(type, value)} <= {int, float}
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
@@ -188,26 +176,14 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
         return change(value)
     if isinstance(value, dict):
         return {change(name): mapped(member, change) for name, member in value.items()}
-    if isinstance(value, list) and not _is_vector(value):
+    if isinstance(value, list) and not {*map(type, value)} <= {int, float}:  # a vector
         return [mapped(member, change) for member in value]
     return value
 
 
-def has_surrogates(text: str) -> bool:
-    """True if JSON may have surrogates, literal or escaped."""
-    return any(escape in text for escape in _SURROGATES) or not _is_encodable(text)
-
-
 def whole_characters(text: str) -> str:
-    """``text`` with U+FFFD for each half of a surrogate pair that lacks the other."""
-    if _is_encodable(text):
-        return text
+    """``text`` with U+FFFD for each half of a surrogate pair, which can be neither written nor hashed.
+
+    Servers leave such halves that cut a reply within an emoji.
+    """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
