@@ -310,7 +310,7 @@ def test_a_refiner_orders_candidates_by_maxsim_and_shares_vectors_with_the_retri
     ]
     for index, row in enumerate(rows_of(found)):
         np.testing.assert_allclose(found.rankings.scores[index, : len(row)], own[index, row], rtol=1e-5)
-    again = bench.refined(QUESTIONS[:1], given, f"retrievers.refined.{NOWHERE}")
+    again = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3, 4]]), f"retrievers.refined.{NOWHERE}")
     np.testing.assert_array_equal(again.rankings.scores[0], found.rankings.scores[0])
     with pytest.raises(RunError, match="cannot be loaded"):
         bench.refined(QUESTIONS[:1], candidates(units, [[0]]), f"retrievers.refined.{NOWHERE}", is_fresh=True)
