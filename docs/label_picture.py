@@ -67,7 +67,7 @@ def served(worklist: Path) -> Iterator[str]:
         try:
             yield page.url
         finally:
-            page.stop()
+            page.shutdown()
             thread.join()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
-from ragtrial.labelling.session.session import Session, SessionFiles
+from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from small_experiment import ragtrial
 
@@ -111,7 +111,7 @@ def _answered(arguments: list[str]) -> list[str]:
     file, names = arguments[1], dict(zip(arguments[2::2], map(Path, arguments[3::2]), strict=True))
     if read_worklist(file).is_drafted:
         return ["--unreviewed"]
-    with Session(file, SessionFiles(names.get("--labels"), names.get("--config"))) as session:
+    with Session(file, labels=names.get("--labels"), config=names.get("--config")) as session:
         while session.item:
             session.grade(1)
     return []

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import write_rows
-from ragtrial.labelling.answers import new_id
-from ragtrial.labelling.overlay import read_overlay
+from ragtrial.labelling.edits import new_id
+from ragtrial.labelling.label_files import OverlayText
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
 from terminals import in_terminal
 
@@ -224,13 +224,15 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
     Path("experiment.yaml").write_text(config)
     made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
     assert made.code == 0, made.err
-    assert sorted(read_overlay("mine.tsv").values()) == [0, 2]
+    assert sorted(OverlayText.read("mine.tsv").judged.values()) == [0, 2]
     assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
     other = ragtrial(capsys, "search", "experiment.yaml", "something else", "--grade", "1=2", "-q")
     assert "has no judged query 'something else', and queries cannot be added to a BEIR folder" in other.err
     Path("experiment.yaml").write_text(config.replace(", overlay: mine.tsv", ""))
     without = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "-q")
-    assert without.err == "error: a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.\n"
+    assert (
+        "is a BEIR folder and stays as it is; convert it, or put labels of your own into dataset.overlay" in without.err
+    )
 
 
 def test_a_search_of_a_beir_folder_lists_documents_also_where_passages_are_scored(

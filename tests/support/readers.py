@@ -23,10 +23,9 @@ from ragtrial.dataset.prefixes import read_prefixes
 from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.importers.base import read_labels
-from ragtrial.labelling.overlay import read_overlay
+from ragtrial.labelling.label_files import LabelsText, OverlayText
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
-from ragtrial.labelling.write_back import read_labels_text
 from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.runs.formats.own_files import read_results
@@ -137,7 +136,7 @@ RESULTS = [{"name": "mine", "results": [{"query": "q1", "contexts": ["One.", "Tw
 READERS: Mapping[str, Reader] = {
     "config": of({"config.yaml": _text(CONFIG), "sweep.yaml": _text(CHUNKED, SWEEP)}, _settings),
     "labels": of({"labels.json": _text(LABELS)}, load_prompt_queries),
-    "labels to change": of({"labels.json": _text(LABELS)}, read_labels_text),
+    "labels to change": of({"labels.json": _text(LABELS)}, LabelsText.read),
     "labels of other tools": of(
         {
             "rows.csv": b'Question,Answer\nHow long?,Six months\n"Who, pays?",You do\n',
@@ -203,7 +202,9 @@ READERS: Mapping[str, Reader] = {
     "reports": Reader(_report, _whole_report),
     "worklists": Reader(_worklist, read_worklist),
     "journals": Reader(_answers, _session),
-    "overlays": of({"overlay.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n"}, read_overlay),
+    "overlays": of(
+        {"overlay.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n"}, lambda file: OverlayText.read(file).judged
+    ),
     "expected": of(
         {"expected.yaml": b"settings:\n  dense: {ndcg@10: 0.5, recall@5: {value: 1, tolerance: 0.1}}\n"}, read_expected
     ),

@@ -67,7 +67,7 @@ def served(worklist: Path, **given: Any) -> Iterator[LabelPage]:
         try:
             yield page
         finally:
-            page.stop()
+            page.shutdown()
             thread.join()
 
 

@@ -236,7 +236,7 @@ def test_a_closed_tab_goes_on_where_it_was(browser: Browser, page: LabelPage) ->
 
 def test_a_server_that_has_ended_is_told(browser: Browser, page: LabelPage) -> None:
     with opened(browser, page, said=True) as seen:
-        page.stop()
+        page.shutdown()
         seen.press("1")
         expect(seen.page.get_by_role("alert")).to_contain_text("The page's server does not answer.", timeout=40_000)
 

@@ -47,13 +47,16 @@ def command(
     command resumes after an interruption. Texts are shown without the settings that found them. Some are already
     judged: they measure how far you agree with the labels.
     """
-    from ragtrial.labelling.session.session import Session, SessionFiles
+    from ragtrial.labelling.session.session import Session
     from ragtrial.options import expand_user
 
-    files = SessionFiles(
-        None if labels is None else expand_user(labels), None if config is None else expand_user(config)
-    )
-    with Session(expand_user(worklist), files, who=who, highest=highest, progress=terminal.progress()) as session:
+    files = {
+        name: None if file is None else expand_user(file) for name, file in (("labels", labels), ("config", config))
+    }
+    with Session(
+        expand_user(worklist), labels=files["labels"], config=files["config"], who=who, highest=highest,
+        progress=terminal.progress(),
+    ) as session:  # fmt: skip
         if skipped:
             session.ask_again()
         if unreviewed:
@@ -103,11 +106,11 @@ def _left_out(session: Session) -> str:
 
 
 def _end(terminal: Terminal, session: Session) -> int:
-    from ragtrial.labelling.session.ending import ending_lines, next_command
+    from ragtrial.labelling.session.ending import agreement_of, ending_lines, next_command, review_counts
 
     terminal.say("\n" + "\n".join(ending_lines(session)))
-    answers, alike = session.answers, session.agreement()
-    review = {"review": asdict(session.reviewed())} if session.worklist.is_drafted else {}
+    answers = session.answers
+    review = {"review": review_counts(session)} if session.worklist.is_drafted else {}
     terminal.say_json(
         {
             "exit_code": 0,
@@ -118,7 +121,7 @@ def _end(terminal: Terminal, session: Session) -> int:
             "written": len(answers.written),
             **review,
             "judged_meanwhile": len(session.overtaken),
-            "agreement": {"n": alike.n, "alike": alike.alike, "kappa": alike.kappa, "is_weighted": alike.is_weighted},
+            "agreement": asdict(agreement_of(session)),
             "next": next_command(session),
         }
     )

@@ -18,7 +18,7 @@ from ragtrial.cli.terminal import Terminal, common_options, config_option
 from ragtrial.dataset.documents import corpus_files
 from ragtrial.dataset.texts import short
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
-from ragtrial.labelling.changes import Change, Grade, current_user, query_of
+from ragtrial.labelling.label_files import Change, Grade, current_user, label_store, query_of
 from ragtrial.progress import stage
 from ragtrial.records import UNANSWERABLE
 from ragtrial.runs.formats.output import check_folder, opened
@@ -26,10 +26,10 @@ from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
+    from ragtrial.labelling.edits import Prefer
     from ragtrial.labelling.importers.base import Empty, ReadLabels
     from ragtrial.labelling.importers.converting import Converted
-    from ragtrial.labelling.label_sets import Prefer
-    from ragtrial.labelling.write_back import LabelsText
+    from ragtrial.labelling.label_files import LabelsText
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
@@ -98,7 +98,7 @@ def add_label(
     tags: tuple[str, ...], who: str | None,
 ) -> int:  # fmt: skip
     """Add a judgment of the question TEXT to CONFIG's labels, and the question if it is new."""
-    from ragtrial.labelling.label_sets import added
+    from ragtrial.labelling.edits import added
 
     return _change(terminal, config, who, lambda base: added(base, text, name, tags, Grade("", doc, relevance, quote)))
 
@@ -114,7 +114,7 @@ def remove_labels(
     terminal: Terminal, config: str, query: str, doc: str | None, quote: str | None, who: str | None
 ) -> int:
     """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps a copy."""
-    from ragtrial.labelling.label_sets import removed
+    from ragtrial.labelling.edits import removed
 
     if quote is not None and doc is None:
         raise click.UsageError("--quote needs --doc.")
@@ -132,7 +132,7 @@ def merge_labels(
     terminal: Terminal, config: str, files: tuple[str, ...], prefer: Prefer | None, who: str | None
 ) -> int:
     """Merge the labels of FILEs into the labels of CONFIG. Questions with the same text are one query."""
-    from ragtrial.labelling.label_sets import merged
+    from ragtrial.labelling.edits import merged
     from ragtrial.options import expand_user
 
     return _change(terminal, config, who, lambda base: merged(base, [expand_user(one) for one in files], prefer))
@@ -141,19 +141,19 @@ def merge_labels(
 def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[[LabelsText], Sequence[Change]]) -> int:
     """Make ``changes`` in the labels of ``config``, and say which were made."""
     from ragtrial.config import load_config
-    from ragtrial.labelling.label_sets import labels_of, write
 
-    loaded = load_config(config)
-    base = labels_of(loaded)
-    written, done = write(base, changes(base), loaded, who or current_user(), terminal.progress())
+    store = label_store(load_config(config), terminal.progress())
+    done = store.write(changes(store.text), who or current_user())
     counts = Counter(one.action for one in done)
     said = [counted(counts[action], noun, several) + f" {verb}" for action, noun, several, verb in _ACTIONS
             if counts[action]]  # fmt: skip
-    queries = counted(len(written.rows), "query", "queries")
-    terminal.say(f"{written.file}: {', '.join(said) or 'nothing to change'}; it has {queries}")
+    file, queries = str(store.text.file), counted(len(store.labels.queries), "query", "queries")
+    terminal.say(f"{file}: {', '.join(said) or 'nothing to change'}; it has {queries}")
     rows = [{"query": query_of(one.change), "action": one.action, "before": one.before, "after": one.after}
             for one in done]  # fmt: skip
-    terminal.say_json({"exit_code": 0, "file": str(written.file), "queries": len(written.rows), "changes": rows})
+    terminal.say_json(
+        {"exit_code": 0, "file": str(store.text.file), "queries": len(store.labels.queries), "changes": rows}
+    )
     return 0
 
 

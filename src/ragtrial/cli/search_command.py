@@ -11,12 +11,13 @@ import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import CONFIG_NAME, Stopped, Terminal, common_options, config_file, override_option, write
+from ragtrial.dataset.locating import is_in
 from ragtrial.errors import InputError, counted
-from ragtrial.labelling.changes import Form, current_user
+from ragtrial.labelling.label_files import Done, Form, current_user, query_of
 from ragtrial.records import FoundText
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.answers import Added, AnswerSheet, Item
+    from ragtrial.labelling.edits import AnswerSheet, Item
 
 _KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " passage · u undo · q done · ctrl-c drop all'
 
@@ -81,7 +82,7 @@ class _Hits:
         return f"{self._place + 1} of {len(self._hits)}, {len(self.grades)} graded"
 
     def grade(self, grade: int) -> None:
-        from ragtrial.labelling.answers import NO_TEXT
+        from ragtrial.labelling.edits import NO_TEXT
 
         if self._form != "document" and not (self._hits[self._place].text or "").strip():
             raise InputError(NO_TEXT)
@@ -92,9 +93,7 @@ class _Hits:
         self._place += 1
 
     def quote(self, passage: str) -> None:
-        from ragtrial.labelling.answers import has_passage
-
-        if not has_passage(self._hits[self._place], passage):
+        if not is_in(passage, self._hits[self._place].text or ""):
             raise InputError("that is not in the text of this hit")
         self.quotes[self._hits[self._place].rank] = passage
 
@@ -142,7 +141,7 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.experiment import search_settings
-    from ragtrial.labelling.answers import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
+    from ragtrial.labelling.edits import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
     from ragtrial.views.texts import items_text
 
     if len(words) > 2:
@@ -156,7 +155,7 @@ def command(
     _check(terminal, label=label, **given)
     loaded = load_config(config, overrides)
     grades, quotes = parse_grades(given["grades"]), parse_marks(given["quotes"], "--quote")
-    sheet = AnswerSheet(loaded, text) if label or grades else None
+    sheet = AnswerSheet(loaded, text, terminal.progress()) if label or grades else None
     found = search_settings(loaded, text, setting, progress=terminal.progress())
     items = pooled(found, sheet.form if sheet else labels_form(loaded), top)
     if sheet is not None:
@@ -187,7 +186,7 @@ def _label(
 ) -> int:
     hits, (graded, passages) = [item.hit for item in items], marks
     if hits and not graded:
-        sheet.refuse(name, tags, terminal.progress())
+        sheet.refuse(name, tags)
         try:
             graded, passages = ask_grades(terminal, hits, sheet.form)
         except (KeyboardInterrupt, click.Abort) as error:
@@ -195,9 +194,16 @@ def _label(
                 raise
             raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
-    added = sheet.write(changes, who or current_user(), terminal.progress())
-    _say(terminal, added, [(hit, graded[hit.rank]) for hit in hits if hit.rank in graded])
-    terminal.say_json({"exit_code": 0, "hits": _items_json(items), "labels": _as_json(added)})
+    done = sheet.write(changes, who or current_user())
+    _say(terminal, sheet, query_of(changes[0]), done, [(hit, graded[hit.rank]) for hit in hits if hit.rank in graded])
+    labels = {
+        "file": str(sheet.store.text.file),
+        "query": query_of(changes[0]),
+        "is_new": sheet.query is None,
+        "queries": sheet.queries,
+        "changes": [{"action": one.action, "before": one.before, "after": one.after} for one in done],
+    }
+    terminal.say_json({"exit_code": 0, "hits": _items_json(items), "labels": labels})
     return 0
 
 
@@ -205,22 +211,14 @@ def _items_json(items: Sequence[Item]) -> list[dict[str, Any]]:
     return [{**vars(item.hit), "found_by": dict(item.found_by)} for item in items]
 
 
-def _say(terminal: Terminal, added: Added, graded: Sequence[tuple[FoundText, int]]) -> None:
+def _say(
+    terminal: Terminal, sheet: AnswerSheet, query: str, done: Sequence[Done], graded: Sequence[tuple[FoundText, int]]
+) -> None:
     from ragtrial.views.texts import hit_text
 
     for hit, grade in graded:
         terminal.say(hit_text(replace(hit, grade=grade, score=None), terminal.width))
-    judgments = [one for one in added.done if one.action != "query"]
-    what = "new query" if added.is_new else "query"
-    total = "" if added.queries is None else f"; it has {counted(added.queries, 'query', 'queries')}"
-    terminal.say(f"\n{added.file}: {what} {added.query!r}, {counted(len(judgments), 'judgment')} written{total}")
-
-
-def _as_json(added: Added) -> dict[str, Any]:
-    return {
-        "file": str(added.file),
-        "query": added.query,
-        "is_new": added.is_new,
-        "queries": added.queries,
-        "changes": [{"action": one.action, "before": one.before, "after": one.after} for one in added.done],
-    }
+    judgments = [one for one in done if one.action != "query"]
+    what = "query" if sheet.query else "new query"
+    total = "" if sheet.queries is None else f"; it has {counted(sheet.queries, 'query', 'queries')}"
+    terminal.say(f"\n{sheet.store.text.file}: {what} {query!r}, {counted(len(judgments), 'judgment')} written{total}")

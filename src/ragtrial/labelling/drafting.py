@@ -21,7 +21,8 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError
-from ragtrial.labelling.answers import labels_form, new_id
+from ragtrial.labelling.edits import labels_form, new_id
+from ragtrial.labelling.label_files import LabelsText
 from ragtrial.labelling.model_prompt import ModelPrompt
 from ragtrial.labelling.session.answers import answers_file
 from ragtrial.labelling.worklist import (
@@ -33,7 +34,6 @@ from ragtrial.labelling.worklist import (
     check_new,
     write_worklist,
 )
-from ragtrial.labelling.write_back import read_labels_text
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
 from ragtrial.records import PromptQueries, Question, Span
@@ -390,7 +390,7 @@ class DraftFile:
         if config.dataset.beir is not None:
             message = "a BEIR folder is not changed. Name a labels file of your own for the questions: dataset.queries."
             raise LabelsError(Fault(config.file or "dataset", message=message))
-        labels = read_labels_text(config.dataset.queries or "")
+        labels = LabelsText.read(config.dataset.queries or "")
         self._file, self._config, self._labels_file = file, config, labels.file
         self._labels = labels.labels or PromptQueries(())
 

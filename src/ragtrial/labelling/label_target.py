@@ -14,9 +14,8 @@ from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, listed
-from ragtrial.labelling.answers import form_of
-from ragtrial.labelling.changes import Form
-from ragtrial.labelling.overlay import read_overlay
+from ragtrial.labelling.edits import form_of
+from ragtrial.labelling.label_files import Form, OverlayText
 from ragtrial.labelling.worklist import TextToGrade, Worklist, speaks_of
 from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.records import PromptQueries
@@ -192,7 +191,7 @@ def refuse_others(target: LabelTarget, items: Sequence[TextToGrade], report: Rep
 
 def _is_judged(target: LabelTarget, items: Sequence[TextToGrade], report: Report) -> Iterator[bool]:
     if target.labels is None:
-        laid: Collection[tuple[str, str]] = read_overlay(target.file)
+        laid: Collection[tuple[str, str]] = OverlayText.read(target.file).judged
         yield from ((item.query, item.doc) in laid for item in items)
         return
     labels = {query.id: query.relevant_docs for query in target.labels.queries}

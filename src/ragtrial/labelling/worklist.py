@@ -17,7 +17,7 @@ from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import FieldPath as KeyPath
 from ragtrial.options import Options, dotted, validate
-from ragtrial.records import Judgment
+from ragtrial.records import FoundText, Judgment
 
 _MARK = "ragtrial_worklist"
 _PATHS = ("labels", "config", "report")
@@ -143,21 +143,21 @@ class Worklist(Options):
         return self.drawn == "drafted"
 
 
-def speaks_of(label: Judgment, item: TextToGrade, *, by_content: bool, by_document: bool) -> bool:
+def speaks_of(label: Judgment, item: TextToGrade | FoundText, *, by_content: bool, by_document: bool) -> bool:
     """True if a label of the item's query judges the item; white space in passages may differ.
 
     A passage judges every text that overlaps it, a label without one its whole document; if documents are scored
     (``by_document``), every label does. Under ``by_content`` the label is the passage.
     """
     if by_content:
-        return _has(item.text, label.doc)
+        return _has(item.text or "", label.doc)
     if label.doc != item.doc:
         return False
     if item.start is None or item.end is None or by_document:
         return True
     if label.spans:
         return any(span.start < item.end and item.start < span.end for span in label.spans)
-    return label.quote is None or _has(item.text, label.quote)
+    return label.quote is None or _has(item.text or "", label.quote)
 
 
 def _has(text: str, passage: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import astuple
 
 from ragtrial.config.settings import Setting
 from ragtrial.errors import counted, listed
-from ragtrial.labelling.answers import Item
+from ragtrial.labelling.edits import Item
 from ragtrial.pipeline.chunk_preview import CutSetting, Sizes
 from ragtrial.records import FoundText
 from ragtrial.report.model import Report

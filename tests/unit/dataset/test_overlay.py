@@ -13,9 +13,7 @@ from ragtrial.dataset.datasets import BeirLabels, beir_labels, load_dataset
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.changes import Grade, history_file
-from ragtrial.labelling.overlay import read_overlay, read_overlay_text
-from ragtrial.labelling.write_back import LabelsConflictError, write_back
+from ragtrial.labelling.label_files import Grade, LabelsConflictError, OverlayText, history_file, write_back
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning
 from ragtrial.scoring.rescore import rescore
 from small_experiment import HASHING, ragtrial
@@ -82,7 +80,7 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
         assert [one.message for one in warnings if one.code == "overlay-missing"] == [message]
     checked = ragtrial(capsys, "validate", "config.yaml")
     assert (checked.code, "mine.tsv (dataset.overlay) does not exist yet" in checked.err) == (0, True)
-    write_back(read_overlay_text(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
+    write_back(OverlayText.read(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
     again = rescore(parent, folder / "config.yaml")
     assert {one.code for one in again.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
 
@@ -109,7 +107,7 @@ def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
 def test_a_run_counts_the_overlay_and_stored_rankings_can_be_scored_by_it(folder: Path) -> None:
     (folder / "mine.tsv").write_text("")
     parent = run_experiment(load_config(folder / "config.yaml"))
-    write_back(read_overlay_text(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
+    write_back(OverlayText.read(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
     again = rescore(parent, folder / "config.yaml")
     run = run_experiment(load_config(folder / "config.yaml"))
     assert again.settings[0].scores == run.settings[0].scores != parent.settings[0].scores
@@ -120,12 +118,12 @@ def test_a_run_counts_the_overlay_and_stored_rankings_can_be_scored_by_it(folder
 
 def test_grades_are_added_as_lines_and_noted(tmp_path: Path) -> None:
     file = tmp_path / "mine.tsv"
-    made, done = write_back(read_overlay_text(file), [Grade("q1", "d1", 2), Grade("q1", "d 2", 0)], "ada")
+    made, done = write_back(OverlayText.read(file), [Grade("q1", "d1", 2), Grade("q1", "d 2", 0)], "ada")
     assert file.read_text() == "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td 2\t0\n"
     made, done = write_back(made, [Grade("q1", "d1", 3), Grade("q1", "d 2", 0)], "ada")
     assert file.read_text().endswith("q1\td 2\t0\nq1\td1\t3\n")
     assert [one.action for one in done] == ["change"]
-    assert read_overlay(file) == made.judged == {("q1", "d1"): 3, ("q1", "d 2"): 0}
+    assert OverlayText.read(file).judged == {("q1", "d1"): 3, ("q1", "d 2"): 0}
     rows = [json.loads(line) for line in history_file(file).read_text().splitlines()]
     assert [(row["action"], row["before"], row["after"]) for row in rows] == [
         ("add", None, {"doc": "d1", "relevance": 2}),
@@ -133,14 +131,14 @@ def test_grades_are_added_as_lines_and_noted(tmp_path: Path) -> None:
         ("change", {"doc": "d1", "relevance": 2}, {"doc": "d1", "relevance": 3}),
     ]
     file.write_bytes(b"q1\td1\t2\r\nq5\td1\t1")
-    write_back(read_overlay_text(file), [Grade("q1", "d2", 1)], "ada")
+    write_back(OverlayText.read(file), [Grade("q1", "d2", 1)], "ada")
     assert file.read_bytes() == b"q1\td1\t2\r\nq5\td1\t1\r\nq1\td2\t1\r\n"
 
 
 def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) -> None:
     file = tmp_path / "mine.tsv"
     file.write_text("q1\td1\t1\n")
-    base = read_overlay_text(file)
+    base = OverlayText.read(file)
     file.write_text("q1\td1\t1\nq2\td1\t1\n")
     write_back(base, [Grade("q1", "d2", 1)], "ada")
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
@@ -164,7 +162,7 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
 )
 def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: Path, grade: Grade, told: str) -> None:
     with pytest.raises(LabelsError, match=told):
-        write_back(read_overlay_text(tmp_path / "mine.tsv"), [Grade("q1", "d9", 1), grade], "ada")
+        write_back(OverlayText.read(tmp_path / "mine.tsv"), [Grade("q1", "d9", 1), grade], "ada")
     assert not list(tmp_path.iterdir())
 
 
@@ -174,7 +172,7 @@ def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tm
     for mark in ("\t", " "):
         file.write_text("".join(f"q{mark}0{mark}d{number}{mark}1\n" for number in range(1_364)))
         with pytest.raises(LabelsError) as raised:
-            read_overlay(file)
+            _ = OverlayText.read(file).judged
         faults = raised.value.faults
         assert [one.line for one in faults] == [*range(1, 21), 0, 0]
         assert [one.message for one in faults[-3:]] == [
@@ -185,7 +183,7 @@ def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tm
         ]
     file.write_text("q 0 d 1\nq d 1\n")
     with pytest.raises(LabelsError) as raised:
-        read_overlay(file)
+        _ = OverlayText.read(file).judged
     assert len(raised.value.faults) == 1
 
 

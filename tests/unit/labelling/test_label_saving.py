@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.label_command import _stopped
-from ragtrial.labelling.session.ending import ending_lines
+from ragtrial.labelling.session.ending import agreement_of, ending_lines
 from ragtrial.labelling.session.serving import _save
 from ragtrial.labelling.session.session import Session
 from worklists import judgments, write_work
@@ -61,7 +61,7 @@ def test_what_is_saved_is_saved_after_a_restart(session: Session, tmp_path: Path
     session.close()
     with Session(tmp_path / "worklist.json") as again:
         assert len(again.answers.unsaved) == 1
-        assert again.agreement().n == 1
+        assert agreement_of(again).n == 1
 
 
 @pytest.mark.parametrize("theirs", [0, 3])
@@ -83,7 +83,7 @@ def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
             f"{tmp_path / 'prompt_queries.json'}: 1 judgment written",
             "1 was judged by somebody else meanwhile; theirs stays",
         ]
-        assert (again.overtaken, again.answers.written, again.agreement().n) == ({1}, {2}, 0)
+        assert (again.overtaken, again.answers.written, agreement_of(again).n) == ({1}, {2}, 0)
         again.grade(2)
         assert _save(again, {}) == ["1 answer saved."]
 
@@ -95,7 +95,7 @@ def test_what_somebody_else_took_back_before_the_save_is_written(session: Sessio
     (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
     assert _save(session, {}) == ["1 answer saved."]
     assert (session.answers.unsaved, judgments(tmp_path, "q1")) == ([], {"returns.md": 3})
-    assert (session.overtaken, session.agreement().n) == (set(), 0)
+    assert (session.overtaken, agreement_of(session).n) == (set(), 0)
 
 
 def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: Session, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: S
     session.answers.file.write_bytes(b"".join(kept))
     with Session(tmp_path / "worklist.json") as again:
         somebody_else_judges(tmp_path, "shipping.txt", 0)
-        assert (again.answers.unsaved, again.agreement().n) == ([1], 0)
+        assert (again.answers.unsaved, agreement_of(again).n) == ([1], 0)
         assert again.save() == []
         assert (again.answers.unsaved, again.overtaken, again.answers.written) == ([], set(), {1})
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3, "shipping.txt": 0}

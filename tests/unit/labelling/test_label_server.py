@@ -232,9 +232,9 @@ def test_a_port_in_use_is_named_and_without_one_a_free_one_is_taken(page: LabelP
             f"--port: port {page.port} is in use; name another one, or none: then any that is free is taken."
         )
         other = LabelPage(session, assets())
-        other.close()
+        other.server_close()
         assert other.port != page.port
 
 
 def test_it_is_there_for_this_machine_alone(page: LabelPage) -> None:
-    assert page._server.server_address[0] == "127.0.0.1"
+    assert page.server_address[0] == "127.0.0.1"

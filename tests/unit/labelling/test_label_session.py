@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from corpora import write_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError
-from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.session.session import Session, SessionFiles
+from ragtrial.labelling.label_files import OverlayText
+from ragtrial.labelling.session.ending import agreement_of
+from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import TextToGrade
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work
@@ -99,12 +100,12 @@ def test_whatever_one_does_is_what_a_plain_model_says_also_after_a_restart(steps
                 do(session, step)
             given, skipped = session.answers.given, session.answers.skipped
             found = [
-                (given[place].grade, getattr(given[place].passage, "text", None)) if place in given else (None, None)
+                (given[place].grade, given[place].quote) if place in given else (None, None)
                 for place in range(len(given) + len(skipped))
             ]
             assert found == model.done
             assert session.answers.current == (len(found) if len(found) < model.total else None)
-            assert getattr(session.answers.pending.passage, "text", None) == model.passage
+            assert session.answers.pending.quote == model.passage
             assert session.answers.can_undo == (model.passage is not None or len(model.done) > model.fixed)
         session.save()
         session.close()
@@ -132,7 +133,7 @@ def test_what_the_labels_judge_already_is_not_written_but_compared(session: Sess
     ]  # fmt: skip
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 0, "shipping.txt": 0}
-    assert (session.agreement().n, session.agreement().alike, session.is_finished) == (2, 1, True)
+    assert (agreement_of(session).n, agreement_of(session).alike, session.is_finished) == (2, 1, True)
     rows = (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()
     assert {json.loads(row)["who"] for row in rows} == {"ada"}
 
@@ -144,7 +145,7 @@ def test_what_was_written_is_no_agreement_with_oneself_later_on(session: Session
     assert not session.undo()
     session.close()
     with Session(tmp_path / "worklist.json") as again:
-        assert (again.answers.current, again.answers.unsaved, again.agreement().n) == (2, [], 0)
+        assert (again.answers.current, again.answers.unsaved, agreement_of(again).n) == (2, [], 0)
 
 
 def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_pa
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 2}
     session.skip()
     session.grade(0)  # returns.md for q2: judged by somebody else since
-    assert (session.answers.unsaved, session.agreement().n, session.agreement().alike) == ([3], 1, 0)
+    assert (session.answers.unsaved, agreement_of(session).n, agreement_of(session).alike) == ([3], 1, 0)
 
 
 def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
@@ -200,14 +201,14 @@ def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path
     assert not (tmp_path / "worklist.answers.jsonl").exists()
     mine = tmp_path / "mine.json"
     mine.write_text(json.dumps(LABELS))
-    with Session(worklist, SessionFiles(labels=mine)) as session:
+    with Session(worklist, labels=mine) as session:
         session.skip()
         session.grade(1)
         session.save()
     assert len(json.loads(mine.read_text())["queries"][0]["relevant_docs"]) == 2
     mine.unlink()
     with pytest.raises(LabelsError, match="there is no such file; name the labels: --labels FILE"):
-        Session(worklist, SessionFiles(labels=mine))
+        Session(worklist, labels=mine)
 
 
 def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: Session, tmp_path: Path) -> None:
@@ -314,7 +315,7 @@ def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it
     with Session(worklist) as session:
         for _ in items:
             session.grade(1)
-        assert session.agreement().n == len(judged)
+        assert agreement_of(session).n == len(judged)
         done = session.save()
     assert [one.after["start"] for one in done] == [cut[0] for number, cut in enumerate(cuts) if number not in judged]
 
@@ -329,7 +330,7 @@ def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_p
     for grade in (1, 2, 3):
         with Session(worklist, who="ada") as session:
             session.grade(grade)
-            assert (session.agreement().n, session.agreement().alike) == (1, int(grade == 3))
+            assert (agreement_of(session).n, agreement_of(session).alike) == (1, int(grade == 3))
             session.undo()
 
 
@@ -362,7 +363,7 @@ def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
         session.quote(" take ", 7)
         session.grade(0)
         session.save()
-        assert session.agreement().n == 2
+        assert agreement_of(session).n == 2
     assert labels_of(tmp_path)["queries"][0]["relevant_docs"][1:] == [
         {"doc": "shipping.txt", "relevance": 0, "quote": "take", "start": 8, "end": 12}
     ]
@@ -417,8 +418,8 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
         session.grade(1)
         session.grade(2)
         session.save()
-        assert (session.agreement().n, session.agreement().alike) == (1, 1)
-    assert read_overlay(tmp_path / "mine.tsv") == {("b1", "d2"): 2}
+        assert (agreement_of(session).n, agreement_of(session).alike) == (1, 1)
+    assert OverlayText.read(tmp_path / "mine.tsv").judged == {("b1", "d2"): 2}
 
 
 def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:

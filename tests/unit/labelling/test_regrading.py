@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragtrial.errors import InputError
-from ragtrial.labelling.answers import beside, judged
-from ragtrial.labelling.changes import Grade
+from ragtrial.labelling.edits import beside, judged
+from ragtrial.labelling.label_files import Grade
 from ragtrial.records import FoundText, Judgment
 
 

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,68 +20,33 @@ from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import Options, validate
 
 _VERSION = 1
+Index = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """The part of an item's text that answers, and its first character in that text if it is known."""
+class ItemAnswer(Options):
+    """A line of the file: the answer to an item, or the items that a save has ``written`` into the labels.
 
-    text: str
-    at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ItemAnswer:
-    """The answer to an item: a ``grade``, or ``is_skipped``; neither while only a passage or question was named.
-
-    ``question`` replaces the question of a draft. ``earlier`` is the grade in the labels when the answer was given.
-    ``is_reviewed`` is False for a draft that was kept unseen.
+    An answer has a ``grade`` or is ``skipped``; neither while only a passage or question was named. ``quote`` is the
+    part of the item's text that answers, ``at`` its first character in that text if it is known. ``question`` replaces
+    the question of a draft. ``earlier`` is the grade in the labels when the answer was given. ``reviewed`` is False for
+    a draft that was kept unseen.
     """
-
-    grade: int | None = None
-    is_skipped: bool = False
-    passage: Passage | None = None
-    question: str | None = None
-    who: str = ""
-    earlier: int | None = None
-    is_reviewed: bool = True
-
-    @property
-    def is_given(self) -> bool:
-        return self.grade is not None
-
-
-Item = Annotated[int, Field(ge=0)]
-
-
-class _Row(Options):
-    """A line of the file: the new answer to an item, or the items that a save has ``written`` into the labels."""
 
     when: str = ""
     who: str = ""
-    item: Item | None = None
-    grade: Item | None = None
+    item: Index | None = None
+    grade: Index | None = None
     skipped: bool = False
     quote: str | None = None
-    at: Item | None = None
+    at: Index | None = None
     question: str | None = None
-    earlier: int | None = None
+    earlier: Index | None = None
     reviewed: bool = True
-    written: list[Item] | None = None
-
-    @classmethod
-    def of(cls, item: int, answer: ItemAnswer) -> _Row:
-        passage = answer.passage or Passage("")
-        return cls(item=item, who=answer.who, grade=answer.grade, skipped=answer.is_skipped,
-                   quote=passage.text or None, at=passage.at, question=answer.question, earlier=answer.earlier,
-                   reviewed=answer.is_reviewed)  # fmt: skip
+    written: list[Index] | None = None
 
     @property
-    def answer(self) -> ItemAnswer:
-        passage = None if self.quote is None else Passage(self.quote, self.at)
-        return ItemAnswer(
-            self.grade, self.skipped, passage, self.question, self.who, self.earlier, is_reviewed=self.reviewed
-        )
+    def is_done(self) -> bool:
+        return self.grade is not None or self.skipped
 
 
 def answers_file(worklist: Path) -> Path:
@@ -120,13 +84,13 @@ class SessionAnswers:
             raise
 
     @property
-    def given(self) -> Mapping[int, ItemAnswer]:
+    def given(self) -> dict[int, ItemAnswer]:
         """The answers with a grade, by item."""
-        return {item: answer for item, answer in self._answers.items() if answer.is_given}
+        return {item: answer for item, answer in self._answers.items() if answer.grade is not None}
 
     @property
     def skipped(self) -> set[int]:
-        return {item for item, answer in self._answers.items() if answer.is_skipped}
+        return {item for item, answer in self._answers.items() if answer.skipped}
 
     @property
     def unsaved(self) -> list[int]:
@@ -136,41 +100,37 @@ class SessionAnswers:
     @property
     def current(self) -> int | None:
         """The item that is asked; None if all are answered or skipped."""
-        done = {item for item, answer in self._answers.items() if answer.is_given or answer.is_skipped}
+        done = {item for item, answer in self._answers.items() if answer.is_done}
         return next((item for item in range(self.total) if item not in done), None)
 
     @property
     def pending(self) -> ItemAnswer:
         """The passage and the question that were named for the current item."""
         current = self.current
-        return ItemAnswer() if current is None else self._answers.get(current, ItemAnswer())
+        return self._answers.get(-1 if current is None else current, ItemAnswer(item=current))
 
     @property
     def can_undo(self) -> bool:
-        return self.pending != ItemAnswer() or bool(self._undoable)
-
-    def keep(self, item: int, answer: ItemAnswer) -> None:
-        """Keep the answer to an item: it is on the disk when this returns. Raises RunError if it cannot be written."""
-        self._add(_Row.of(item, answer))
+        return (self.pending.quote, self.pending.question) != (None, None) or bool(self._undoable)
 
     def undo(self) -> None:
         """Take back the named passage, or question, or else the last unsaved answer."""
-        pending, current = self.pending, self.current
-        if current is not None and pending.passage is not None:
-            self.keep(current, replace(pending, passage=None))
-        elif current is not None and pending.question is not None:
-            self.keep(current, ItemAnswer())
+        pending = self.pending
+        if pending.quote is not None:
+            self.keep(pending.model_copy(update={"quote": None, "at": None}))
+        elif pending.question is not None:
+            self.keep(ItemAnswer(item=pending.item))
         elif self._undoable:
-            self.keep(self._undoable[-1], ItemAnswer())
+            self.keep(ItemAnswer(item=self._undoable[-1]))
 
     def ask_again(self) -> None:
         """Ask for skipped items again."""
         for item in sorted(self.skipped):
-            self.keep(item, ItemAnswer())
+            self.keep(ItemAnswer(item=item))
 
     def mark_saved(self, written: Sequence[int]) -> None:
         """Note that all given answers are merged into the labels, which ``written`` items have changed."""
-        self._add(_Row(written=list(written)))
+        self.keep(ItemAnswer(written=list(written)))
 
     def close(self) -> None:
         """Release the file; without answers it is removed."""
@@ -179,26 +139,22 @@ class SessionAnswers:
                 self.file.unlink()
         self._stream.close()
 
-    def _apply(self, row: _Row) -> None:
+    def _apply(self, row: ItemAnswer) -> None:
         self.revision += 1
         if row.written is not None:
             self.saved |= self.given.keys()
             self.written.update(row.written)
             self._undoable.clear()
-        if row.item is None:
-            return
-        answer = row.answer
-        self._answers[row.item] = answer
-        if row.item in self._undoable:
-            self._undoable.remove(row.item)
-        if answer.is_given or answer.is_skipped:
-            self._undoable.append(row.item)
+        if row.item is not None:
+            self._answers[row.item] = row
+            self._undoable = [item for item in self._undoable if item != row.item] + [row.item] * row.is_done
 
-    def _add(self, row: _Row) -> None:
+    def keep(self, row: ItemAnswer) -> None:
+        """Keep an answer: it is on the disk when this returns. Raises RunError if it cannot be written."""
         if not os.fstat(self._stream.fileno()).st_size:
             self._write({"ragtrial_answers": _VERSION, "worklist": self._worklist})
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write({"when": now, **row.model_dump(exclude_defaults=True)})
+        row = row.model_copy(update={"when": datetime.now(UTC).isoformat(timespec="seconds")})
+        self._write(row.model_dump(exclude_defaults=True))
         self._apply(row)
 
     def _write(self, row: Mapping[str, Any]) -> None:
@@ -223,24 +179,24 @@ class SessionAnswers:
             os.ftruncate(self._stream.fileno(), len(whole))
         for number, line in enumerate(decoded(whole, self.file, InputError).split("\n")[:-1], 1):
             try:
-                row = load_json(line)
+                value = load_json(line)
             except ValueError:
-                row = None
-            if not isinstance(row, dict):
+                value = None
+            if not isinstance(value, dict):
                 message = "is not a JSON object, as each line of answers is. Remove the line."
                 raise InputError(Fault(str(self.file), number, message=message))
-            self._check_first(row) if number == 1 else self._apply(self._valid(row, number))
+            self._check_first(value) if number == 1 else self._apply(self._valid(value, number))
 
-    def _check_first(self, row: Mapping[str, Any]) -> None:
-        if row.get("ragtrial_answers") != _VERSION or row.get("worklist") != self._worklist:
+    def _check_first(self, value: Mapping[str, Any]) -> None:
+        if value.get("ragtrial_answers") != _VERSION or value.get("worklist") != self._worklist:
             message = (
                 "has no answers to this worklist, but to another one of its name; what of them was saved is in the "
                 "labels. Move the file away to begin with this worklist."
             )
             raise InputError(Fault(str(self.file), message=message))
 
-    def _valid(self, value: Mapping[str, Any], line: int) -> _Row:
-        row = validate(_Row, value, InputError, lambda _, message: Fault(str(self.file), line, 0, message))
+    def _valid(self, value: Mapping[str, Any], line: int) -> ItemAnswer:
+        row = validate(ItemAnswer, value, InputError, lambda _, message: Fault(str(self.file), line, 0, message))
         if any(item >= self.total for item in (row.item or 0, *(row.written or ()))):
             raise InputError(Fault(str(self.file), line, 0, f"has an item that is not among the {self.total:,}."))
         return row

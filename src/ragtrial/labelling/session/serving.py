@@ -9,10 +9,11 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import Fault, InputError, RagtrialError, counted
@@ -20,6 +21,8 @@ from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
 from ragtrial.labelling.session.session import Session
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HOME = "127.0.0.1"
 MOST_BYTES = 64 * 1024
@@ -56,12 +59,23 @@ class _Reply:
     is_last: bool = False
 
 
-class LabelPage:
+class _RefusedError(Exception):
+    """A request that is not answered as it was asked."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.reply = _json(status, {"error": message})
+
+
+class LabelPage(ThreadingHTTPServer):
     """``session`` as a page at ``url``, which holds a secret; requests without it are refused.
 
     ``assets`` are the files of the page by name, the page itself under "". Requests that another page or another
     machine could cause are always refused. ``port`` None takes any free port. Raises InputError if the port is taken.
     """
+
+    daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it would share a port that is in use
 
     def __init__(self, session: Session, assets: Mapping[str, Asset], port: int | None = None) -> None:
         self.session = session
@@ -70,67 +84,66 @@ class LabelPage:
         self._lock = threading.Lock()
         self._is_over = False
         try:
-            self._server = _Server((HOME, port or 0), self._reply)
+            super().__init__((HOME, port or 0), _Handler)
         except OSError as error:
             raise InputError(Fault("--port", message=_refused(port, error))) from error
-        self.port: int = self._server.server_address[1]
+        self.port: int = self.server_address[1]
         self.url = f"http://{HOME}:{self.port}/{self._token}/"
 
     def serve(self) -> None:
         """Answer the browser until the session is finished there; an exception ends it, too."""
         try:
-            self._server.serve_forever(poll_interval=0.1)
+            self.serve_forever(poll_interval=0.1)
         finally:
             with self._lock:
                 self._is_over = True
-            self._server.server_close()
+            self.server_close()
 
-    def close(self) -> None:
-        """Release the port."""
-        self._server.server_close()
+    def handle_error(self, request: object, client_address: object) -> None:
+        logger.debug("a request was cut off", exc_info=True)
 
-    def stop(self) -> None:
-        """End ``serve``, from another thread."""
-        self._server.shutdown()
-
-    def _reply(self, request: _Handler) -> _Reply:
-        refused = self._refused(request)
-        if refused is not None:
-            return refused
+    def reply(self, request: _Handler) -> _Reply:
+        """The reply to a request. Raises _RefusedError."""
+        self._refuse_strangers(request)
         name = request.path.partition("?")[0].removeprefix(f"/{self._token}/")
-        if name in self._assets or name == "state":
-            if request.command != "GET":
-                return _error(405, f"{request.command} is not for this; GET is.")
-            return _Reply(200, self._assets[name]) if name in self._assets else self._state()
-        if name not in _ACTIONS:
-            return _error(404, "there is nothing of that name here.")
-        if request.command != "POST":
-            return _error(405, f"{request.command} is not for this; POST is.")
+        is_read = name in self._assets or name == "state"
+        if not is_read and name not in _ACTIONS:
+            raise _RefusedError(404, "there is nothing of that name here.")
+        method = "GET" if is_read else "POST"
+        if request.command != method:
+            raise _RefusedError(405, f"{request.command} is not for this; {method} is.")
+        if name in self._assets:
+            return _Reply(200, self._assets[name])
+        if is_read:
+            with self._open_session():
+                return _json(200, {"state": self._shown()})
         if request.headers.get_content_type() != "application/json":
-            return _error(415, "what is sent must be application/json.")
-        return self._acted(name, request)
+            raise _RefusedError(415, "what is sent must be application/json.")
+        return self._acted(name, request.body())
 
-    def _refused(self, request: _Handler) -> _Reply | None:
-        """The refusal of a request that is not for this page; None for others."""
+    def _refuse_strangers(self, request: _Handler) -> None:
+        """Refuse a request that is not for this page."""
         ports = (f":{self.port}", "") if self.port == _USUAL_PORT else (f":{self.port}",)
         hosts = {f"{name}{port}" for name in (HOME, "localhost") for port in ports}
         if request.headers.get_all("Host") is None or not {*request.headers.get_all("Host", [])} <= hosts:
-            return _error(403, "this page is not there under that name.")
+            raise _RefusedError(403, "this page is not there under that name.")
         origins = request.headers.get_all("Origin", [])
         if any(origin not in {f"http://{host}" for host in hosts} for origin in origins):
-            return _error(403, "other pages may not ask this one.")
+            raise _RefusedError(403, "other pages may not ask this one.")
         token = request.path.partition("?")[0].removeprefix("/").partition("/")[0]
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode()):
-            return _error(403, "the address is not whole, or of a page that has ended; take the one that was printed.")
-        return None
+            message = "the address is not whole, or of a page that has ended; take the one that was printed."
+            raise _RefusedError(403, message)
 
-    def _acted(self, name: str, request: _Handler) -> _Reply:
-        body = request.body()
-        if isinstance(body, _Reply):
-            return body
+    @contextmanager
+    def _open_session(self) -> Iterator[None]:
         with self._lock:
             if self._is_over:
-                return _too_late()
+                raise _RefusedError(410, "this page has ended; the same command goes on.")
+            yield
+
+    def _acted(self, name: str, body: Mapping[str, Any]) -> _Reply:
+        with self._open_session():
             if body.get("revision") != self.session.answers.revision:
                 message = (
                     "This worklist was answered elsewhere meanwhile, in another tab perhaps. Nothing was changed; this "
@@ -140,42 +153,35 @@ class LabelPage:
             try:
                 lines = _ACTIONS[name](self.session, body)
             except (KeyError, TypeError) as error:
-                return _error(400, f"what is sent for {name} is not whole: {error}.")
+                raise _RefusedError(400, f"what is sent for {name} is not whole: {error}.") from None
             except RagtrialError as error:
                 return _json(422, {"error": str(error), "state": self._shown()})
-            return _json(
-                200,
-                {"state": self._shown(), "lines": lines if isinstance(lines, list) else []},
-                is_last=name == "finish",
-            )
-
-    def _state(self) -> _Reply:
-        with self._lock:
-            return _too_late() if self._is_over else _json(200, {"state": self._shown()})
+            shown = {"state": self._shown(), "lines": lines if isinstance(lines, list) else []}
+            return _json(200, shown, is_last=name == "finish")
 
     def _shown(self) -> dict[str, Any]:
-        session, answers, item, passage = self.session, self.session.answers, self.session.item, self.session.passage
+        session, answers, item = self.session, self.session.answers, self.session.item
+        quote, at = session.passage
+        shown = {key: getattr(item, key) for key in ("title", "doc", "text")} if item else {}
         return {
             "revision": answers.revision,
             "total": answers.total,
             "graded": len(answers.given),
             "skipped": len(answers.skipped),
-            "unsaved": len(session.answers.unsaved),
+            "unsaved": len(answers.unsaved),
             "can_undo": answers.can_undo,
             "can_quote": session.can_quote,
             "highest": session.highest,
             "who": session.who,
             "labels": session.file.name,
-            "passage": None if passage is None else {"text": passage.text, "at": passage.at},
+            "passage": quote and {"text": quote, "at": at},
             "is_review": session.worklist.is_drafted,
-            "item": None
-            if item is None
-            else {key: getattr(item, key) for key in ("title", "doc", "text")} | {"question": session.question},
+            "item": {**shown, "question": session.question} if item else None,
         }
 
 
 def _quote(session: Session, body: Mapping[str, Any]) -> None:
-    start, end = _number(body, "start"), _number(body, "end")
+    start, end = _sent(body, "start", int), _sent(body, "end", int)
     text = session.item.text if session.item else ""
     session.quote(text[max(0, start) : max(0, end)], start)
 
@@ -193,10 +199,10 @@ def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
 
 
 _ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str] | bool | None]] = {
-    "grade": lambda session, body: session.grade(_number(body, "grade")),
+    "grade": lambda session, body: session.grade(_sent(body, "grade", int)),
     "keep": lambda session, _: session.keep(),
     "drop": lambda session, _: session.drop(),
-    "rephrase": lambda session, body: session.rephrase(_text(body, "question")),
+    "rephrase": lambda session, body: session.rephrase(_sent(body, "question", str)),
     "skip": lambda session, _: session.skip(),
     "undo": lambda session, _: session.undo(),
     "quote": _quote,
@@ -206,16 +212,11 @@ _ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str] | bo
 """The actions of the page; those that save return lines to show."""
 
 
-def _text(body: Mapping[str, Any], key: str) -> str:
-    if not isinstance(body[key], str):
-        raise TypeError(f"{key} must be a text")
-    return str(body[key])
-
-
-def _number(body: Mapping[str, Any], key: str) -> int:
+def _sent(body: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    """A value of a request. Raises KeyError or TypeError for others."""
     value = body[key]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{key} must be a whole number")
+    if type(value) is not kind:
+        raise TypeError(f"{key} must be {'a whole number' if kind is int else 'a text'}")
     return value
 
 
@@ -229,54 +230,37 @@ def _json(status: int, value: Mapping[str, Any], *, is_last: bool = False) -> _R
     return _Reply(status, Asset("application/json", json.dumps(value).encode()), is_last)
 
 
-def _error(status: int, message: str) -> _Reply:
-    return _json(status, {"error": message})
-
-
-def _too_late() -> _Reply:
-    return _error(410, "this page has ended; the same command goes on.")
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = os.name == "posix"  # elsewhere it would share a port that is in use
-
-    def __init__(self, address: tuple[str, int], reply: Callable[[_Handler], _Reply]) -> None:
-        self.reply = reply
-        super().__init__(address, _Handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        logger.debug("a request was cut off", exc_info=True)
-
-
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: LabelPage
     server_version = "ragtrial"
     sys_version = ""
     timeout = 30
 
-    def body(self) -> Mapping[str, Any] | _Reply:
-        """The object in the request, or the refusal of the request."""
+    def body(self) -> Mapping[str, Any]:
+        """The object in the request. Raises _RefusedError."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
-            return _error(411, "the length of what is sent must be known.")
+            raise _RefusedError(411, "the length of what is sent must be known.")
         if int(length) > MOST_BYTES:
             self.rfile.read(min(int(length), _DRAINED))  # a browser reads the answer after it has sent everything
-            return _error(413, f"at most {MOST_BYTES:,} bytes may be sent.")
-        try:
+            raise _RefusedError(413, f"at most {MOST_BYTES:,} bytes may be sent.")
+        with suppress(ValueError):
             value = load_json(self.rfile.read(int(length)))
-        except ValueError:
-            value = None
-        return value if isinstance(value, dict) else _error(400, "what is sent must be a JSON object.")
+            if isinstance(value, dict):
+                return value
+        raise _RefusedError(400, "what is sent must be a JSON object.")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self._send(_error(code, message or explain or "that is no request."))
+        self._send(_RefusedError(code, message or explain or "that is no request.").reply)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gives it
         """The path has the secret in it: nothing is logged."""
 
     def _answer(self) -> None:
-        reply = self.server.reply(self)
+        try:
+            reply = self.server.reply(self)
+        except _RefusedError as refusal:
+            reply = refusal.reply
         self._send(reply)
         if reply.is_last and reply.status == 200:
             self.wfile.flush()

@@ -5,45 +5,41 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
 from ragtrial.config import ExperimentConfig, load_config
+from ragtrial.dataset.locating import is_in
+from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, TaggedQuery, current_user
+from ragtrial.labelling.edits import NO_TEXT, judged
 from ragtrial.labelling.found_texts import GAP
+from ragtrial.labelling.label_files import (
+    Change,
+    Done,
+    Grade,
+    LabelsConflictError,
+    LabelsText,
+    LabelStore,
+    NewQuery,
+    OverlayText,
+    TaggedQuery,
+    current_user,
+)
 from ragtrial.labelling.label_target import below, config_below
-from ragtrial.labelling.session.agreement import RaterAgreement, agreement
-from ragtrial.labelling.session.answers import ItemAnswer, Passage, SessionAnswers, answers_file
-from ragtrial.labelling.session.work_labels import WorkLabels
-from ragtrial.labelling.worklist import TextToGrade, Worklist, read_worklist
-from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.labelling.session.answers import ItemAnswer, SessionAnswers, answers_file
+from ragtrial.labelling.worklist import TextToGrade, Worklist, read_worklist, speaks_of
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import CHOSEN_BY_STAKES, DRAFTED, DRAWN_AT_RANDOM, NOT_REVIEWED, UNANSWERABLE
+from ragtrial.records import CHOSEN_BY_STAKES, DRAFTED, DRAWN_AT_RANDOM, NOT_REVIEWED, UNANSWERABLE, Judgment, Span
 
 T = TypeVar("T")
 
+Passage = tuple[str | None, int | None]
+"""Words that answer, and their first character in the text of their item, as far as they are known."""
+
 MOST_KEY = 9
-
-
-@dataclass(frozen=True)
-class SessionFiles:
-    """The labels and the config of a session, if the worklist names others."""
-
-    labels: Path | None = None
-    config: Path | None = None
-
-
-@dataclass(frozen=True)
-class ReviewCounts:
-    """The numbers of drafts that were ``kept``, ``changed`` and kept, kept ``unseen`` without a review, and dropped."""
-
-    kept: int
-    changed: int
-    dropped: int
-    unseen: int
+_MOST_FAULTS = 10
 
 
 class Session:
@@ -56,31 +52,60 @@ class Session:
     def __init__(
         self,
         file: str | Path,
-        files: SessionFiles | None = None,
         *,
+        labels: Path | None = None,
+        config: Path | None = None,
         who: str | None = None,
         highest: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        files = files or SessionFiles()
-        self.worklist: Worklist = read_worklist(file)
+        self.worklist = read_worklist(file)
         self.who = who or current_user()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
         folder, named = Path(file).absolute().parent, self.worklist.config
-        self.config_file = files.config or (Path(named) if named else None)
-        if files.config is not None:
-            self.config: ExperimentConfig | None = load_config(files.config)
+        self.config_file = config or (Path(named) if named else None)
+        if config is not None:
+            self.config: ExperimentConfig | None = load_config(config)
         else:
             self.config = None if self.config_file is None else config_below(self.config_file, folder, file)
-        labels = files.labels or below(self.worklist.labels, folder, file, "--labels FILE")
+        labels = labels or below(self.worklist.labels, folder, file, "--labels FILE")
         kept = below(answers_file(Path(file)), folder, file, "another worklist")
         self.answers = SessionAnswers(kept, _fingerprint(self.worklist), len(self.worklist.items))
         try:
-            self._labels = self._with_kept(lambda: WorkLabels(self.worklist, labels, self.config, progress or Silent()))
+            self._labels = self._with_kept(lambda: self._store(labels, progress or Silent()))
             self._earlier = self._with_kept(self._judged_by_others)
         except BaseException:
             self.answers.close()
             raise
+
+    def _store(self, labels: Path, progress: Progress) -> LabelStore:
+        """The labels of the worklist. Raises LabelsError for labels that are invalid, or of other queries."""
+        is_overlay = self.worklist.kind == "overlay"
+        if is_overlay and (self.config is None or self.config.dataset.beir is None):
+            message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
+            raise LabelsError(Fault(str(labels), message=message))
+        text = (OverlayText if is_overlay else LabelsText).read(labels)
+        if text.text is None and not is_overlay and not self.worklist.is_drafted:
+            raise LabelsError(Fault(str(text.file), message="there is no such file; name the labels: --labels FILE."))
+        store = LabelStore(text, self.config, progress)
+        self._refuse_other_queries(store)
+        return store
+
+    def _refuse_other_queries(self, store: LabelStore) -> None:
+        items = () if self.worklist.is_drafted else self.worklist.items  # drafts are new queries
+        texts = {query.id: normalised(query.text).strip() for query in store.labels.queries}
+        faults = []
+        for name, text in {item.query: normalised(item.question).strip() for item in items}.items():
+            if name not in texts:
+                faults.append(f"there is no query {name!r}, {short(text)!r}, of which the worklist asks.")
+            elif texts[name] != text:
+                faults.append(f"query {name!r} is {short(texts[name])!r}; in the worklist it is {short(text)!r}.")
+        if faults:
+            rest = len(faults) - _MOST_FAULTS
+            more = [f"and {rest} more faults like these."] if rest > 0 else []
+            end = "The worklist is of other labels: name its own (--labels FILE), or make one of these: ragtrial pool."
+            messages = [*faults[:_MOST_FAULTS], *more, end]
+            raise LabelsError(*(Fault(str(store.text.file), message=message) for message in messages))
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +120,7 @@ class Session:
     @property
     def file(self) -> Path:
         """The file of the labels."""
-        return self._labels.file
+        return self._labels.text.file
 
     @property
     def item(self) -> TextToGrade | None:
@@ -114,20 +139,9 @@ class Session:
         return self.answers.pending.question or (self.item.question if self.item else "")
 
     @property
-    def passage(self) -> Passage | None:
+    def passage(self) -> Passage:
         """The passage of the current item that answers: the named passage, or the quote of the draft."""
-        return None if self.item is None else self.answers.pending.passage or _drafted(self.item)
-
-    def reviewed(self) -> ReviewCounts:
-        """The result for the drafts."""
-        given = self.answers.given.values()
-        kept = [answer for answer in given if answer.grade]
-        return ReviewCounts(
-            kept=len(kept),
-            changed=sum(answer.question is not None or answer.passage is not None for answer in kept),
-            dropped=len(given) - len(kept),
-            unseen=sum(not answer.is_reviewed for answer in kept),
-        )
+        return (None, None) if self.item is None else _passage(self.item, self.answers.pending)
 
     @property
     def overtaken(self) -> set[int]:
@@ -140,15 +154,17 @@ class Session:
         """True if all items are answered or skipped, and saved."""
         return self.answers.current is None and not self.answers.unsaved
 
-    def grade(self, grade: int, *, is_reviewed: bool = True) -> None:
+    def grade(self, grade: int, *, reviewed: bool = True) -> None:
         """Give the current item a grade. Raises InputError if it has no such grade."""
         item = self._current()
         if not 0 <= grade <= self.highest:
             raise InputError(f"the grade {grade} is not among 0 to {self.highest}; --highest {grade} would allow it.")
         if self.worklist.form != "document" and not self.worklist.items[item].text.strip():
             raise InputError(NO_TEXT)
-        answer = replace(self.answers.pending, grade=grade, who=self.who, earlier=self._earlier.get(item))
-        self.answers.keep(item, replace(answer, is_reviewed=is_reviewed))
+        self._answer(grade=grade, who=self.who, earlier=self._earlier.get(item), reviewed=reviewed)
+
+    def _answer(self, **changed: object) -> None:
+        self.answers.keep(self.answers.pending.model_copy(update=changed))
 
     def keep(self) -> None:
         """Keep the current draft with its changes. Raises InputError for other worklists."""
@@ -166,7 +182,7 @@ class Session:
         self.ask_again()
         left = len(self.worklist.items) - len(self.answers.given)
         for _ in range(left):
-            self.grade(self.highest, is_reviewed=False)
+            self.grade(self.highest, reviewed=False)
         return left
 
     def rephrase(self, question: str) -> None:
@@ -175,11 +191,12 @@ class Session:
         text = " ".join(question.split())
         if not text:
             raise InputError("the question is empty; drop it instead.")
-        self.answers.keep(self._current(), replace(self.answers.pending, question=text))
+        self._current()
+        self._answer(question=text)
 
     def skip(self) -> None:
         """Skip the current item."""
-        self.answers.keep(self._current(), ItemAnswer(is_skipped=True, who=self.who))
+        self.answers.keep(ItemAnswer(item=self._current(), skipped=True, who=self.who))
 
     def quote(self, passage: str, at: int | None = None) -> None:
         """Name the passage of the current item that answers, before its grade; ``at`` is its place in the text.
@@ -196,11 +213,11 @@ class Session:
             at = item.text.index(text)
         elif at is not None:
             at += len(passage) - len(passage.lstrip())
-        if not has_passage(item, text) or (at is not None and item.text[at : at + len(text)] != text):
+        if not is_in(text, item.text) or (at is not None and item.text[at : at + len(text)] != text):
             raise InputError("that is not in the text of this item; it must be verbatim.")
         if item.start is None and GAP.strip() in text:
             raise InputError(f"{GAP.strip()} stands for text that is not shown; name a passage on one side of it.")
-        self.answers.keep(self._current(), replace(self.answers.pending, passage=Passage(text, at)))
+        self._answer(quote=text, at=at)
 
     def undo(self) -> bool:
         """Take back the named passage or else the last unsaved answer; False if there is none."""
@@ -230,6 +247,7 @@ class Session:
     def _merged(self, unsaved: Sequence[int]) -> tuple[list[Done], list[int]]:
         """Write the unsaved answers that the labels lack; the changes, and these items."""
         self._labels.read()
+        self._refuse_other_queries(self._labels)
         judged_now = self._judged_by_others()
         fresh = [item for item in unsaved if item not in judged_now]
         given = self.answers.given
@@ -241,13 +259,6 @@ class Session:
             done += self._labels.write(changes, who) if changes else []
         return done, fresh
 
-    def agreement(self) -> RaterAgreement:
-        """The agreement of the answers with the labels, over the items that these judged before."""
-        return agreement([
-            (answer.grade, answer.earlier) for item, answer in sorted(self.answers.given.items())
-            if answer.grade is not None and answer.earlier is not None and item not in self.answers.written
-        ])  # fmt: skip
-
     def _refuse_no_draft(self) -> None:
         if not self.worklist.is_drafted:
             raise InputError("this worklist has texts to grade; only drafted questions are kept, dropped or changed.")
@@ -258,32 +269,48 @@ class Session:
         return self.answers.current
 
     def _judged_by_others(self) -> dict[int, int]:
-        """The grade in the labels of each item, this session's own judgments apart."""
-        own = [item for item, answer in sorted(self.answers.given.items())
-               if answer.earlier is None or item in self.answers.written]  # fmt: skip
-        return self._labels.earlier(self._grades(own))
+        """The highest grade in the labels of each item, this session's own judgments apart."""
+        own_items = [item for item, answer in sorted(self.answers.given.items())
+                     if answer.earlier is None or item in self.answers.written]  # fmt: skip
+        own = {(grade.query, _as_judgment(grade)) for grade in self._grades(own_items)}
+        store = self._labels
+        queries = tuple(
+            replace(query, relevant_docs=tuple(label for label in query.relevant_docs if (query.id, label) not in own))
+            for query in store.labels.queries
+        )
+        resolved = store.resolved(replace(store.labels, queries=queries))
+        labels = {query.id: query.relevant_docs for query in resolved.queries}
+        by_content = store.library is None and self.worklist.form == "content"
+        by_document = self.config is not None and self.config.evaluators.unit == "document"
+        earlier = {}
+        for number, item in enumerate(self.worklist.items):
+            spoken = (label for label in labels.get(item.query, ())
+                      if speaks_of(label, item, by_content=by_content, by_document=by_document))  # fmt: skip
+            if grades := [label.relevance for label in spoken]:
+                earlier[number] = max(grades)
+        return earlier
 
     def _grades(self, items: Sequence[int]) -> list[Grade]:
         """The judgment of each of ``items``; only kept drafts with an answer have one."""
         grades = []
         for item in items:
             text, answer = self.worklist.items[item], self.answers.given[item]
-            passage = answer.passage or _drafted(text) or Passage("")
-            if text.draft is None or (answer.grade and passage.text):
-                form = self.worklist.form
-                grades.append(judged(form, text.query, text, answer.grade or 0, passage.text or None, passage.at))
+            quote, at = _passage(text, answer)
+            if text.draft is None or (answer.grade and quote):
+                grades.append(judged(self.worklist.form, text.query, text, answer.grade or 0, quote, at))
         return grades
 
     def _new_queries(self, items: Sequence[int]) -> list[NewQuery]:
         """The kept drafts among ``items`` that the labels lack."""
+        known = {(query.id, query.text) for query in self._labels.labels.queries}
         queries = []
         for item in items:
             text, answer = self.worklist.items[item], self.answers.given[item]
             question = answer.question or text.question
-            if text.draft is not None and answer.grade and not self._labels.has(text.query, question):
+            if text.draft is not None and answer.grade and (text.query, normalised(question)) not in known:
                 tags = [DRAFTED, text.draft.style]
-                tags += [] if answer.passage or _drafted(text) else [UNANSWERABLE]
-                tags += [] if answer.is_reviewed else [NOT_REVIEWED]
+                tags += [] if _passage(text, answer)[0] else [UNANSWERABLE]
+                tags += [] if answer.reviewed else [NOT_REVIEWED]
                 queries.append(NewQuery(text.query, question, tuple(tags)))
         return queries
 
@@ -310,9 +337,15 @@ class Session:
             raise type(error)(*error.faults, Fault(str(self.answers.file), message=message)) from error
 
 
-def _drafted(item: TextToGrade) -> Passage | None:
-    quote = None if item.draft is None else item.draft.quote
-    return None if item.draft is None or quote is None else Passage(quote, item.draft.at)
+def _passage(item: TextToGrade, answer: ItemAnswer) -> Passage:
+    if answer.quote is None and item.draft is not None:
+        return item.draft.quote, item.draft.at
+    return answer.quote, answer.at
+
+
+def _as_judgment(grade: Grade) -> Judgment:
+    spans = () if grade.start is None or grade.end is None else (Span(grade.start, grade.end),)
+    return Judgment(grade.doc, grade.relevance or 0, grade.quote, spans)
 
 
 def _fingerprint(worklist: Worklist) -> str:

@@ -1,47 +1,45 @@
-"""Search hits, graded by a person, as labels of the query."""
+"""The changes of labels that graded search hits, commands and other files require."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.locating import is_in
-from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.changes import Change, Done, Form, Grade, NewQuery, query_of
-from ragtrial.labelling.overlay import OverlayText, read_overlay_text
-from ragtrial.labelling.worklist import TextToGrade
-from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
-from ragtrial.pipeline.corpus import Corpus
-from ragtrial.progress import Progress, Silent
+from ragtrial.errors import Fault, InputError, LabelsError, did_you_mean
+from ragtrial.labelling.label_files import (
+    Change,
+    Done,
+    Form,
+    Grade,
+    LabelsConflictError,
+    LabelsText,
+    NewQuery,
+    RemovedQuery,
+    label_store,
+    place_of,
+)
+from ragtrial.labelling.worklist import TextToGrade, speaks_of
+from ragtrial.progress import Progress
 from ragtrial.records import FoundText, Judgment, PromptQueries, Query, Unit
 
 Mark = TypeVar("Mark")
+Prefer = Literal["mine", "theirs"]
 
 NO_TEXT = "this text is empty, and the labels name passages; leave it out."
 """Why an answer cannot be graded."""
 
+_KEYS = ("id", "text", "relevant_docs", "tags")
 _WORDS = 6
 _MOST_KEY = 9
 """The highest grade that one key gives: a higher one in labels that have none so high is a slip."""
-
-
-@dataclass(frozen=True)
-class Added:
-    """A query with judgments that were written to ``file``; ``is_new`` if it was not there before."""
-
-    file: Path
-    query: str
-    is_new: bool
-    done: tuple[Done, ...]
-    queries: int | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Item:
     """One thing to grade among what settings found: ``hit.rank`` is its number, ``found_by`` its best rank in each."""
 
     hit: FoundText
-    found_by: Mapping[str, int]
+    found_by: dict[str, int] = field(default_factory=dict)
 
 
 class AnswerSheet:
@@ -59,42 +57,33 @@ class AnswerSheet:
     for a BEIR folder without an overlay or without the query.
     """
 
-    def __init__(self, config: ExperimentConfig, text: str) -> None:
-        self._config = config
+    def __init__(self, config: ExperimentConfig, text: str, progress: Progress) -> None:
         self.text = normalised(text).strip()
-        options = config.dataset
-        if options.beir is not None:
-            if options.overlay is None:
-                raise LabelsError("a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.")
-            self._base: LabelsText | OverlayText = read_overlay_text(options.overlay)
-            laid = self._base.file if self._base.content else None
-            labels = beir_labels(Path(options.beir), options.split or "test", laid).labels
-        else:
-            self._base = read_labels_text(options.queries or "")
-            labels = self._base.labels or PromptQueries(())
-        self._labels = labels
-        self.query = next((query for query in labels.queries if query.text.strip() == self.text), None)
-        if options.beir is not None and self.query is None:
+        self.form = labels_form(config)
+        self.store = label_store(config, progress, may_be_overlay=True)
+        self._queries = self.store.labels.queries
+        self.query = next((query for query in self._queries if query.text.strip() == self.text), None)
+        if config.dataset.beir is not None and self.query is None:
             raise LabelsError(
-                f"{options.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR folder; "
-                "use corpus and queries in the config."
+                f"{config.dataset.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR "
+                "folder; use corpus and queries in the config."
             )
-        by_passage = config.dataset.match == "content"
-        self.form: Form = (
-            "document"
-            if options.beir is not None
-            else form_of(labels.queries, by_content=by_passage, unit=config.evaluators.unit)
-        )
 
     def graded(self, items: Sequence[Item]) -> list[Item]:
-        """The same with the grades that labels have already."""
+        """The same with the highest grades that labels have already."""
         return [replace(item, hit=replace(item.hit, grade=self._grade_of(item.hit))) for item in items]
+
+    def _grade_of(self, hit: FoundText) -> int | None:
+        by_content, by_document = self.form == "content", self.form == "document"
+        labels = self.query.relevant_docs if self.query else ()
+        spoken = (label for label in labels if speaks_of(label, hit, by_content=by_content, by_document=by_document))
+        return max((label.relevance for label in spoken), default=None)
 
     def changes(
         self,
         hits: Sequence[FoundText],
         grades: Mapping[int, int],
-        quotes: Mapping[int, str] | None = None,
+        quotes: Mapping[int, str],
         *,
         name: str | None = None,
         tags: Sequence[str] = (),
@@ -104,15 +93,14 @@ class AnswerSheet:
         ``quotes`` are verbatim passages of hits that answer, instead of the whole text. A new query has the id
         ``name``, or an id from its text. Raises InputError for passages that are not in their hit.
         """
-        by_rank, quotes = {hit.rank: hit for hit in hits}, dict(quotes or {})
+        by_rank = {hit.rank: hit for hit in hits}
         faults = [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
         faults += [
             f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
             for number, passage in quotes.items()
-            if not has_passage(by_rank[number], passage)
+            if not is_in(passage, by_rank[number].text or "")
         ]
-        known = [label.relevance for query in self._labels.queries for label in query.relevant_docs]
-        highest = max([_MOST_KEY, *known])
+        highest = max([_MOST_KEY, *(label.relevance for query in self._queries for label in query.relevant_docs)])
         faults += [
             f"hit {number} has the grade {grade}, above {highest} and above all grades of the labels; is it one?"
             for number, grade in grades.items()
@@ -123,70 +111,48 @@ class AnswerSheet:
         if faults:
             raise InputError(*faults)
         self._refuse_name(name, tags)
-        query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
+        query = self.query.id if self.query else name or new_id(self.text, {query.id for query in self._queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
         made = [judged(self.form, query, by_rank[number], grade, quotes.get(number))
                 for number, grade in sorted(grades.items())]  # fmt: skip
         return [*new, *beside(self.query.relevant_docs if self.query else (), made, self.form)]
 
-    def refuse(self, name: str | None = None, tags: Sequence[str] = (), progress: Progress | None = None) -> None:
+    def refuse(self, name: str | None, tags: Sequence[str]) -> None:
         """Raise InputError for an invalid id, and LabelsError for labels that do not fit the documents, before anything
         is graded.
         """
         self._refuse_name(name, tags)
-        if self._base.labels is not None:
-            self._check(progress or Silent())(self._base.labels)
+        self.store.resolved(self.store.labels)
+
+    @property
+    def queries(self) -> int | None:
+        """The number of queries in the labels now; None for an overlay."""
+        labels = self.store.text.labels
+        return None if labels is None else len(labels.queries)
 
     def _refuse_name(self, name: str | None, tags: Sequence[str]) -> None:
         if self.query is not None and (name not in (None, self.query.id) or tags):
             raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
-        if self.query is None and any(name == one.id for one in self._labels.queries):
-            raise LabelsError(Fault(str(self._base.file), message=f"query {name!r} is there already."))
+        if self.query is None and any(name == query.id for query in self._queries):
+            raise LabelsError(Fault(str(self.store.text.file), message=f"query {name!r} is there already."))
 
-    def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
+    def write(self, changes: Sequence[Change], who: str) -> list[Done]:
         """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""
         try:
-            written, done = write_back(self._base, changes, who, check=self._check(progress or Silent()))
+            return self.store.write(changes, who)
         except LabelsConflictError as error:
             again = Fault(error.faults[-1].file, message="Look at what is there now, and label these queries again.")
             raise LabelsConflictError(*error.faults, again) from error
-        is_new = any(isinstance(one.change, NewQuery) for one in done)
-        count = None if written.labels is None else len(written.labels.queries)
-        return Added(written.file, query_of(changes[0]), is_new=is_new, done=tuple(done), queries=count)
-
-    def _check(self, progress: Progress) -> Callable[[PromptQueries], object]:
-        """A function that raises LabelsError for labels that do not fit the documents."""
-
-        def check(labels: PromptQueries) -> object:
-            config = self._config
-            corpus = Corpus(config, progress)
-            file = str(config.dataset.queries)
-            return resolve(labels, corpus.library, config.dataset.match, file)
-
-        return check
-
-    def _grade_of(self, hit: FoundText) -> int | None:
-        text = (hit.text or "").strip()
-        labels = self.query.relevant_docs if self.query else ()
-        met = [
-            one.relevance
-            for one in labels
-            if (one.doc.strip() in text if self.form == "content" else one.doc == hit.doc)
-            and (one.quote is None or self.form != "quote" or one.quote in text)
-        ]
-        return max(met, default=None)
 
 
 def labels_form(config: ExperimentConfig) -> Form:
     """The form of the labels of ``config``; the usual form if they cannot be read."""
-    options, unit = config.dataset, config.evaluators.unit
-    if options.beir is not None:
+    dataset, labels = config.dataset, PromptQueries(())
+    if dataset.beir is not None:
         return "document"
-    try:
-        labels = read_labels_text(options.queries or "").labels
-    except LabelsError:
-        labels = None
-    return form_of(labels.queries if labels else (), by_content=options.match == "content", unit=unit)
+    with suppress(LabelsError):
+        labels = LabelsText.read(dataset.queries or "").labels or labels
+    return form_of(labels.queries, by_content=dataset.match == "content", unit=config.evaluators.unit)
 
 
 def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> list[Item]:
@@ -195,35 +161,18 @@ def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> li
     If labels name passages (``form``), hits of a document are one passage if they share half of the shorter one, as
     chunks of several sizes do. Scores of several settings are not comparable, and are left out.
     """
-    placed = [(hit.rank, place, name, hit) for place, (name, row) in enumerate(found.items()) for hit in row]
-    pools: list[_Pool] = []
-    of_document: dict[str, list[_Pool]] = {}
-    for _, _, name, hit in sorted(placed, key=lambda one: one[:2]):
+    ranked = [(hit.rank, place, name, hit) for place, (name, hits) in enumerate(found.items()) for hit in hits]
+    items: list[Item] = []
+    of_document: dict[str, list[Item]] = {}
+    for rank, _, name, hit in sorted(ranked, key=lambda row: row[:2]):
         known = of_document.setdefault(hit.doc, [])
-        pool = next((one for one in known if form == "document" or one.holds(hit)), None)
-        if pool is None:
-            pool = _Pool(hit)
-            pools.append(pool)
-            known.append(pool)
-        pool.add(name, hit, widen=form != "document")
-    kept = [(pool.whole if len(found) == 1 else replace(pool.whole, score=None), pool.found_by) for pool in pools[:top]]
-    return [Item(replace(hit, rank=number), found_by) for number, (hit, found_by) in enumerate(kept, 1)]
-
-
-class _Pool:
-    """Hits that count as one item: the ``first``, and the ``whole`` of all that share half of it."""
-
-    def __init__(self, first: FoundText) -> None:
-        self.first = self.whole = first
-        self.found_by: dict[str, int] = {}
-
-    def holds(self, hit: FoundText) -> bool:
-        return _shares_half(self.first, hit) or _shares_half(self.whole, hit)
-
-    def add(self, setting: str, hit: FoundText, *, widen: bool) -> None:
-        self.found_by.setdefault(setting, hit.rank)
-        if widen and _shares_half(self.first, hit):
-            self.whole = _union(self.whole, hit)
+        item = next((item for item in known if form == "document" or _shares_half(item.hit, hit)), None)
+        if item is None:
+            item = Item(replace(hit, rank=len(items) + 1, score=hit.score if len(found) == 1 else None))
+            items.append(item)
+            known.append(item)
+        item.found_by.setdefault(name, rank)
+    return items[:top]
 
 
 def _shares_half(one: FoundText, other: FoundText) -> bool:
@@ -231,15 +180,6 @@ def _shares_half(one: FoundText, other: FoundText) -> bool:
         return (one.start, one.end) == (other.start, other.end)
     shared = min(one.end, other.end) - max(one.start, other.start)
     return shared * 2 >= min(one.end - one.start, other.end - other.start)
-
-
-def _union(one: FoundText, other: FoundText) -> FoundText:
-    """``one`` with the text of another that overlaps it."""
-    first, last = sorted((one, other), key=lambda hit: hit.start or 0)
-    if first.end is None or last.start is None or last.end is None or last.end <= first.end:
-        return replace(one, start=first.start, end=first.end, text=first.text)
-    text = (first.text or "") + (last.text or "")[first.end - last.start :]
-    return replace(one, start=first.start, end=last.end, text=text)
 
 
 def judged(
@@ -263,11 +203,6 @@ def judged(
     if at is None or hit.start is None:
         return Grade(query, hit.doc, grade, quote)
     return Grade(query, hit.doc, grade, quote, hit.start + at, hit.start + at + len(quote))
-
-
-def has_passage(hit: FoundText | TextToGrade, passage: str) -> bool:
-    """True if the text has the passage, found as quotes of labels are."""
-    return is_in(passage, hit.text or "")
 
 
 def new_id(text: str, taken: Collection[str]) -> str:
@@ -397,3 +332,80 @@ def _is_same(label: Judgment, made: Grade, form: Form) -> bool:
 
 def _words(passage: str) -> list[str]:
     return normalised(passage).casefold().split()
+
+
+def added(base: LabelsText, text: str, name: str | None, tags: Sequence[str], label: Grade) -> list[Change]:
+    """The changes that add a judgment of the question ``text``, and the question if it is new.
+
+    ``label.query`` is not looked at. Raises LabelsError for a ``name`` that another question has.
+    """
+    rows = base.rows
+    known = next((key for key, row in rows.items() if row["text"].strip() == text.strip()), None)
+    if known is None and name is not None and name in rows:
+        raise LabelsError(Fault(str(base.file), message=f"query {name!r} is another question: {rows[name]['text']!r}."))
+    query = known or name or new_id(text, rows)
+    new: list[Change] = [] if known else [NewQuery(query, text.strip(), tuple(tags))]
+    return [*new, Grade(query, label.doc, label.relevance, label.quote)]
+
+
+def removed(base: LabelsText, query: str, doc: str | None, quote: str | None) -> list[Change]:
+    """The changes that remove a query, or its judgments of ``doc``, or of one passage of that. Raises LabelsError."""
+    rows = base.rows
+    if query not in rows:
+        raise LabelsError(Fault(str(base.file), message=f"there is no query {query!r}.{did_you_mean(query, rows)}"))
+    if doc is None:
+        return [RemovedQuery(query)]
+    labels = rows[query]["relevant_docs"]
+    places = [place_of(one) for one in labels if str(one["doc"]) == doc and quote in (None, one.get("quote"))]
+    if not places:
+        known = ", ".join(dict.fromkeys(str(one["doc"]) for one in labels)) or "none"
+        message = f"query {query!r} has no such judgment of {doc!r}; it judges: {known}."
+        raise LabelsError(Fault(str(base.file), message=message))
+    return [Grade(query, name, None, *rest) for name, *rest in dict.fromkeys(places)]
+
+
+def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None) -> list[Change]:
+    """The changes that bring the labels of ``files`` into ``base``: queries of one text are one, and keep their id.
+
+    Raises LabelsError with all judgments of one place that have different grades, unless ``prefer`` says whose hold.
+    """
+    rows: dict[str, Mapping[str, Any]] = dict(base.rows)
+    by_text = {row["text"].strip(): key for key, row in rows.items()}
+    grades = {
+        (key, place_of(one)): one.get("relevance", 1) for key, row in rows.items() for one in row["relevant_docs"]
+    }
+    changes: list[Change] = []
+    faults: list[Fault] = []
+    for file in files:
+        for key, row in _there(file).rows.items():
+            text = row["text"].strip()
+            query = by_text.get(text)
+            if query is None:
+                query = by_text[text] = key if key not in rows else new_id(text, rows)
+                rows[query] = row
+                more = {name: value for name, value in row.items() if name not in _KEYS}
+                changes.append(NewQuery(query, row["text"], tuple(row.get("tags", ())), more))
+            for grade in _grades(query, row):
+                known = grades.setdefault((query, place_of(grade.as_label())), grade.relevance)
+                if known == grade.relevance or prefer == "theirs":
+                    changes.append(grade)
+                elif prefer is None:
+                    what = f"query {query!r}, {grade.doc!r}: grade {grade.relevance}, and {known} in {base.file.name}."
+                    faults.append(Fault(str(file), message=what))
+    if faults:
+        rest = "Nothing was written; --prefer mine or --prefer theirs decides."
+        raise LabelsError(*faults, Fault(str(base.file), message=rest))
+    return changes
+
+
+def _grades(query: str, row: Mapping[str, Any]) -> Iterator[Grade]:
+    for one in row["relevant_docs"]:
+        doc, quote, start, end = place_of(one)
+        yield Grade(query, doc, one.get("relevance", 1), quote, start, end, one.get("text_hash"))
+
+
+def _there(file: Path) -> LabelsText:
+    labels = LabelsText.read(file)
+    if labels.text is None:
+        raise LabelsError(Fault(str(file), message="there is no such file."))
+    return labels
