@@ -135,7 +135,7 @@ def test_a_stage_that_belongs_elsewhere_is_named_and_changes_no_number(
         shutil.rmtree(experiment.workspace / "rankings")
     report = run_experiment(experiment.config())
     said = [one.message for one in report.warnings if one.code == "repaired"]
-    said += [f"{entry.path}: {why}" for entry, why in Upkeep(experiment.workspace).verify()]
+    said += [f"{entry.path}: {why}" for entry, why in Upkeep(experiment.workspace).verify().removed]
     assert numbers(report) == numbers(fresh[1])
     assert any(f"/{kind}/" in message for message in said), json.dumps(said)
     again = run_experiment(experiment.config())

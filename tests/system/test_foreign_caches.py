@@ -16,6 +16,7 @@ from experiments import Experiment, write_experiment
 from ragtrial.cache.presence import Usage
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.seals import seal
+from ragtrial.cache.workspace import Workspace
 from ragtrial.pipeline.resources import user_of
 from small_experiment import ragtrial
 
@@ -57,7 +58,7 @@ def experiment(tmp_path: Path) -> Experiment:
 def plant(experiment: Experiment, url: str, collection: str, *, unfinished: bool = False) -> Path:
     """A stage of the cache that is no more than a collection on a server, as somebody else may have written it."""
     name = f".partial-{KEY}-left" if unfinished else KEY
-    folder = experiment.workspace / "indexes" / name
+    folder = Workspace(experiment.workspace).root / "indexes" / name
     folder.mkdir(parents=True)
     secret = {"secret": "${STOLEN}"}
     content = {
@@ -103,9 +104,8 @@ def test_a_named_config_is_no_reason_to_touch_collections_of_other_names(
 ) -> None:
     with listening() as (url, requests):
         config = served(experiment, url)
-        Usage(experiment.workspace / "uses").mark("indexes", KEY, user_of(config.config()))
         folder = plant(experiment, url, collection)
-        (experiment.workspace / "LAYOUT").write_text("2\n")
+        Usage(experiment.workspace / "uses").mark("indexes", KEY, user_of(config.config()))
         pruned = ragtrial(capsys, "cache", "prune", experiment.workspace, "--older-than", "0h", "--config", config.file)
         checked = ragtrial(capsys, "cache", "verify", experiment.workspace, "--config", config.file)
         assert (pruned.code, checked.code) == (4, 4)
@@ -118,7 +118,6 @@ def test_a_collection_is_removed_only_by_a_config_that_has_built_it(experiment: 
     with listening() as (url, requests):
         config = served(experiment, url)
         folder = plant(experiment, url, f"ragtrial_{KEY[:16]}_00000000")
-        (experiment.workspace / "LAYOUT").write_text("2\n")
         prune = ("cache", "prune", str(experiment.workspace), "--older-than", "0h", "--config", str(config.file))
         assert ragtrial(capsys, *prune).code == 4
         assert requests == []

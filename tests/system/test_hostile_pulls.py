@@ -28,14 +28,20 @@ VECTORS = np.ones((3, 4), np.float32)
 LENGTHS, UNEQUAL = np.full(4, 16, np.int64).tobytes(), np.array([12, 20], np.int64).tobytes()
 
 
-def stage(remote: Path, key: str = KEY, kind: str = "chunks", line: str | bytes | None = None, **more: bytes) -> None:
+def stage(
+    remote: Path,
+    key: str = KEY,
+    kind: str = "chunks",
+    line: str | bytes | None = None,
+    more: Mapping[str, bytes] | None = None,
+) -> None:
     """A stage as `cache push` sends it, with ``more`` files, or with another ``line`` before its bytes."""
     beside = remote.parent / "made" / kind / key
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     (beside / "x.bin").write_bytes(b"abc")
     seal(beside, f"a stage {key[:2]}")
-    files = {path.name: path.read_bytes() for path in sorted(beside.iterdir())} | more
+    files = {path.name: path.read_bytes() for path in sorted(beside.iterdir())} | dict(more or {})
     if line is None:
         line = json.dumps({name: len(content) for name, content in files.items()})
     line = line.encode() if isinstance(line, str) else line
@@ -47,7 +53,7 @@ def stage(remote: Path, key: str = KEY, kind: str = "chunks", line: str | bytes 
 
 def with_file(name: str, content: bytes = b"x") -> Callable[[Path], None]:
     """A stage with one more file of this name."""
-    return lambda remote: stage(remote, **{name: content})
+    return lambda remote: stage(remote, more={name: content})
 
 
 def listing(line: str | bytes) -> Callable[[Path], None]:

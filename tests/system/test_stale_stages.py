@@ -105,7 +105,7 @@ def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_r
     assert {"answers", "bm25", "terms", "rankings", "vectors"} <= {
         entry.kind for entry in Upkeep(made.workspace).entries()
     }
-    assert Upkeep(made.workspace).prune(unused=True) == []
+    assert Upkeep(made.workspace).prune(unused=True).removed == []
     assert [part.costs for part in again.settings] == [part.costs for part in first.settings]
     assert len(asked(made.folder)) == 1
 

@@ -7,8 +7,9 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,10 @@ from commands import Ended
 from corpora import write_files
 from experiments import Experiment, write_experiment
 from forked import forked_command
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.upkeep import Entry, Upkeep
 from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.outcome import run as command_line
-from ragtrial.errors import InputError, WorkspaceError
+from ragtrial.errors import WorkspaceError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.run import RunOptions
 from ragtrial.report.model import Report
@@ -40,8 +40,12 @@ def scores(report: Report) -> dict[str, float | None]:
     return {name: score.mean for name, score in report.settings[0].scores.items()}
 
 
-def names(entries: list[Entry]) -> set[str]:
+def names(entries: Iterable[Entry]) -> set[str]:
     return {f"{entry.kind}/{entry.path.stem}" for entry in entries}
+
+
+def pruned(made: Experiment, /, **conditions: Any) -> list[Entry]:
+    return [entry for entry, _ in Upkeep(made.workspace).prune(**conditions).removed]
 
 
 def age(experiment: Experiment, days: float) -> None:
@@ -86,21 +90,6 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     assert int(told["vectors"].split()[0]) == len(set(experiment.embedded()))
 
 
-def test_two_experiments_that_share_stages_are_both_named(experiment: Experiment) -> None:
-    run(experiment, "experiment=pantry", "retrievers.dense.top_k=4")
-    shared = {entry.kind for entry in Upkeep(experiment.workspace).entries() if len(entry.experiments) == 2}
-    assert shared == {"documents", "chunks", "lengths", "embeddings", "vectors", "indexes", "reach"}
-    assert Upkeep(experiment.workspace).experiments() == ["kitchen", "pantry"]
-
-
-def test_what_is_no_workspace_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no workspace: its file LAYOUT is missing"):
-        Upkeep(tmp_path)
-    (tmp_path / "LAYOUT").write_text(f"99 {fingerprint('99')}\n")
-    with pytest.raises(InputError, match=r"has layout '99'.*Use the ragtrial that made it"):
-        Upkeep(tmp_path)
-
-
 # Removing.
 
 
@@ -109,7 +98,7 @@ def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None
     report = run(experiment, "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
     fresh = names(upkeep.entries()) - before
-    removed = names(upkeep.prune(unused=True))
+    removed = names(pruned(experiment, unused=True))
     assert removed
     assert removed < before
     assert {name.partition("/")[0] for name in before - removed} == {"documents", "vectors"}
@@ -128,7 +117,7 @@ def test_what_stands_under_rankings_that_are_there_already_is_used_too(tmp_path:
     run(experiment)  # finds the rankings of the refiners, and asks their parts for nothing
     kinds = {entry.kind for entry in Upkeep(experiment.workspace).entries()}
     assert {"rankings", "terms", "bm25"} <= kinds
-    assert Upkeep(experiment.workspace).prune(unused=True) == []
+    assert pruned(experiment, unused=True) == []
 
 
 def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experiment) -> None:
@@ -137,7 +126,7 @@ def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experim
         run(experiment, "chunker.size=60")
     experiment.no_trouble()
     kept = {entry.kind for entry in Upkeep(experiment.workspace).entries()}
-    assert Upkeep(experiment.workspace).prune(unused=True) == []
+    assert pruned(experiment, unused=True) == []
     assert {entry.kind for entry in Upkeep(experiment.workspace).entries()} == kept
 
 
@@ -145,30 +134,25 @@ def test_what_two_experiments_use_stays_when_one_of_them_goes(experiment: Experi
     run(experiment, "experiment=pantry", "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
     both = names([entry for entry in upkeep.entries() if len(entry.experiments) == 2])
-    removed = upkeep.prune(experiment="pantry")
+    removed = pruned(experiment, experiment="pantry")
     assert {entry.experiments for entry in removed} == {("pantry",)}
     assert upkeep.experiments() == ["kitchen"]
     assert both <= names(upkeep.entries())
     assert all(entry.experiments == ("kitchen",) for entry in upkeep.entries())
 
 
-def test_age_is_that_of_the_last_use(experiment: Experiment) -> None:
+def test_all_conditions_must_hold_and_a_dry_run_removes_nothing(experiment: Experiment) -> None:
     age(experiment, 40)
     run(experiment, "chunker.size=60")
-    upkeep = Upkeep(experiment.workspace)
-    old = {entry.kind for entry in upkeep.prune(older_than=30 * DAY, dry=True)}
-    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
-    assert upkeep.prune(older_than=50 * DAY) == []
-
-
-def test_all_conditions_must_hold(experiment: Experiment) -> None:
-    run(experiment, "chunker.size=60")
-    upkeep = Upkeep(experiment.workspace)
-    assert upkeep.prune(unused=True, older_than=DAY) == []
-    assert upkeep.prune(unused=True, experiment="pantry") == []
-    age(experiment, 2)
-    kinds = {entry.kind for entry in upkeep.prune(unused=True, older_than=DAY, experiment="kitchen")}
-    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
+    mine = {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
+    assert {entry.kind for entry in pruned(experiment, older_than=30 * DAY, dry=True)} == mine
+    for conditions in ({"older_than": 50 * DAY}, {"unused": True, "experiment": "pantry"}):
+        assert pruned(experiment, **conditions) == []
+    run_experiment(experiment.config("chunker.size=60"), RunOptions(limit=2))  # is no reason to need less
+    conditions = {"unused": True, "older_than": 30 * DAY, "experiment": "kitchen"}
+    entries = pruned(experiment, **conditions, dry=True)
+    assert {entry.kind for entry in entries} == mine
+    assert names(pruned(experiment, **conditions)) == names(entries)
 
 
 def test_latencies_alone_are_removed_and_measured_again(tmp_path: Path, capsys: Capture) -> None:
@@ -184,34 +168,26 @@ def test_latencies_alone_are_removed_and_measured_again(tmp_path: Path, capsys: 
     assert first.p50 != second.p50
 
 
-def test_a_dry_run_removes_nothing(experiment: Experiment) -> None:
-    run(experiment, "chunker.size=60")
-    upkeep = Upkeep(experiment.workspace)
-    before = names(upkeep.entries())
-    would = upkeep.prune(unused=True, dry=True)
-    assert names(upkeep.entries()) == before
-    assert names(upkeep.prune(unused=True)) == names(would)
-
-
 def test_what_a_killed_run_left_behind_is_removed_with_anything_else(experiment: Experiment) -> None:
     left = experiment.workspace / "embeddings" / f".partial-{'0' * 32}-abc"
     left.mkdir()
     (left / "vectors.npy").write_bytes(b"x" * 1000)
     upkeep = Upkeep(experiment.workspace)
     assert [entry.size for entry in upkeep.entries() if entry.kind == "unfinished"] == [1000]
-    assert names(upkeep.prune(older_than=1000 * DAY)) == {f"unfinished/.partial-{'0' * 32}-abc"}
+    assert names(pruned(experiment, older_than=1000 * DAY)) == {f"unfinished/.partial-{'0' * 32}-abc"}
     assert not left.exists()
 
 
 def test_nothing_is_removed_while_another_run_is_at_work(experiment: Experiment) -> None:
     at_work = Workspace(experiment.workspace)
     before = names(Upkeep(experiment.workspace).entries())
-    for remove in (lambda: Upkeep(experiment.workspace).prune(unused=True), Upkeep(experiment.workspace).verify):
+    upkeep = Upkeep(experiment.workspace)
+    for remove in (partial(upkeep.prune, unused=True), upkeep.verify):
         with pytest.raises(WorkspaceError, match="another run is at work in the workspace"):
             remove()
     assert names(Upkeep(experiment.workspace).entries()) == before
     del at_work
-    assert Upkeep(experiment.workspace).verify() == []
+    assert Upkeep(experiment.workspace).verify().removed == []
 
 
 def test_nothing_of_the_users_is_touched(experiment: Experiment) -> None:
@@ -225,8 +201,8 @@ def test_nothing_of_the_users_is_touched(experiment: Experiment) -> None:
     write_files(experiment.workspace, kept)
     age(experiment, 100)
     upkeep = Upkeep(experiment.workspace)
-    assert upkeep.verify() == []
-    assert upkeep.prune(older_than=DAY)
+    assert upkeep.verify().removed == []
+    assert pruned(experiment, older_than=DAY)
     assert {name: (experiment.workspace / name).read_text() for name in kept} == kept
     assert upkeep.entries() == []
 
@@ -242,15 +218,10 @@ def test_experiments_of_one_name_in_two_folders_keep_what_each_needs(experiment:
     other = write_experiment(tmp_path / "other", store={"kind": "exact"})
     run(other, f"workspace={experiment.workspace}", "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
-    assert upkeep.prune(unused=True) == []
+    assert pruned(experiment, unused=True) == []
     assert upkeep.experiments() == ["kitchen"]
-    upkeep.prune(experiment="kitchen")
+    pruned(experiment, experiment="kitchen")
     assert upkeep.entries() == []
-
-
-def test_a_run_of_a_part_of_the_queries_makes_nothing_unused(experiment: Experiment) -> None:
-    run_experiment(experiment.config(), RunOptions(limit=2))
-    assert Upkeep(experiment.workspace).prune(unused=True) == []
 
 
 # Checking.
@@ -275,7 +246,7 @@ def test_a_whole_workspace_has_no_damage_however_often_it_was_used(experiment: E
         run(experiment, f"retrievers.dense.top_k={top_k}")
     steps: list[int] = []
     upkeep = Upkeep(experiment.workspace)
-    assert upkeep.verify(steps.append) == []
+    assert upkeep.verify(steps.append).removed == []
     assert sum(steps) == sum(entry.size for entry in upkeep.entries())
 
 
@@ -303,24 +274,17 @@ def test_a_damaged_stage_is_found_and_removed_and_the_numbers_come_back(
     path = sorted(experiment.workspace.glob(pattern))[0]
     damage(path)
     upkeep = Upkeep(experiment.workspace)
-    ((entry, why),) = upkeep.verify()
+    ((entry, why),) = upkeep.verify().removed
     assert path == entry.path or entry.path in path.parents
     assert why
-    assert upkeep.verify() == []
+    assert upkeep.verify().removed == []
     assert scores(run(experiment)) == before
-
-
-def test_a_flipped_byte_of_the_embeddings_is_named(experiment: Experiment) -> None:
-    (path,) = experiment.workspace.glob("embeddings/*/vectors.npy")
-    flip(path)
-    ((_, why),) = Upkeep(experiment.workspace).verify()
-    assert why == "vectors.npy has other bytes than it had"
 
 
 def test_one_damaged_vector_is_embedded_again_and_the_others_are_not(experiment: Experiment) -> None:
     (path,) = experiment.workspace.glob("vectors/*.sqlite")
     flip_a_vector(path)
-    ((_, why),) = Upkeep(experiment.workspace).verify()
+    ((_, why),) = Upkeep(experiment.workspace).verify().removed
     assert why == "1 vectors had other bytes than were written"
     shutil.rmtree(experiment.workspace / "embeddings")
     shutil.rmtree(experiment.workspace / "rankings")
@@ -355,15 +319,6 @@ def test_the_workspace_is_the_one_of_the_folder_or_the_environment(
     assert capsys.readouterr().err == told
     monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(experiment.workspace))
     assert answer(capsys, "list")[1]["workspace"] == str(experiment.workspace)
-
-
-def test_the_list_is_a_table(experiment: Experiment, capsys: Capture) -> None:
-    assert command_line(["cache", "list", str(experiment.file)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["what", "size", "last", "use", "by"]
-    assert all(line.endswith("kitchen") for line in lines[1:-2])
-    assert lines[-1].startswith("11 entries, ")
-    assert lines[-1].endswith(f" in {experiment.workspace}")
 
 
 @pytest.mark.parametrize(

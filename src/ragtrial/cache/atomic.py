@@ -87,12 +87,11 @@ def remove_partial(folder: Path, name: str = "", may_go: MayGo = _always) -> Non
 
 
 @contextmanager
-def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
+def new_file(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file, open for writing, that replaces ``path`` if the block succeeds, and is removed if not.
 
     A reader of ``path`` sees the old bytes or the new bytes, never a part. Permissions stay. A device is written
-    directly. A file that ``may_be_lost`` is not synced: after a power failure it may be gone, or empty. Temporary files
-    of killed processes are removed after an hour.
+    directly. Temporary files of killed processes are removed after an hour.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
@@ -101,42 +100,32 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f"{TEMPORARY_PREFIX}{path.name[:_NAMED]}-"
     for left in path.parent.glob(f"{escape(prefix)}*"):
-        with suppress(OSError):
-            if _is_left(left):
+        with suppress(OSError):  # it may have just been finished
+            if time.time() - left.stat().st_mtime > _LEFT_AFTER:
                 left.unlink()
     handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-            if not may_be_lost:
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         Path(temporary).chmod(path.stat().st_mode & 0o777 if path.is_file() else 0o666 & ~_UMASK)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    if not may_be_lost:
-        _sync(path.parent)
+    _sync(path.parent)
 
 
-def _is_left(path: Path) -> bool:
-    """Whether the file is abandoned. A file that is gone has just been finished."""
-    try:
-        return time.time() - path.stat().st_mtime > _LEFT_AFTER
-    except FileNotFoundError:
-        return False
-
-
-def write_bytes(path: Path, content: bytes, *, may_be_lost: bool = False) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``, as ``new_file`` does."""
-    with new_file(path, may_be_lost=may_be_lost) as file:
+    with new_file(path) as file:
         file.write(content)
 
 
-def write_text(path: Path, content: str, *, may_be_lost: bool = False) -> None:
+def write_text(path: Path, content: str) -> None:
     """Replace ``path`` by ``content`` in UTF-8, as ``write_bytes`` does."""
-    write_bytes(path, content.encode("utf-8"), may_be_lost=may_be_lost)
+    write_bytes(path, content.encode("utf-8"))
 
 
 def _sync(path: Path) -> None:

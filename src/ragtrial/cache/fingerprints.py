@@ -38,11 +38,6 @@ def file_checksum(path: Path) -> str:
 
 def checksum(*parts: bytes | memoryview) -> str:
     """The checksum that ``file_checksum`` gives for a file with these ``parts``."""
-    return checksum_of(parts)
-
-
-def checksum_of(parts: Iterable[bytes | memoryview]) -> str:
-    """As ``checksum``, of parts that need not be in memory at once."""
     import xxhash
 
     hashed = xxhash.xxh3_128()

@@ -21,35 +21,31 @@ def read_rows(path: Path) -> Iterator[Any]:
     A line whose checksum is wrong, as of a process that was killed, is passed over; so are lines of a file of another
     name, which are reported. Raises WorkspaceError.
     """
-    foreign = 0
-    for is_own, content in _contents(path):
-        if is_own:
-            yield load_json(content)
-        foreign += not is_own
+    own, foreign = _contents(path)
+    yield from map(load_json, own)
     if foreign:
         say_repaired(path, f"{counted(foreign, 'line')} of another file")
 
 
 def drop_foreign_rows(path: Path) -> int:
     """Remove the lines of files of other names; returns their number. No other process may write to the file."""
-    contents = list(_contents(path))
-    foreign = sum(not is_own for is_own, _ in contents)
+    own, foreign = _contents(path)
     if foreign:
-        write_bytes(path, b"".join(_line(path, content) for is_own, content in contents if is_own))
+        write_bytes(path, b"".join(_line(path, content) for content in own))
     return foreign
 
 
-def _contents(path: Path) -> Iterator[tuple[bool, bytes]]:
-    """The content of each whole line, and whether it was written to a file of this name."""
+def _contents(path: Path) -> tuple[list[bytes], int]:
+    """The content of each whole line that was written to a file of this name, and the number of the others."""
     try:
         lines = path.read_bytes().split(b"\n") if path.exists() else []
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be read: {error.strerror}.") from error
-    for line in lines:
-        checksum, _, named = line.partition(b" ")
-        if named and checksum == b"%08x" % zlib.crc32(named):
-            name, _, content = named.partition(b" ")
-            yield name == _name(path), content
+    checked = (line.partition(b" ") for line in lines)
+    named = [content for crc, _, content in checked if content and crc == b"%08x" % zlib.crc32(content)]
+    begin = _name(path) + b" "
+    own = [content.removeprefix(begin) for content in named if content.startswith(begin)]
+    return own, len(named) - len(own)
 
 
 def _line(path: Path, content: bytes) -> bytes:
@@ -71,8 +67,7 @@ def append_row(path: Path, row: Any) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as file:
-            written = file.write(line)
+            if file.write(line) != len(line):
+                raise WorkspaceError(f"{path} cannot be written: is the disk full?")
     except OSError as error:
         raise WorkspaceError(f"{path} cannot be written: {error.strerror}.") from error
-    if written != len(line):
-        raise WorkspaceError(f"{path} cannot be written: is the disk full?")

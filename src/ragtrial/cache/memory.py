@@ -6,13 +6,12 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.cache.fingerprints import checksum, file_digest
+from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.cache.presence import only_writer
 
 _SETTLED_NS = 2_000_000_000
@@ -39,19 +38,14 @@ class KeptValues:
     def save(self) -> None:
         """Write new values; values that other processes have written since stay."""
         with self._lock:
-            if not self._new:
-                return
             try:
-                with only_writer(self._path.parent):
-                    kept = self._read() | self._new
-                    text = json.dumps({"kept": kept, "checksum": _checksum(kept)})
-                    write_text(self._path, text, may_be_lost=True)
+                if self._new:
+                    with only_writer(self._path.parent):
+                        kept = self._read() | self._new
+                        write_text(self._path, json.dumps({"kept": kept, "checksum": fingerprint(kept)}))
             except OSError as error:
                 logger.debug("%s is not written: %s", self._path, error)
             self._new = {}
-
-    def _get(self, name: str) -> Any:
-        return self._kept.get(name)
 
     def _set(self, name: str, value: Any) -> None:
         with self._lock:
@@ -59,14 +53,11 @@ class KeptValues:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            kept: dict[str, Any] = found["kept"]
-            if _checksum(kept) != found["checksum"]:
-                raise ValueError("it is damaged")
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-            logger.debug("nothing is remembered in %s: %s", self._path, error)
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            kept: dict[str, Any] = content["kept"]
+            return kept if fingerprint(kept) == content["checksum"] else {}
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return {}
-        return kept
 
 
 class FileDigests(KeptValues):
@@ -80,7 +71,7 @@ class FileDigests(KeptValues):
         """The hash of the bytes of ``path``, as ``file_digest`` gives it. Raises OSError."""
         real = os.path.realpath(path)
         state = _state(real)
-        known = self._get(real)
+        known = self._kept.get(real)
         if isinstance(known, list) and known[:-1] == state:
             return str(known[-1])
         digest = file_digest(path)
@@ -101,12 +92,8 @@ class Rates(KeptValues):
 
     def seconds(self, work: str, amount: float) -> float | None:
         """How long ``amount`` units of ``work`` take about, None if none was done here yet; nothing takes no time."""
-        rate = self._get(work) if amount else 0.0
+        rate = self._kept.get(work) if amount else 0.0
         return rate * amount if isinstance(rate, int | float) else None
-
-
-def _checksum(kept: Mapping[str, Any]) -> str:
-    return checksum(json.dumps(kept, sort_keys=True).encode())
 
 
 def _state(path: str) -> list[int]:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +28,12 @@ _FROM = "@"
 logger = logging.getLogger(__name__)
 
 
+def _flock(descriptor: int, *, exclusively: bool, waits: bool) -> None:
+    """Lock an open file. Raises BlockingIOError if another process has locked it, unless this one ``waits``."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH) | (0 if waits else fcntl.LOCK_NB))
+
+
 class Presence:
     """A shared lock on a file, held until it is closed, garbage-collected, or the process ends.
 
@@ -35,31 +42,22 @@ class Presence:
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            try:
-                self._lock(exclusively=False)
-            except BlockingIOError:
-                logger.warning("waiting for what is being removed from %s", path.parent)
-                self._lock(exclusively=False, wait=True)
-        except OSError:
-            os.close(self._descriptor)
-            raise
         self.close = weakref.finalize(self, os.close, self._descriptor)
         """Release the lock; also done when the object is garbage-collected."""
+        try:
+            _flock(self._descriptor, exclusively=False, waits=False)
+        except BlockingIOError:
+            logger.warning("waiting for what is being removed from %s", path.parent)
+            _flock(self._descriptor, exclusively=False, waits=True)
 
     def become_alone(self) -> bool:
         """Turn the shared lock into an exclusive one; False, and nothing changes, if other processes hold it."""
         try:
-            self._lock(exclusively=True)
+            _flock(self._descriptor, exclusively=True, waits=False)
         except OSError:
-            self._lock(exclusively=False, wait=True)  # the change is not atomic: the lock may be lost
+            _flock(self._descriptor, exclusively=False, waits=True)  # the change is not atomic: the lock may be lost
             return False
         return True
-
-    def _lock(self, *, exclusively: bool, wait: bool = False) -> None:
-        if fcntl is not None:
-            how = fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH
-            fcntl.flock(self._descriptor, how if wait else how | fcntl.LOCK_NB)
 
 
 @contextmanager
@@ -73,8 +71,8 @@ def only_writer(folder: Path, name: str = "") -> Iterator[None]:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, descriptor)
+            _flock(descriptor, exclusively=True, waits=True)
             if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 remove_partial(folder, name)
         yield
 
@@ -82,8 +80,7 @@ def only_writer(folder: Path, name: str = "") -> Iterator[None]:
 def hold_alone(descriptor: int) -> bool:
     """Lock an open file until it is closed, if no process has locked it. True also if there are no such locks."""
     try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(descriptor, exclusively=True, waits=False)
     except OSError as error:
         return not isinstance(error, BlockingIOError)
     return True
@@ -117,14 +114,15 @@ class Usage:
         """``user`` uses the stage now."""
         self._touch(self._root / user / f"{kind}-{name}")
 
-    def is_marked(self, kind: str, name: str, user: str) -> bool:
-        return (self._root / user / f"{kind}-{name}").exists()
+    def is_marked(self, kind: str, name: str, user: str | None = None) -> bool:
+        """Whether ``user``, or any experiment, has used the stage."""
+        return any(self._root.glob(f"{'*' if user is None else escape(user)}/{kind}-{name}"))
 
     def begin(self, user: str) -> float:
         """When a run of ``user`` begins, by the clock that marks go by; 0 if that is not known."""
         path = self._root / user / _BEGAN
         self._touch(path)
-        return _time(path)
+        return time_of(path)
 
     def finish(self, user: str, since: float) -> None:
         """Note that a run of ``user``, begun at ``since``, is finished: it needs no stages that it did not use."""
@@ -134,10 +132,10 @@ class Usage:
         """Every use, in no order."""
         for folder in self._root.iterdir() if self._root.is_dir() else ():
             experiment = folder.name.partition(_FROM)[0]
-            since = _time(folder / _FINISHED)
+            since = time_of(folder / _FINISHED)
             for path in folder.glob("*-*"):
                 kind, _, name = path.name.partition("-")
-                when = _time(path)
+                when = time_of(path)
                 yield Use(kind, name, experiment, when, when >= since)
 
     def _touch(self, path: Path, when: float | None = None) -> None:
@@ -166,7 +164,8 @@ def user(experiment: str, place: str) -> str:
     return f"{experiment}{_FROM}{fingerprint(place)[:8]}"
 
 
-def _time(path: Path) -> float:
+def time_of(path: Path) -> float:
+    """When ``path`` was changed; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:  # never there, or removed just now

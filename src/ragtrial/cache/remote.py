@@ -4,7 +4,6 @@ server.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +12,6 @@ from ragtrial.cache.untrusted import load_json
 
 REMOTE = "remote.json"
 """The file that names a collection on a server. It is written before anything is created there."""
-
-logger = logging.getLogger(__name__)
 
 
 class Remote(Protocol):
@@ -37,8 +34,8 @@ class Servers(Protocol):
         ...
 
 
-class UnknownServerError(Exception):
-    """No config that was named connects to the server."""
+class UnreachedError(Exception):
+    """A collection cannot be checked or removed: no named config connects to its server, or the server fails."""
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -50,7 +47,7 @@ def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
     """The collection that ``file`` names, reached through one of ``configs``: a file of the cache is never a reason to
     connect.
 
-    Raises UnknownServerError, or ValueError, TypeError or OSError if the file cannot be read.
+    Raises UnreachedError, or ValueError, TypeError or OSError if the file cannot be read.
     """
     content = load_json(file.read_bytes())
     if not isinstance(content, dict):
@@ -58,25 +55,28 @@ def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
     for config in configs:
         if (remote := config.find(content, file.parent)) is not None:
             return remote
-    raise UnknownServerError(
+    raise UnreachedError(
         f"{file} names the collection {content.get('collection')!r} on a server that no named config connects to; "
         "name the config that built it: --config CONFIG."
     )
 
 
-def why_not_released(folder: Path, configs: Sequence[Servers]) -> str | None:
-    """Remove from servers what ``folder`` has there; None if nothing is left there, or else why something is."""
+def damage(folder: Path, configs: Sequence[Servers]) -> str | None:
+    """The fault of a collection that ``folder`` names; None if it has none. Raises UnreachedError."""
     for file in files_of(folder):
         try:
-            open_remote(file, configs).drop()
-        except Exception as error:  # noqa: BLE001 - whatever a client raises: the folder stays, and with it the name
-            return " ".join(str(error).split()) or type(error).__name__
+            remote = open_remote(file, configs)
+            if (why := remote.damage()) is not None:
+                return f"{remote}: {why}"
+        except Exception as error:  # any error of a client says nothing about the collection
+            raise UnreachedError(" ".join(str(error).split()) or type(error).__name__) from error
     return None
 
 
-def release(folder: Path, configs: Sequence[Servers]) -> bool:
-    """Remove from servers what ``folder`` has there; False, with a warning, where that is not possible now."""
-    why = why_not_released(folder, configs)
-    if why is not None:
-        logger.warning("what %s names stays on its server: %s", folder, why)
-    return why is None
+def release(folder: Path, configs: Sequence[Servers]) -> None:
+    """Remove from servers what ``folder`` has there. Raises UnreachedError: the folder stays, and with it the name."""
+    for file in files_of(folder):
+        try:
+            open_remote(file, configs).drop()
+        except Exception as error:
+            raise UnreachedError(" ".join(str(error).split()) or type(error).__name__) from error

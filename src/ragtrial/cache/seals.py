@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
-from weakref import WeakSet
+from typing import Any
 
 from ragtrial.cache.fingerprints import file_checksum, fingerprint
 from ragtrial.cache.untrusted import load_json
@@ -86,15 +85,14 @@ def read_seal(folder: Path, stands: Path | None = None) -> Seal:
 
     Raises DamagedError, also if it is the seal of another stage than ``stands``, by default ``folder``.
     """
-    path = folder / SEAL
+    path, place = folder / SEAL, stands or folder
     try:
         now = path.stat()
+        found = _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
     except FileNotFoundError:
         raise DamagedError(f"{SEAL} is missing") from None
-    except OSError as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedError(f"{SEAL} cannot be read: {error}") from error
-    found = _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
-    place = stands or folder
     if (found.kind, found.key) != (place.parent.name, place.name):
         raise DamagedError(f"it is another stage: {found.kind} {found.key}")
     return found
@@ -102,18 +100,14 @@ def read_seal(folder: Path, stands: Path | None = None) -> Seal:
 
 @lru_cache(maxsize=1000)
 def _seal_in(path: Path, *_stat: int) -> Seal:
-    try:
-        found = load_json(path.read_bytes())
-        if found.pop("checksum") != fingerprint(found):
-            raise DamagedError(f"{SEAL} has other bytes than it had")
-        files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
-        datetime.fromisoformat(found["made"])
-        seconds, made_of = found.get("seconds"), dict(found.get("made_of") or {})
-        known = None if seconds is None else float(seconds)
-        kind, key, what = str(found["kind"]), str(found["key"]), str(found["what"])
-        return Seal(kind, key, what, files, str(found["id"]), found["made"], known, made_of)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{SEAL} cannot be read: {error}") from error
+    content = load_json(path.read_bytes())
+    if content.pop("checksum") != fingerprint(content):
+        raise ValueError("it has other bytes than it had")
+    texts = {name: str(content[name]) for name in ("kind", "key", "what", "id", "made")}
+    datetime.fromisoformat(texts["made"])
+    files = {str(name): (int(size), str(digest)) for name, (size, digest) in content["files"].items()}
+    seconds = content["seconds"]
+    return Seal(**texts, files=files, seconds=seconds and float(seconds), made_of=dict(content["made_of"]))
 
 
 def check_sizes(folder: Path, stands: Path | None = None) -> Seal:
@@ -129,27 +123,21 @@ def check_sizes(folder: Path, stands: Path | None = None) -> Seal:
     return found
 
 
-def check_bytes(
-    folder: Path, largest: int | None = None, *, only: str | None = None, stands: Path | None = None
-) -> Seal:
+def check_bytes(folder: Path, largest: int | None = None, *, stands: Path | None = None) -> Seal:
     """The seal of ``folder``, whose bytes are unchanged and which has no other files. Raises DamagedError.
 
-    Reads all files, or files up to ``largest`` bytes, or ``only`` one.
+    Reads all files, or files up to ``largest`` bytes.
     """
     found = check_sizes(folder, stands)
-    if only is not None and only not in found.files:
-        raise DamagedError(f"{only} does not belong to it")
-    more = () if only else (path.relative_to(folder).as_posix() for path in _files(folder))
-    for name in more:
+    for name in (path.relative_to(folder).as_posix() for path in _files(folder)):
         if name not in found.files and name != SEAL and not name.endswith(_OF_ENGINES):
             raise DamagedError(f"{name} does not belong to it")
     for name, (size, digest) in found.files.items():
-        if (largest is not None and size > largest) or (only is not None and name != only):
-            continue
-        if name.endswith(_DATABASE):
-            check_database(folder / name)
-        if _hashed(folder / name) != digest:
-            raise DamagedError(f"{name} has other bytes than it had")
+        if largest is None or size <= largest:
+            if name.endswith(_DATABASE):
+                check_database(folder / name)
+            if _hashed(folder / name) != digest:
+                raise DamagedError(f"{name} has other bytes than it had")
     return found
 
 
@@ -195,25 +183,12 @@ def check_database(path: Path, *, quick: bool = False) -> None:
 logger = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
-    """A workspace in use: its report lists the ``repaired`` paths below ``root``."""
-
-    root: Path
-    repaired: list[str]
-
-
-_listeners: WeakSet[Listener] = WeakSet()
-
-
-def listen(listener: Listener) -> None:
-    """Send repairs below its folder to ``listener`` as long as it is in use."""
-    _listeners.add(listener)
+REPAIRS: list[tuple[Path, str]] = []
+"""The paths that this process found damaged, each with a sentence."""
 
 
 def say_repaired(path: Path, why: str) -> None:
     """Report that ``path`` is damaged, and is built again."""
     message = f"{path} is damaged ({why}); it is made again."
     logger.warning(message)
-    for listener in list(_listeners):
-        if path.is_relative_to(listener.root):
-            listener.repaired.append(message)
+    REPAIRS.append((path, message))

@@ -9,17 +9,17 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
 from ragtrial.cache.journal import drop_foreign_rows
-from ragtrial.cache.presence import Presence, Usage, Use
-from ragtrial.cache.remote import Servers, files_of, open_remote, why_not_released
+from ragtrial.cache.presence import Presence, Usage, Use, time_of
+from ragtrial.cache.remote import Servers, UnreachedError, damage, release
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.vectors import VectorCache, check_model
-from ragtrial.cache.workspace import check_layout, mend_layout
+from ragtrial.cache.workspace import check_layout
 from ragtrial.errors import InputError, WorkspaceError, counted
 
 _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+)*")
@@ -54,6 +54,17 @@ class Entry:
     current: tuple[str, ...] = ()
 
 
+@dataclass
+class Outcome:
+    """The entries that were removed, and those that stay because they name a collection that cannot be reached.
+
+    Each has its damage, if it was removed for that, or the reason why it stays.
+    """
+
+    removed: list[tuple[Entry, str]] = field(default_factory=list)
+    kept: list[tuple[Entry, str]] = field(default_factory=list)
+
+
 class Upkeep:
     """The entries of the workspace in ``root``; servers are reached as ``configs`` say.
 
@@ -62,8 +73,6 @@ class Upkeep:
 
     def __init__(self, root: Path, configs: Sequence[Servers] = ()) -> None:
         try:
-            with suppress(OSError):  # a workspace may be read-only
-                mend_layout(root)
             check_layout(root)
         except WorkspaceError as error:
             raise InputError(*error.faults) from error
@@ -80,7 +89,7 @@ class Upkeep:
         for path, kind, what in self._found():
             own = uses.get((kind, path.stem), [])
             size = sum(_size(file) for part in _parts(path) for file in (part, *part.rglob("*")))
-            used = max((use.when for use in own), default=_time(path))
+            used = max((use.when for use in own), default=time_of(path) or time.time())
             experiments = sorted({use.experiment for use in own})
             current = sorted({use.experiment for use in own if use.current})
             found.append(Entry(path, kind, what, size, used, tuple(experiments), tuple(current)))
@@ -94,18 +103,16 @@ class Upkeep:
         older_than: float | None = None,
         kind: str | None = None,
         dry: bool = False,
-        kept: Callable[[Entry, str], None] = lambda *_: None,
-    ) -> list[Entry]:
-        """Remove the entries that all the given conditions allow, and leftovers of killed runs; returns the removed
-        entries.
+    ) -> Outcome:
+        """Remove the entries that all the given conditions allow, and leftovers of killed runs.
 
         ``unused``: no experiment used it in its last finished run. ``experiment``: no other experiment used it.
         ``older_than``: it was not used for this number of seconds. ``kind``: it is a stage of this kind. ``dry``
-        removes nothing. ``kept`` is called with each entry that stays because it names a collection that cannot be
-        removed, and the reason. Raises WorkspaceError if another run is at work in the workspace.
+        removes nothing. Raises WorkspaceError if another run is at work in the workspace.
         """
+        outcome = Outcome()
         with self._alone():
-            chosen = [
+            entries = [
                 entry
                 for entry in self.entries()
                 if entry.kind == _UNFINISHED
@@ -116,75 +123,65 @@ class Upkeep:
                     and (kind is None or entry.kind == kind)
                 )
             ]
+            # Unfinished entries first, while it is known who used their stages.
+            for entry in sorted(entries, key=lambda entry: entry.kind != _UNFINISHED):
+                try:
+                    if not dry:
+                        self._remove(entry)
+                    outcome.removed.append((entry, ""))
+                except UnreachedError as error:
+                    outcome.kept.append((entry, str(error)))
             if not dry:
-                chosen.sort(key=lambda entry: entry.kind != _UNFINISHED)  # while it is known who used their stages
-                reasons = [(entry, self._remove(entry)) for entry in chosen]
-                for entry, why in reasons:
-                    if why is not None:
-                        kept(entry, why)
-                chosen = [entry for entry, why in reasons if why is None]
                 shutil.rmtree(self.root / "locks", ignore_errors=True)  # no other run holds one
                 if experiment is not None and older_than is None and kind is None and not unused:
                     self._usage.forget_experiment(experiment)
-            return chosen
+        return outcome
 
     def experiments(self) -> list[str]:
         """The experiments that have used the workspace."""
         return sorted({use.experiment for use in self._usage.uses()})
 
-    def verify(
-        self,
-        advance: Callable[[int], None] = lambda _: None,
-        unchecked: Callable[[Entry, str], None] = lambda *_: None,
-    ) -> list[tuple[Entry, str]]:
+    def verify(self, advance: Callable[[int], None] = lambda _: None) -> Outcome:
         """Read everything, and remove changed or cut entries: they are built again when they are needed.
 
-        Returns the damaged entries with the damage; in a file of cached vectors or scores, only the damaged rows are
-        removed. ``unchecked`` is called with each entry that names a collection on a server that cannot be asked, or
-        that no config connects to, and the reason; it is kept. Raises WorkspaceError if another run is at work in the
-        workspace.
+        In a file of cached vectors or scores, only the damaged rows are removed. Raises WorkspaceError if another run
+        is at work in the workspace.
         """
-        damaged = []
+        outcome = Outcome()
         with self._alone():
             for entry in self.entries():
                 try:
                     if entry.kind == _UNFINISHED:
-                        self._remove_or_raise(entry)
+                        self._remove(entry)
                     elif (why := self._damage(entry)) is not None:
-                        damaged.append((entry, why))
-                except _UnaskedError as error:
-                    unchecked(entry, str(error))
+                        outcome.removed.append((entry, why))
+                except UnreachedError as error:
+                    outcome.kept.append((entry, str(error)))
                 advance(entry.size)
-        return damaged
+        return outcome
 
     def _damage(self, entry: Entry) -> str | None:
-        """The damage of ``entry``, which is removed; None without damage. Raises _UnaskedError."""
-        if entry.kind == ANSWERS:
-            foreign = drop_foreign_rows(entry.path)
-            return f"{counted(foreign, 'line')} of another file" if foreign else None
-        if entry.kind in ROW_CACHES:
-            try:
+        """The damage of ``entry``, which is removed; None without damage. Raises UnreachedError."""
+        try:
+            if entry.kind == ANSWERS:
+                foreign = drop_foreign_rows(entry.path)
+                return f"{counted(foreign, 'line')} of another file" if foreign else None
+            if entry.kind in ROW_CACHES:
                 check_model(entry.path, entry.path.stem)
-            except DamagedError as error:
-                self._remove(entry)
-                return str(error)
-            try:
                 with VectorCache(entry.path, as_it_is=True) as cache:
                     lost = cache.drop_damaged()
-            except WorkspaceError as error:
-                if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
-                    raise
-                self._remove(entry)
-                return str(error.__cause__)
-            return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
-        try:
+                return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
             check_bytes(entry.path)
-            for file in files_of(entry.path):
-                _check_remote(file, self._configs)
+            why = damage(entry.path, self._configs)
         except DamagedError as error:
-            self._remove_or_raise(entry)
-            return str(error)
-        return None
+            why = str(error)
+        except WorkspaceError as error:
+            if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
+                raise
+            why = str(error.__cause__)
+        if why is not None:
+            self._remove(entry)
+        return why
 
     def _found(self) -> Iterator[tuple[Path, str, str]]:
         """The path, kind and description of each entry."""
@@ -202,29 +199,18 @@ class Upkeep:
             elif _STAGE.fullmatch(path.name) and path.is_dir():
                 yield path, kind, _stage_in_words(path)
 
-    def _remove_or_raise(self, entry: Entry) -> None:
-        """Remove an entry. Raises _UnaskedError if it stays because it names a collection that cannot be removed from
-        its server.
-        """
-        if (why := self._remove(entry)) is not None:
-            raise _UnaskedError(why)
-
-    def _remove(self, entry: Entry) -> str | None:
-        """Remove an entry; returns the reason if it stays because it names a collection that cannot be removed, else
-        None.
-        """
-        if entry.path.is_dir() and (why := why_not_released(entry.path, self._configs)) is not None:
-            return why
+    def _remove(self, entry: Entry) -> None:
+        """Remove an entry. Raises UnreachedError if it stays because it names a collection that cannot be removed."""
+        if entry.path.is_dir():
+            release(entry.path, self._configs)
         try:
             if entry.path.is_dir():
                 remove_folder(entry.path)
-            else:
-                for part in _parts(entry.path):
-                    part.unlink(missing_ok=True)
+            for part in _parts(entry.path):
+                part.unlink(missing_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
-        return None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -241,23 +227,6 @@ class Upkeep:
             yield
         finally:
             presence.close()
-
-
-class _UnaskedError(Exception):
-    """A server that has part of an entry cannot be asked."""
-
-
-def _check_remote(file: Path, configs: Sequence[Servers]) -> None:
-    """Raise DamagedError if the collection that ``file`` names has changed, _UnaskedError if its server cannot be
-    asked.
-    """
-    try:
-        remote = open_remote(file, configs)
-        why = remote.damage()
-    except Exception as error:  # any error of a client says nothing about the collection
-        raise _UnaskedError(" ".join(str(error).split()) or type(error).__name__) from error
-    if why is not None:
-        raise DamagedError(f"{remote}: {why}")
 
 
 def _stage_in_words(path: Path) -> str:
@@ -286,10 +255,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
         return 0
-
-
-def _time(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()

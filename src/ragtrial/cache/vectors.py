@@ -30,14 +30,13 @@ Costs = npt.NDArray[np.float64]
 _checked: set[tuple[Path, int]] = set()
 """Files whose structure was checked in this process, with their inodes."""
 
-TABLES = (
+_TABLES = (
     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL, "
     "cost BLOB NOT NULL DEFAULT x'')",
-    "CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS probes (text BLOB NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS model (name TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS model (name TEXT NOT NULL, what TEXT NOT NULL)",
 )
-"""The tables of a file: rows, the description and the fingerprint of the model, and the probe that identifies it."""
+"""The tables of a file: rows, the probe that identifies the model, its fingerprint and its description."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _LOG_PAGES = 4_096  # 64 MB: pages of the index, which most batches change, are written less often
@@ -47,11 +46,7 @@ _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 def text_keys(texts: Iterable[str]) -> Keys:
     """The key of every text, shape (texts, 16)."""
-    return _joined(map(text_key, texts))
-
-
-def _joined(keys: Iterable[bytes]) -> Keys:
-    return keys_in(b"".join(keys))
+    return keys_in(b"".join(map(text_key, texts)))
 
 
 def keys_in(content: bytes) -> Keys:
@@ -94,10 +89,10 @@ class VectorCache:
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(f"PRAGMA cache_size = {_CACHE_PAGES}")
             self._connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-            for table in TABLES:
+            for table in _TABLES:
                 self._connection.execute(table)
             if is_new:
-                self._connection.execute("INSERT INTO model VALUES (?)", (self._name,))
+                self._connection.execute("INSERT INTO model VALUES (?, '')", (self._name,))
             self.name(what)
         except BaseException:
             self._connection.close()
@@ -117,7 +112,7 @@ class VectorCache:
     def what(self) -> str:
         """The description of the model."""
         with self._errors():
-            row = self._connection.execute("SELECT CAST(what AS BLOB) FROM about LIMIT 1").fetchone()
+            row = self._connection.execute("SELECT CAST(what AS BLOB) FROM model LIMIT 1").fetchone()
         return row[0].decode(errors="replace") if row else ""
 
     def probe(self) -> tuple[str, Floats] | None:
@@ -148,12 +143,12 @@ class VectorCache:
     def keys(self) -> Keys:
         """The keys of all vectors, in no order."""
         with self._errors():
-            return _joined(key for (key,) in self._connection.execute("SELECT key FROM vectors"))
+            return keys_in(b"".join(key for (key,) in self._connection.execute("SELECT key FROM vectors")))
 
     def name(self, what: str) -> None:
         """Describe the model, unless the file has a description."""
         if what and not self.what:
-            self._change("INSERT INTO about VALUES (?)", [(what,)])
+            self._change("UPDATE model SET what = ?", [(what,)])
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
         """Which of ``keys`` have no vector, shape (keys,); damaged vectors are removed, unless they are ``unread``."""
@@ -192,12 +187,7 @@ class VectorCache:
         They may be arrays of several lengths, whose bytes are kept. ``costs`` are kept with them, if they are known.
         """
         known = [b""] * len(keys) if costs is None else [b"" if np.isnan(row).all() else row.tobytes() for row in costs]
-        self.write_rows(
-            [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
-        )
-
-    def write_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> None:
-        """Keep each key with its bytes and its cost: all of them, or none if the process dies."""
+        rows = [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
         self._change(
             "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)",
             ((*row, self._crc(*row)) for row in rows),
@@ -226,7 +216,7 @@ class VectorCache:
 
     def _crc(self, key: bytes, vector: bytes, cost: bytes = b"") -> int:
         """The checksum of a row, which no other model's row has."""
-        return row_checksum(self._name, key, vector, cost)
+        return crc32(cost, crc32(vector, crc32(key, crc32(self._name.encode()))))
 
     def _drop(self, keys: list[bytes]) -> None:
         self._change("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
@@ -259,22 +249,16 @@ class VectorCache:
             ) from error
 
 
-def row_checksum(name: str, key: bytes, vector: bytes, cost: bytes = b"") -> int:
-    """The checksum of a row of the model ``name``, which no other model's row has."""
-    return crc32(cost, crc32(vector, crc32(key, crc32(name.encode()))))
-
-
 def _remove_if_damaged(path: Path, name: str) -> None:
     """Remove a file that SQLite cannot read to its end, or that is not of ``name``, once in a process."""
-    if not path.exists() or (path, path.stat().st_ino) in _checked:
-        return
-    try:
-        check_model(path, name)
-    except DamagedError as error:
-        say_repaired(path, str(error))
-        remove_database(path)
-    else:
-        _checked.add((path, path.stat().st_ino))
+    if path.exists() and (known := (path, path.stat().st_ino)) not in _checked:
+        try:
+            check_model(path, name)
+            _checked.add(known)
+        except DamagedError as error:
+            say_repaired(path, str(error))
+            for part in ("", "-wal", "-shm"):
+                Path(f"{path}{part}").unlink(missing_ok=True)
 
 
 def check_model(path: Path, name: str) -> None:
@@ -284,18 +268,12 @@ def check_model(path: Path, name: str) -> None:
         return
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            names = [row[0] for row in database.execute("SELECT name FROM model LIMIT 2")]
-            known = [str(row[0]) for row in database.execute("SELECT what FROM about LIMIT 1")]
+            models = database.execute("SELECT name, what FROM model LIMIT 2").fetchall()
     except sqlite3.Error as error:
         raise DamagedError(f"it does not say whose vectors it has ({error})") from error
-    if names != [name]:
-        raise DamagedError(f"it has the vectors of another model, {' '.join(known) or 'which is not named'}")
-
-
-def remove_database(path: Path) -> None:
-    """Remove the database and the other files of SQLite."""
-    for part in ("", "-wal", "-shm"):
-        Path(f"{path}{part}").unlink(missing_ok=True)
+    if [model for model, _ in models] != [name]:
+        known = " ".join(str(what) for _, what in models)
+        raise DamagedError(f"it has the vectors of another model, {known or 'which is not named'}")
 
 
 def _is_made(path: Path) -> bool:

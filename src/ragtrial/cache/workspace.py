@@ -15,15 +15,22 @@ from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, r
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.memory import FileDigests, Rates
 from ragtrial.cache.presence import Presence, Usage, only_writer
-from ragtrial.cache.remote import Servers, release
-from ragtrial.cache.seals import SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, listen, say_repaired, seal
+from ragtrial.cache.remote import Servers, UnreachedError, release
+from ragtrial.cache.seals import (
+    REPAIRS,
+    SMALL,
+    DamagedError,
+    MadeOf,
+    Seal,
+    check_bytes,
+    check_sizes,
+    say_repaired,
+    seal,
+)
 from ragtrial.errors import WorkspaceError, listed
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
-
-_UNSEALED = ("1\n", "2\n")
-"""The content of the file LAYOUT before it had a separate hash."""
 
 _OURS = frozenset({".gitignore", "in-use"})
 """Files in every workspace: a file called LAYOUT in another folder is left alone."""
@@ -56,32 +63,22 @@ class Workspace:
         self._servers = servers
         self.digests = FileDigests(root / "digests.json")
         self.rates = Rates(root / "rates.json")
-        self.repaired: list[str] = []
-        """Descriptions of the damage that was found and repaired."""
-        listen(self)
+        self._earlier_repairs = len(REPAIRS)
         self._sound: set[str] = set()
         self._user = user
         self._usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
-            root.mkdir(parents=True, exist_ok=True)
-            mend_layout(root)
-            here = [path.name for path in root.iterdir()]
-            if not (root / "LAYOUT").exists():  # which is the first thing that another run would have written
-                others = [name for name in here if name != ".gitignore" and not name.startswith(TEMPORARY_PREFIX)]
-                if others:
-                    raise WorkspaceError(
-                        f"the folder {root} holds other things ({listed(sorted(others), 3)}) and is no workspace; "
-                        "name a new or an empty folder with `workspace:` or RAGTRIAL_WORKSPACE."
-                    )
-                with only_writer(root):
-                    write_text(root / "LAYOUT", _sealed(LAYOUT))
-                    if not (root / ".gitignore").exists():
-                        write_text(root / ".gitignore", "*\n")
+            _prepare(root)
         check_layout(root)
         Workspace.opened = root
         with suppress(OSError):  # a workspace may be read-only
             self._presence = Presence(root / "in-use")
         self._began = self._usage.begin(user) if user else 0.0
+
+    @property
+    def repaired(self) -> list[str]:
+        """Descriptions of the damage that was found and repaired."""
+        return [message for path, message in REPAIRS[self._earlier_repairs :] if path.is_relative_to(self.root)]
 
     def path(self, kind: str, name: str) -> Path:
         """The path of the stage ``name`` of ``kind``, which need not exist."""
@@ -119,15 +116,11 @@ class Workspace:
     def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         """The result of ``read`` for the folder of the stage; its bytes are checked, a damaged stage is built again."""
 
-        def make() -> str:
-            self.stage(kind, name, what, build)
-            return name
-
         def checked(folder: Path) -> T:
             self.check(kind, name)
             return read(folder)
 
-        return self.read(kind, make, checked)
+        return self.read(kind, lambda: self.stage(kind, name, what, build).name, checked)
 
     def check(self, kind: str, name: str, *, small_only: bool = False) -> None:
         """Compare every byte of a stage, or of its small files, with its hashes, once in a run. Raises DamagedError."""
@@ -152,7 +145,7 @@ class Workspace:
     def damage(self, kind: str, name: str) -> str | None:
         """The damage of an existing stage; None without damage, or without the stage."""
         try:
-            check_sizes(self.path(kind, name))
+            self.seal(kind, name)
         except DamagedError as error:
             return str(error) if self.path(kind, name).exists() else None
         return None
@@ -166,7 +159,7 @@ class Workspace:
     def build_id(self, kind: str, name: str) -> str:
         """The id of this build of a stage; empty if the stage does not exist or is not whole."""
         try:
-            return check_sizes(self.path(kind, name)).id
+            return self.seal(kind, name).id
         except DamagedError:
             return ""
 
@@ -184,7 +177,7 @@ class Workspace:
 
     def was_marked(self, kind: str, name: str) -> bool:
         """Whether an experiment requested this stage after the workspace was last cleaned."""
-        return any((self.root / "uses").glob(f"*/{kind}-{name}"))
+        return self._usage.is_marked(kind, name)
 
     def finish(self, *, complete: bool = True) -> None:
         """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
@@ -233,7 +226,12 @@ class Workspace:
             seal(folder, what, time.perf_counter() - start, made_of() if made_of else None, stands=target)
 
     def _may_go(self, folder: Path) -> bool:
-        return release(folder, self._servers)
+        try:
+            release(folder, self._servers)
+        except UnreachedError as error:
+            logger.warning("what %s names stays on its server: %s", folder, error)
+            return False
+        return True
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -246,28 +244,43 @@ class Workspace:
             ) from error
 
 
-def mend_layout(root: Path) -> None:
-    """Write the file LAYOUT again where it is gone or names nothing, if ``root`` is clearly a workspace."""
-    file = root / "LAYOUT"
-    if _layout(root) or not _OURS.issubset(path.name for path in root.iterdir()):
+def _prepare(root: Path) -> None:
+    """Make ``root`` a workspace if it is new or empty."""
+    root.mkdir(parents=True, exist_ok=True)
+    here = {path.name for path in root.iterdir()}
+    if here >= _OURS or (root / "LAYOUT").exists():  # the first thing that another run would have written
         return
-    if file.is_dir() and not file.is_symlink():
-        remove_folder(file)
-    say_repaired(file, "it names no layout")
-    write_text(file, _sealed(LAYOUT))
+    if others := sorted(name for name in here - {".gitignore"} if not name.startswith(TEMPORARY_PREFIX)):
+        raise WorkspaceError(
+            f"the folder {root} holds other things ({listed(others, 3)}) and is no workspace; "
+            "name a new or an empty folder with `workspace:` or RAGTRIAL_WORKSPACE."
+        )
+    with only_writer(root):
+        write_text(root / "LAYOUT", _sealed(LAYOUT))
+        if not (root / ".gitignore").exists():
+            write_text(root / ".gitignore", "*\n")
 
 
 def check_layout(root: Path) -> None:
-    """Raise WorkspaceError if ``root`` is no workspace, or one of another layout."""
-    found = _layout(root)
-    if found == LAYOUT:
-        return
-    if not found:
+    """Raise WorkspaceError if ``root`` is no workspace, or one of another layout.
+
+    Where the file LAYOUT is gone or names nothing, and ``root`` is clearly a workspace, it is written again.
+    """
+    file, layout = root / "LAYOUT", _layout(root)
+    if not layout and {path.name for path in root.iterdir()} >= _OURS:
+        with suppress(OSError):  # a workspace may be read-only
+            if file.is_dir() and not file.is_symlink():
+                remove_folder(file)
+            write_text(file, _sealed(LAYOUT))
+            say_repaired(file, "it names no layout")
+            return
+    if not layout:
         raise WorkspaceError(f"{root} is no workspace: its file LAYOUT is missing, damaged or cannot be read.")
-    raise WorkspaceError(
-        f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}. Use the ragtrial that made it, "
-        "delete the folder (it is made again), or name another with `workspace:`."
-    )
+    if layout != LAYOUT:
+        raise WorkspaceError(
+            f"the workspace {root} has layout {layout!r}; this ragtrial reads {LAYOUT!r}. Use the ragtrial that made "
+            "it, delete the folder (it is made again), or name another with `workspace:`."
+        )
 
 
 def _sealed(layout: str) -> str:
@@ -278,8 +291,8 @@ def _sealed(layout: str) -> str:
 def _layout(root: Path) -> str:
     """The layout that the workspace in ``root`` names; empty if it names none."""
     try:
-        written = (root / "LAYOUT").read_text(encoding="utf-8")
+        content = (root / "LAYOUT").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-    found = written.partition(" ")[0].strip()
-    return found if written in (_sealed(found), *_UNSEALED) else ""
+    layout = content.partition(" ")[0]
+    return layout if content == _sealed(layout) else ""

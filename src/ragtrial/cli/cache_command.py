@@ -97,11 +97,8 @@ def prune(
         near = did_you_mean(experiment, known)
         raise InputError(f"no experiment {experiment!r} has used {upkeep.root}.{near} It has: {listed(known)}.")
     kind = "latency" if latency else None
-    kept: list[tuple[Entry, str]] = []
-    entries = upkeep.prune(
-        unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run,
-        kept=lambda *found: kept.append(found),
-    )  # fmt: skip
+    outcome = upkeep.prune(unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run)
+    entries, kept = [entry for entry, _ in outcome.removed], outcome.kept
     _say(terminal, entries)
     terminal.say(f"\n{_total(entries)} {'would be removed' if dry_run else 'removed'} from {upkeep.root}")
     for entry, why in kept:
@@ -125,9 +122,9 @@ def verify(terminal: Terminal, where: str | None, configs: tuple[str, ...]) -> i
     """
     upkeep = _upkeep(where, configs)
     entries = upkeep.entries()
-    unchecked: list[tuple[Entry, str]] = []
     with stage(terminal.progress(), "verify", sum(entry.size for entry in entries), "bytes") as progress:
-        damaged = upkeep.verify(progress.advance, lambda *found: unchecked.append(found))
+        outcome = upkeep.verify(progress.advance)
+    damaged, unchecked = outcome.removed, outcome.kept
     kept = {entry for entry, _ in unchecked}
     checked, code = [entry for entry in entries if entry not in kept], 4 if unchecked else 0
     terminal.say(f"{_total(checked)} checked in {upkeep.root}; {len(damaged)} damaged")

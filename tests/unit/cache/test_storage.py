@@ -415,16 +415,15 @@ def sealed_layout(layout: str) -> str:
     return f"{layout} {fingerprint(layout)}\n"
 
 
-@pytest.mark.parametrize("written", [sealed_layout("3"), "1\n"])
-def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, written: str) -> None:
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     Workspace(root)
     assert (root / "LAYOUT").read_text() == sealed_layout("2")
-    (root / "LAYOUT").write_text(written)
+    (root / "LAYOUT").write_text(sealed_layout("3"))
     with pytest.raises(WorkspaceError) as caught:
         Workspace(root)
     assert str(caught.value) == (
-        f"the workspace {root} has layout {written[0]!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
+        f"the workspace {root} has layout '3'; this ragtrial reads '2'. Use the ragtrial that made it, "
         "delete the folder (it is made again), or name another with `workspace:`."
     )
     assert caught.value.exit_code == 3
@@ -437,8 +436,6 @@ def test_a_damaged_layout_is_written_again_and_reported(tmp_path: Path, written:
     (root / "LAYOUT").write_bytes(written)
     assert Workspace(root).repaired == [f"{root / 'LAYOUT'} is damaged (it names no layout); it is made again."]
     assert Workspace(root).repaired == []
-    (root / "LAYOUT").write_text("2\n")
-    assert Workspace(root).repaired == [], "so it was written before it had a hash"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"my own notes"])

@@ -429,7 +429,7 @@ def test_kept_scores_are_told_checked_and_made_again_when_they_are_damaged(own_b
     assert entry.what == f"2 cached scores of pairs (rerank model={own_bench.experiment.folder / 'model'})"
     with closing(sqlite3.connect(kept)) as database, database:
         database.execute("UPDATE vectors SET vector = ?", (bytes(4),))
-    ((_, why),) = Upkeep(own_bench.experiment.workspace).verify()
+    ((_, why),) = Upkeep(own_bench.experiment.workspace).verify().removed
     assert why == "2 scores of pairs had other bytes than were written"
     again = own_bench.refined(QUESTIONS[:1], units)
     np.testing.assert_array_equal(again.rankings.scores, first.rankings.scores)
