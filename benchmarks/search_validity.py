@@ -36,19 +36,17 @@ from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, PairedScores, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.settings import Setting, settings_of
+from ragtrial.config.space import Point, Space
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.variants import Point, Space
-from ragtrial.errors import ConfigError
+from ragtrial.config.sweep import SearchOptions
 from ragtrial.evaluation.grading import Scores
-from ragtrial.options import validate
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
 from ragtrial.search.findings import Choice, SearchVerdict, decide
 from ragtrial.search.methods import METHODS
-from ragtrial.search.search_run import Measured, SearchRun, SettingsOfSpace, TrialRunner
+from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
 from ragtrial.search.split import Split, split_queries
 
 CONFIG = """
@@ -105,9 +103,7 @@ def config_of(method: str, settings: int, held_out: float | None, text: str = CO
     text = text.replace("METHOD", method).replace("SETTINGS", str(settings))
     text = text.replace("HELD_OUT", "null" if held_out is None else str(held_out))
     content = parse_yaml(text, "simulated.yaml", Path.cwd())
-    made = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    made.remember(content, None, None)
-    return made
+    return ExperimentConfig.of(content, None)
 
 
 def scores_of(rng: np.random.Generator, settings: int, queries: int) -> Scores:
@@ -117,7 +113,7 @@ def scores_of(rng: np.random.Generator, settings: int, queries: int) -> Scores:
     return ndcg_of(hard + 0.6 * rng.standard_normal((settings, queries, 4)))
 
 
-def searched(made: SettingsOfSpace, given: Sequence[Setting], split: Split, engine: Matrix, seed: int) -> SearchRun:
+def searched(made: Space, given: Sequence[Setting], split: Split, engine: Matrix, seed: int) -> SearchRun:
     session = SearchRun(made, given, split, engine)
     session.seed = seed
     _ = session.baseline
@@ -153,7 +149,7 @@ def equal_searches(method: str, n: int, options: argparse.Namespace) -> Row:
     held_out = None if method == "random" else options.held_out
     tried = options.settings if method != "tpe" else min(options.settings, options.tpe_settings)
     config = config_of(method, tried, held_out)
-    made, given = SettingsOfSpace(Space(config)), settings_of(config)[0]
+    made, given = Space(config), settings_of(config)[0]
     keys = keys_of(made, given)
     labels = [Query(f"q{place}", "", (Judgment("d", 1),)) for place in range(n)]
     parts = [QueryPart(id=query.id, text="", tags=[], relevant_docs=[]) for query in labels]
@@ -180,9 +176,9 @@ def equal_searches(method: str, n: int, options: argparse.Namespace) -> Row:
     )  # fmt: skip
 
 
-def keys_of(made: SettingsOfSpace, given: Sequence[Setting]) -> list[Key]:
+def keys_of(made: Space, given: Sequence[Setting]) -> list[Key]:
     """Those of all settings that any method may try: the grid, and the config as it is."""
-    positions = [[None, *axis.positions(5)] for axis in made.space.axes]
+    positions = [[None, *([0, 0.25, 0.5, 0.75, 1] if axis.is_continuous else axis.positions)] for axis in made.axes]
     points = (Point("bm25", row) for row in product(*positions))
     return list(dict.fromkeys([*(one.key for one in given), *(one.key for at in points if (one := made.at(at)))]))
 
@@ -198,7 +194,7 @@ def one_pass(session: SearchRun) -> None:
     for axis, moved in enumerate(session.space.axes):
         points = [
             replace(best, positions=(*best.positions[:axis], float(at), *best.positions[axis + 1 :]))
-            for at in moved.positions(5)
+            for at in ((0, 0.25, 0.5, 0.75, 1) if moved.is_continuous else moved.positions)
         ]
         trials = [trial for trial in session.try_all(points) if trial is not None]
         best = max(trials, key=lambda trial: trial.score).point if trials else best
@@ -221,7 +217,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
         budget = len(names) // 3 if name != "grid" else len(names)
         method = name if name in METHODS else "random"
         config = config_of(method, budget, 0.5, f"{text}\n{SEARCH}")
-        made = SettingsOfSpace(Space(config))
+        made = Space(config)
         given = settings_of(config)[0]
         for number in range(options.splits):
             order = np.random.default_rng(number).permutation(len(ids))

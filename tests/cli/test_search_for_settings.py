@@ -245,21 +245,6 @@ def test_a_search_that_cannot_be_meant_is_refused(folder: Path, capsys: Capture,
     assert message in made.err
 
 
-def test_all_that_is_wrong_with_the_limits_is_reported_beside_other_faults(folder: Path, capsys: Capture) -> None:
-    limits = "{speed: 3, latency.p95: 1, tokens@7: 3, tokens@10: -1}"
-    made = search(capsys, f"{{settings: 1, within: {limits}}}", "--set", "evaluators.span_coverage=0.5")
-    assert made.code == 2
-    for fault in (
-        "search.settings is 1; it must be at least 2",
-        "search.within.speed: there is no such limit.",
-        "search.within.latency.p95 needs the latency, and latency is false",
-        "search.within.tokens@7: no metric is cut at 7",
-        "search.within.tokens@10 is -1; it must be at least 0",
-        "evaluators.span_coverage has no effect without unit: span",
-    ):
-        assert made.err.count(fault) == 1
-
-
 def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 4}", "--fail-if", "ndcg@10 < 0.1")
     assert made.code == 2

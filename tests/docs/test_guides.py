@@ -210,17 +210,24 @@ def test_the_chunk_size_guide_s_scores_are_those_of_its_config(root: Path, place
     for setting in report.settings:
         assert_shown(shown, setting, within=0.0)
         assert setting.budget is not None
-    one = place.variant("chunk-size", ("[50, 100, 200]", "[200]"), ("[0, 0.2]", "0.2"))
+    one = place.variant("chunk-size", ("[[50, 0], [50, 10], [100, 0], [100, 20], [200, 0], ", "["))
     place.run(f"ragtrial run {one}")
-    assert_shown(shown, place.report("chunk-size").setting("dense-200-40"), within=ALIKE)
+    assert_shown(shown, place.report("chunk-size").setting("dense-size200-overlap40"), within=ALIKE)
 
 
 def test_the_orders_at_equal_k_and_at_equal_context_are_opposite_in_the_chunk_size_guide(root: Path) -> None:
     at_k, at_budget = tables(blocks(root, "chunk-size", "text")[1])
     by_k = [name for name in at_k[1] if name.startswith("dense")]
     by_budget = [name for name in at_budget[1] if name.startswith("dense")]
-    assert [name.split("-")[1] for name in by_k] == ["200", "200", "100", "100", "50", "50"]
-    assert [name.split("-")[1] for name in by_budget] == ["50", "50", "100", "100", "200", "200"]
+    assert [name.split("-")[1] for name in by_k] == ["size200", "size200", "size100", "size100", "size50", "size50"]
+    assert [name.split("-")[1] for name in by_budget] == [
+        "size50",
+        "size50",
+        "size100",
+        "size100",
+        "size200",
+        "size200",
+    ]
 
 
 def test_the_langchain_guide_s_command_prints_what_it_shows(root: Path, place: Place) -> None:

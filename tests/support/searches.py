@@ -8,11 +8,9 @@ from pathlib import Path
 
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
+from ragtrial.config.space import Space
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.variants import Space
-from ragtrial.errors import ConfigError
-from ragtrial.options import validate
-from ragtrial.search.search_run import Measured, SearchRun, SettingsOfSpace, TrialRunner
+from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
 from ragtrial.search.split import Split
 
 CONFIG = """\
@@ -61,9 +59,7 @@ def score_of(setting: Setting) -> float:
 def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
     """The config with that search, as a file would give it."""
     content = parse_yaml(text.replace("SEARCH", search), "config.yaml", Path.cwd())
-    made = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    made.remember(content, None, None)
-    return made
+    return ExperimentConfig.of(content, None)
 
 
 def run_of(
@@ -77,6 +73,6 @@ def run_of(
     config = config_of(search, text)
     split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
     clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
-    run = SearchRun(SettingsOfSpace(Space(config)), settings_of(config)[0], split, runner, clock, calls)
+    run = SearchRun(Space(config), settings_of(config)[0], split, runner, clock, calls)
     _ = run.baseline
     return run

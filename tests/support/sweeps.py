@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -52,9 +51,9 @@ def sweep_of(**options: Any) -> SweepOptions:
     return SweepOptions.model_validate(options)
 
 
-def combined(sweep: SweepOptions, seed: int = 0, config: Mapping[str, Any] | None = None) -> list[Combination]:
+def combined(sweep: SweepOptions, seed: int = 0) -> list[Combination]:
     """The combinations of a sweep that is right."""
-    found, faults = combinations(sweep, seed, config or {})
+    found, faults = combinations(sweep, seed)
     assert faults == []
     return found
 
@@ -64,9 +63,7 @@ def faults_of(sweep: str, base: str = BASE, **environment: str) -> list[str]:
     content = written(sweep, base, **environment)
     faults: list[Fault] = []
     try:
-        config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-        config.remember(content, "config.yaml", None)
-        variants_of(config)
+        variants_of(ExperimentConfig.of(content, "config.yaml"))
     except ConfigError as error:
         faults += error.faults
     assert all(fault.file == "config.yaml" for fault in faults)

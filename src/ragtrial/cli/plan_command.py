@@ -12,7 +12,7 @@ from ragtrial.errors import counted
 from ragtrial.progress import Listener
 
 if TYPE_CHECKING:
-    from ragtrial.config.search_options import SearchOptions
+    from ragtrial.config.sweep import SearchOptions
     from ragtrial.pipeline.run import Run
 
 

@@ -13,13 +13,12 @@ from ragtrial.components.chunkers import Chunker
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
-from ragtrial.config.search_options import is_limit
 from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
-from ragtrial.options import VARIABLE, dotted, expand_user, shown, validate
+from ragtrial.options import VARIABLE, dotted, expand_user, shown
 from ragtrial.records import ReportWarning
 from ragtrial.report.schema import context_cost
 
@@ -35,24 +34,16 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     """
     file = Path(path)
     dropped: list[ReportWarning] = []
-    content = _with_overrides(_read(file, (), {}), overrides, dropped)
-    content.value.pop("extends", None)
-    content.written.pop("extends", None)
+    content = _with_overrides(_read(file, (), {}), overrides, dropped).without("extends")
     _refuse_swept(overrides, content.value)
-    try:
-        config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    except ConfigError as error:
-        faults = [*error.faults, *_faults_beside_search(content)]
-        raise ConfigError(*sorted(faults, key=lambda fault: (fault.file, fault.line, fault.column))) from None
-    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"), dropped)
+    config = ExperimentConfig.of(content, str(file), file.read_text(encoding="utf-8-sig"), dropped)
     check(config)
     return config
 
 
 def written_in(path: str | Path) -> dict[str, Any]:
     """The content of a YAML file and of its bases, with variables unresolved; not checked. Raises ConfigError."""
-    written: dict[str, Any] = _read(Path(path), (), {}).written
-    return {key: one for key, one in written.items() if key != "extends"}
+    return dict(_read(Path(path), (), {}).without("extends").written)
 
 
 def config_as_written(
@@ -73,9 +64,7 @@ def config_as_written(
     content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder, environment)
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
-    config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    config.remember(content, str(folder / "config.yaml"))
-    return config
+    return ExperimentConfig.of(content, str(folder / "config.yaml"))
 
 
 def check(config: ExperimentConfig) -> None:
@@ -83,27 +72,11 @@ def check(config: ExperimentConfig) -> None:
     _raise_any(config, [*check_config(config), *search_faults(config)])
     check_variants(config, check_config)
     if config.search:
-        from ragtrial.config.variants import invalid_values
+        from ragtrial.config.space import invalid_values
 
         if wrong := list(dict.fromkeys(invalid_values(config, check_config))):
             raise ConfigError(*wrong)
     _raise_any(config, _unused_parts(config, all_configs(config)))
-
-
-def _faults_beside_search(content: YamlText) -> list[Fault]:
-    """Contradictions between the other parts of a config whose search alone is invalid, and faults of the search's
-    limits.
-    """
-    search = content.value.get("search")
-    given = search.get("within") if isinstance(search, Mapping) else None
-    within = given if isinstance(given, Mapping) else {}
-    limits = {name: limit for name, limit in within.items() if is_limit(name, limit)}
-    try:
-        left = {**content.value, "search": {"within": limits}}
-        config = validate(ExperimentConfig, left, ConfigError, content.fault_at)
-    except ConfigError:
-        return []
-    return [content.fault_at(*fault) for fault in (*check_config(config), *limit_faults(config, limits))]
 
 
 def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
@@ -313,13 +286,8 @@ def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
             ("search", "baseline"),
             f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
         )
-    yield from limit_faults(config, search.within)
-
-
-def limit_faults(config: ExperimentConfig, within: Iterable[str]) -> Iterator[PlacedFault]:
-    """The faults of the limits of these names."""
     cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
-    for name in within:
+    for name in search.within:
         where = ("search", "within", name)
         context = context_cost(name)
         if context and context[1] not in cutoffs:

@@ -16,14 +16,13 @@ from ragtrial.components.executors.base import SerialExecutor
 from ragtrial.components.interfaces import Retriever
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
-from ragtrial.config.search_options import SearchOptions
 from ragtrial.config.strict_yaml import KeyPath, YamlText
-from ragtrial.config.sweep import SweepOptions
+from ragtrial.config.sweep import SearchOptions, SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.engines import AnyStore
-from ragtrial.errors import Fault, MetricError
+from ragtrial.errors import ConfigError, Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.options import Options, PathText
+from ragtrial.options import Options, PathText, validate
 from ragtrial.records import ReportWarning, brief
 from ragtrial.registry import AnyOf
 
@@ -176,11 +175,17 @@ class ExperimentConfig(Options):
     def __str__(self) -> str:
         return repr(self)
 
-    def remember(
-        self, content: YamlText, file: str | None, text: str | None = None, warnings: Sequence[ReportWarning] = ()
-    ) -> None:
-        """Keep the origin of the config; ``warnings`` were found while it was read."""
-        self._source = ConfigSource(content, file, text, warnings)
+    @classmethod
+    def of(
+        cls, content: YamlText, file: str | None, text: str | None = None, warnings: Sequence[ReportWarning] = ()
+    ) -> Self:
+        """The config with this content, which remembers its origin; ``warnings`` were found while it was read.
+
+        Raises ConfigError with all faults.
+        """
+        config = validate(cls, content.value, ConfigError, content.fault_at)
+        config._source = ConfigSource(content, file, text, warnings)  # noqa: SLF001 - its own
+        return config
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """The value that ``make`` returned for ``name`` when it was first called for this config."""

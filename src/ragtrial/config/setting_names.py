@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.config.sweep import Combination, PlacedFault, SweepOptions, identity_of
-from ragtrial.errors import did_you_mean, listed
-from ragtrial.options import shown
+from ragtrial.config.sweep import SweepOptions, identity_of
 
 LONGEST_NAME = 100
 
-_FIELD = re.compile(r"\{([^{}]*)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_MINUS = re.compile(r"^-(?=[0-9])")
 _SEPARATORS = "._-"
 _SPEAKS_FOR_ITSELF = ("kind", "model", "function")
 """Last parts of keys whose values need no key before them."""
@@ -30,67 +26,38 @@ class SettingNames:
     differences from others of that kind, and in more detail if that does not distinguish them.
     """
 
-    template: str | None
     keys: Sequence[str]
     labels: Mapping[str, Mapping[Hashable, str]]
 
     @classmethod
     def of(cls, sweep: SweepOptions) -> SettingNames:
-        labels = {key: _labels_of(values) for key, values in _listed_values(sweep).items()}
-        return cls(sweep.name, sweep.named_keys(), labels)
+        listed: dict[str, dict[Hashable, Any]] = {key: {} for key in sweep.swept_keys()}
+        axes = [axis for axis in sweep.axes() if not axis.is_continuous]
+        for combination in [*(axis.at(position) for axis in axes for position in axis.positions), *sweep.included()]:
+            for key, value in combination.values.items():
+                listed[key].setdefault(identity_of(value), value)
+        return cls(list(listed), {key: _labels_of(list(values.values())) for key, values in listed.items()})
 
     def name(self, retriever: str, values: Mapping[str, Any]) -> str:
         """The name of ``retriever`` with the ``values`` that it depends on: at most 100 letters, digits, ., _ and -.
 
-        By the template; a field for a value that is not among ``values`` is left out with the text before it. Without a
-        template the retriever, then its own options, then the others, each with the last part of its key, or as much of
-        the key as no other axis ends with. A longer name is cut and ends with a hash of the whole.
+        The retriever, then its own options, then the others, each with the last part of its key, or as much of the key
+        as no other axis ends with. A longer name is cut and ends with a hash of the whole.
         """
-        made = self._filled(self.template, retriever, values) if self.template else self._by_default(retriever, values)
-        made = _MINUS.sub("minus", _UNSAFE.sub("-", made)).strip(_SEPARATORS) or retriever
-        if len(made) <= LONGEST_NAME:
-            return made
-        return made[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(made)[:8]
-
-    def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[PlacedFault]:
-        """A fault for the first of ``settings`` (retriever and values) whose name another setting has, ignoring case,
-        which not all file systems distinguish. Equal settings are one.
-        """
-        first: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        for retriever, values in settings:
-            name = self.name(retriever, values)
-            other, others = first.setdefault(name.casefold(), (retriever, values))
-            if (retriever, identity_of(values)) != (other, identity_of(others)):
-                both = f"{other} with {Combination(others, {})}, and {retriever} with {Combination(values, {})}"
-                message = (
-                    f"two settings come out as {name!r}: {both}. Write sweep.name with a field for what differs, and "
-                    "- or _ between fields, like {retriever}-{chunker.size}."
-                )
-                yield ("sweep", "name"), message
-                return
-
-    def _filled(self, template: str, retriever: str, values: Mapping[str, Any]) -> str:
-        *leads, rest = re.split(r"\{[^{}]*\}", template)
-        text = ""
-        for lead, field in zip(leads, _FIELD.findall(template), strict=True):
-            if field == "retriever" or field in values:
-                text += lead + (retriever if field == "retriever" else self._label(field, values[field]))
-        return text + rest
-
-    def _by_default(self, retriever: str, values: Mapping[str, Any]) -> str:
         own = f"retrievers.{retriever}."
         in_order = sorted(values, key=lambda key: not key.startswith(own))
-        return "-".join([retriever, *(self._part(retriever, key, values[key]) for key in in_order)])
+        name = "-".join([retriever, *(self._part(retriever, key, values[key]) for key in in_order)])
+        if len(name) <= LONGEST_NAME:
+            return name
+        return name[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(name)[:8]
 
     def _part(self, retriever: str, key: str, value: Any) -> str:
-        label, short = self._label(key, value), self._short_key(retriever, key)
+        label = self.labels.get(key, {}).get(identity_of(value)) or _shown(value)
+        short = self._short_key(retriever, key)
         if (short in _SPEAKS_FOR_ITSELF and isinstance(value, str)) or (isinstance(value, Mapping) and "kind" in value):
             return label
         glued = _glued(label, value)
         return f"{short}_{glued}" if short[-1].isdigit() and glued[0].isdigit() else short + glued
-
-    def _label(self, key: str, value: Any) -> str:
-        return self.labels.get(key, {}).get(identity_of(value)) or _shown(value)
 
     def _short_key(self, retriever: str, key: str) -> str:
         """The end of ``key`` that no other axis has, for names of ``retriever``, whose own options come without it."""
@@ -102,32 +69,6 @@ class SettingNames:
         parts = key.removeprefix(own).split(".")
         ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
         return next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
-
-
-def template_faults(sweep: SweepOptions) -> Iterator[PlacedFault]:
-    """The faults of the template of names: fields that are no keys of the sweep, characters unfit for files."""
-    from ragtrial.config.reference import look_up  # which knows every key, and takes a while to
-
-    if sweep.name is None:
-        return
-    known, fields = ["retriever", *sweep.named_keys()], _FIELD.findall(sweep.name)
-    unknown = [field for field in fields if field not in known]
-    if unknown or not fields or _UNSAFE.search(_FIELD.sub("", sweep.name)):
-        names = listed((f"{{{name}}}" for name in known), 40)
-        # A key that is mistyped in the matrix is not to be mistyped in the names, too.
-        near = did_you_mean(unknown[0], [one for one in known if look_up(one)]) if unknown else ""
-        message = f"it must be made of letters, digits, '.', '_', '-' and at least one of the fields {names}.{near}"
-        yield ("sweep", "name"), f"sweep.name is {shown(sweep.name)}; {message}"
-
-
-def _listed_values(sweep: SweepOptions) -> dict[str, list[Any]]:
-    """The values that a sweep lists for each key; numbers that are computed need no label."""
-    found: dict[str, dict[Hashable, Any]] = {key: {} for key in sweep.named_keys()}
-    listed_axes = [axis for axis in sweep.axes() if isinstance(axis.values, list)]
-    pairs = [(key, value) for axis in listed_axes for at in range(axis.count) for key, value, _ in axis.at(at)]
-    for key, value in [*pairs, *(pair for entry in sweep.include for pair in entry.items())]:
-        found[key].setdefault(identity_of(value), value)
-    return {key: list(values.values()) for key, values in found.items()}
 
 
 def _labels_of(values: Sequence[Any]) -> dict[Hashable, str]:

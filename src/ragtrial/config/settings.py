@@ -22,7 +22,7 @@ from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault, SweepOptions
-from ragtrial.config.variants import dropped_options, follow, variants_of
+from ragtrial.config.variants import Variant, dropped_options, follow, variants_of
 from ragtrial.dataset.chunks import Chunks, uncovered
 from ragtrial.engines import Store
 from ragtrial.errors import ConfigError, Fault, InputError, ModelNotFoundError, RunError, counted, did_you_mean, listed
@@ -162,50 +162,59 @@ def setting_of(config: ExperimentConfig, entry: str) -> Setting:
     )
 
 
+def named_setting(variant: Variant, entry: str, names: SettingNames | None) -> Setting:
+    """The setting of an entry of a variant, named after the values that reach it."""
+    setting = setting_of(variant.config, entry)
+    values = {key: value for key, value in variant.values.items() if setting.is_reached(key)}
+    return replace(setting, name=names.name(entry, values) if names else entry, values=values)
+
+
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWarning]]:
     """The settings of a config and of its sweep, in their order; of equal settings only the first is kept.
 
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
     """
-    settings: dict[tuple[str, int], Setting] = {}
+    by_key: dict[tuple[str, int], Setting] = {}
     warnings = dict.fromkeys([*config.warnings, *dropped_options(config)])
     names = SettingNames.of(config.sweep) if config.sweep else None
     reaching: set[str] = set()
     for variant in variants_of(config):
         for entry in scored(variant.config):
-            setting = setting_of(variant.config, entry)
-            values = {key: value for key, value in variant.values.items() if setting.is_reached(key)}
-            reaching |= values.keys()
-            name = names.name(entry, values) if names else entry
-            first = settings.setdefault(setting.key, replace(setting, name=name, values=values))
-            if first.name != name:
+            setting = named_setting(variant, entry, names)
+            reaching |= setting.values.keys()
+            first = by_key.setdefault(setting.key, setting)
+            if first.name != setting.name:
                 once = f"it is run and shown once, as {first.name!r}"
-                message = f"setting {name!r} is the same as {first.name!r}; {once}."
+                message = f"setting {setting.name!r} is the same as {first.name!r}; {once}."
                 warnings[ReportWarning("equal-settings", message)] = None
-    made = list(settings.values())
-    if config.sweep and config.search:  # which tries the values of axes later
-        reaching |= {key for key in config.sweep.named_keys() if any(one.is_reached(key) for one in made)}
-    if config.sweep and names:
-        faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, names, made, reaching)]
+    settings = list(by_key.values())
+    if config.sweep:
+        if config.search:  # which tries the values of axes later
+            keys = config.sweep.swept_keys()
+            reaching |= {key for key in keys if any(setting.is_reached(key) for setting in settings)}
+        faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, settings, reaching)]
         if faults:
             raise ConfigError(*faults)
-        warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, made))
-    return made, list(warnings)
+        warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, settings))
+    return settings, list(warnings)
 
 
-def _sweep_faults(
-    sweep: SweepOptions, names: SettingNames, made: Sequence[Setting], reaching: Container[str]
-) -> Iterator[PlacedFault]:
+def _sweep_faults(sweep: SweepOptions, settings: Sequence[Setting], reaching: Container[str]) -> Iterator[PlacedFault]:
     """The faults of the settings of a sweep, each with its place."""
     places = {key: axis.where for axis in sweep.axes() for key in axis.keys}
-    for key in sweep.named_keys():
+    for key in sweep.swept_keys():
         if key not in reaching:
             where = places.get(key, ("sweep", "include"))
             yield where, f"{dotted(where)}: {key} reaches no setting: none is changed by it, or each has its own."
-    if len(made) > sweep.max_settings:
+    if len(settings) > sweep.max_settings:
         most = f"max_settings is {sweep.max_settings:,}. Take values out, set sample, or raise max_settings"
-        yield ("sweep",), f"the sweep comes to {len(made):,} settings; {most}."
-    yield from names.clashes((one.entry, one.values) for one in made)
+        yield ("sweep",), f"the sweep comes to {len(settings):,} settings; {most}."
+    first: dict[str, Setting] = {}
+    for setting in settings:  # file systems may not distinguish case
+        other = first.setdefault(setting.name.casefold(), setting)
+        if other is not setting:
+            both = f"settings of {other.entry!r} and {setting.entry!r} are both named {setting.name!r}"
+            yield ("retrievers", setting.entry), f"{both}; rename one."
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
@@ -219,7 +228,7 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
         own = [setting for setting in made if setting.entry == entry]
         reached = {key for setting in own for key in setting.values}
         concerned = {one.entry for setting in own for one in setting.tree()}
-        missed = [key for key in sweep.named_keys() if reached.isdisjoint(together.get(key, (key,)))]
+        missed = [key for key in sweep.swept_keys() if reached.isdisjoint(together.get(key, (key,)))]
         missed = [key for key in missed if not key.startswith("retrievers.") or key.split(".")[1] in concerned]
         if missed:
             message = f"{entry} is not changed by {listed(missed)}; equal settings of it are run once."
@@ -328,23 +337,16 @@ _NAMING = ("model", "function", "tokenizer_model")
 
 
 @dataclass
-class _Found:
-    """A fault, its place, and the affected settings by failing model, "" if the cause is no model."""
-
-    place: Fault
-    settings: dict[str, dict[str, None]] = field(default_factory=dict)
-
-
-@dataclass
 class SettingFaults:
-    """Collects what ``of`` finds; models that are missing for one reason are one fault."""
+    """Collects what ``of`` finds; a fault of several settings is one fault."""
 
     unchecked: dict[Setting, None] = field(default_factory=dict)
     """The settings of which not all could be checked without a model."""
 
     _kinds: set[type[InputError]] = field(default_factory=set)
-    _wrong: dict[str, _Found] = field(default_factory=dict)
-    _to_fetch: dict[str, _Found] = field(default_factory=dict)
+    _wrong: dict[Fault, dict[str, None]] = field(default_factory=dict)
+    _to_fetch: dict[Fault, dict[str, None]] = field(default_factory=dict)
+    """Faults by place and message, with the settings, if the file is not the fault's own."""
 
     @contextmanager
     def of(self, setting: Setting) -> Iterator[None]:
@@ -352,20 +354,20 @@ class SettingFaults:
         try:
             yield
         except InputError as error:
-            to_fetch = isinstance(error, ModelNotFoundError) and error.may_be_fetched
-            if to_fetch:
+            faults = self._wrong
+            if isinstance(error, ModelNotFoundError) and error.may_be_fetched:
+                faults = self._to_fetch
                 self.unchecked[setting] = None
             else:
                 self._kinds.add(type(error))
-            model, reason = getattr(error, "model", None), getattr(error, "reason", "")
             for fault in error.faults:
                 fault = at_option(setting.config, fault)
-                message = reason if model else fault.message.removeprefix(f"{setting.name}: ")
-                place = replace(fault, message="") if fault.file else _place(setting, model or message)
-                key = f"{place}{message}" if fault.file else message
-                found = (self._to_fetch if to_fetch else self._wrong).setdefault(key, _Found(place))
-                found.settings.setdefault(model or "", {})["" if fault.file else setting.entry] = None
-                found.place = replace(found.place, message=message)
+                message = fault.message.removeprefix(f"{setting.name}: ")
+                if fault.file:
+                    faults.setdefault(fault, {})
+                else:
+                    place = _place(setting, message)
+                    faults.setdefault(replace(place, message=message), {})[setting.entry] = None
 
     def __bool__(self) -> bool:
         return bool(self._wrong)
@@ -373,18 +375,26 @@ class SettingFaults:
     @property
     def faults(self) -> list[Fault]:
         """The faults, in the order in which they were found."""
-        return [replace(one.place, message=_message(one)) for one in self._wrong.values()]
+        return _with_settings(self._wrong)
 
     @property
     def to_fetch(self) -> list[str]:
         """Models that a run must fetch from the hub, and the checks that need them."""
-        return [_message(one) for one in self._to_fetch.values()]
+        return [fault.message for fault in _with_settings(self._to_fetch)]
 
     def raise_any(self) -> None:
         """Raise InputError with all faults, if there are any; of the kind that they all are, if they are of one."""
         if self._wrong:
             kind = self._kinds.copy().pop() if len(self._kinds) == 1 else InputError
             raise kind(*self.faults)
+
+
+def _with_settings(faults: Mapping[Fault, Mapping[str, None]]) -> list[Fault]:
+    named = []
+    for fault, settings in faults.items():
+        of = f"setting{'s' if len(settings) > 1 else ''} {listed(map(repr, settings), 5)}: " if settings else ""
+        named.append(replace(fault, message=f"{of}{fault.message}"))
+    return named
 
 
 @contextmanager
@@ -413,22 +423,6 @@ def _texts(content: Any, path: KeyPath) -> Iterator[tuple[KeyPath, LocatedText]]
     pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     for key, value in pairs:
         yield from _texts(value, (*path, key))
-
-
-def _message(found: _Found) -> str:
-    models = [name for name in found.settings if name]
-    if models:
-        named = [f"{model!r} ({_settings(found.settings[model])})" for model in models]
-        return f"the model {named[0]} {found.place.message}" if len(named) == 1 else (
-            f"the models {listed(named)} {found.place.message}"
-        )  # fmt: skip
-    settings = found.settings[""]
-    return found.place.message if "" in settings else f"{_settings(settings)}: {found.place.message}"
-
-
-def _settings(names: dict[str, None]) -> str:
-    quoted = [repr(name) for name in names]
-    return f"setting {quoted[0]}" if len(quoted) == 1 else f"settings {listed(quoted, 5)}"
 
 
 def _place(setting: Setting, named: str) -> Fault:

@@ -56,6 +56,14 @@ class YamlText:
         place = self.places.get(path, Fault())
         return Fault(place.file, place.line, place.column, message)
 
+    def without(self, *keys: str) -> YamlText:
+        """The same mapping without some of its keys."""
+        value, written = (
+            {key: one for key, one in whole.items() if key not in keys} for whole in (self.value, self.written)
+        )
+        gone = [(key,) for key in keys]
+        return YamlText(value, written, {path: one for path, one in self.places.items() if path[:1] not in gone})
+
 
 def merged(base: YamlText, over: YamlText) -> YamlText:
     """``over`` merged into ``base``, with the places of both; common keys have the place of ``over``.

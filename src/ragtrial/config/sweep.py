@@ -1,20 +1,36 @@
-"""The axes of a sweep: the shapes in which their values are written, and the changes that they make."""
+"""The axes of a sweep, the combinations of their values, and a search along them.
+
+search:
+  method: tpe                       # random (default) | tpe
+  settings: 60
+  minutes: 30
+  held_out: 0.3                     # a share of the queries, or tags: [test]
+  group_by: document
+  within: {latency.p95: 0.3, tokens@10: 2000}
+"""
 
 from __future__ import annotations
 
 import math
 import random
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ragtrial.config.strict_yaml import KeyPath
+from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import Options, dotted, shown
+from ragtrial.report.schema import COSTS, context_cost
+
+MOST_COMBINATIONS = 100_000
+"""A matrix with more is never built; without ``exclude`` it can be sampled from."""
+
+PlacedFault = tuple[KeyPath, str]
 
 
 def _a_range(numbers: list[float]) -> list[float]:
@@ -23,6 +39,8 @@ def _a_range(numbers: list[float]) -> list[float]:
     start, stop, step = numbers
     if step == 0 or (stop - start) * step < 0:
         raise ValueError(f"is empty: a step of {step:g} does not lead from {start:g} to {stop:g}.")
+    if (stop - start) / step > MOST_COMBINATIONS:
+        raise ValueError(f"has more than {MOST_COMBINATIONS:,} numbers.")
     return numbers
 
 
@@ -32,16 +50,12 @@ class RangeAxis(Options):
     range: Annotated[list[float], AfterValidator(_a_range)]
     """[start, stop, step]: numbers from start, in steps up or down. stop is included if a step reaches it."""
 
-    @property
-    def count(self) -> int:
-        start, stop, step = map(_exact, self.range)
-        return int((stop - start) // step) + 1
-
-    def at(self, position: int) -> int | float:
-        """The number at ``position``: whole if start and step are, else the nearest to the exact decimal."""
-        start, _, step = map(_exact, self.range)
-        value = start + position * step
-        return int(value) if start.denominator == step.denominator == 1 else float(value)
+    @cached_property
+    def numbers(self) -> list[int | float]:
+        """Whole numbers if start and step are; else the nearest to the exact decimals."""
+        start, stop, step = (Fraction(repr(number)) for number in self.range)
+        kind = int if start.denominator == step.denominator == 1 else float
+        return [kind(start + count * step) for count in range(int((stop - start) // step) + 1)]
 
 
 def _two_ends(ends: list[int | float]) -> list[int | float]:
@@ -78,79 +92,37 @@ class BetweenAxis(Options):
         return float(min(max(round(value, digits), low), high))
 
 
-class ShareAxis(Options):
-    """A whole number that follows another key's."""
-
-    share: Annotated[
-        list[Annotated[float, Field(ge=0, allow_inf_nan=False)]],
-        BeforeValidator(lambda value: value if isinstance(value, list) else [value], float | list[float]),
-        Field(min_length=1),
-    ]
-    """The value as a share of the other key's value, rounded to a whole number (halves up). Each share in a list is
-    tried."""
-
-    of: str
-    """The other key: an axis, or a key of the config with a whole number."""
-
-
-@dataclass(frozen=True)
-class ShareOfKey:
-    """A share of another key's value, which is not known before that is."""
-
-    share: float
-    of: str
-
-    def taken_of(self, whole: int) -> int:
-        """The nearest whole number, halves up, of the decimal that was written."""
-        return math.floor(_exact(self.share) * whole + Fraction(1, 2))
-
-
-@lru_cache(maxsize=1000)
-def _exact(number: float) -> Fraction:
-    """The decimal that was written."""
-    return Fraction(repr(number))
-
-
 def _shape_of(value: object) -> str | None:
     if isinstance(value, list):
         return "a list"
     keys = set(value) if isinstance(value, Mapping) else set()
     if isinstance(value, RangeAxis) or keys == {"range"}:
         return "a range"
-    if isinstance(value, BetweenAxis) or (keys and keys <= {"between", "log"}):
-        return "two ends"
-    return "a share" if isinstance(value, ShareAxis) or (keys and keys <= {"share", "of"}) else None
+    return "two ends" if isinstance(value, BetweenAxis) or (keys and keys <= {"between", "log"}) else None
 
 
 AxisValues = Annotated[
     Annotated[list[Any], Field(min_length=1), Tag("a list")]
     | Annotated[RangeAxis, Tag("a range")]
-    | Annotated[BetweenAxis, Tag("two ends")]
-    | Annotated[ShareAxis, Tag("a share")],
+    | Annotated[BetweenAxis, Tag("two ends")],
     Discriminator(
         _shape_of,
         custom_error_type="axis",
-        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, "
-        "{between: [lowest, highest]}, or {share: 0.2, of: chunker.size}",
+        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, or "
+        "{between: [lowest, highest]}",
     ),
 ]
-
-
-MOST_COMBINATIONS = 100_000
-"""A matrix with more is never built; without ``exclude`` and lists of shares it can be sampled from."""
-
-PlacedFault = tuple[KeyPath, str]
 
 
 class SweepOptions(Options):
     """Many settings from one config: every combination of values along axes."""
 
     matrix: dict[str, AxisValues] = Field(default={})
-    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive),
-    `{share: 0.2, of: chunker.size}` (a whole number computed from another key's) or, for a search, `{between: [0.0,
-    1.0]}`. Values may be whole mappings; a mapping of another kind replaces the config's, others are laid over it. A
-    swept `kind` keeps the options that both kinds have in common. Keys that move together are in one entry, joined by
-    commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
+    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive) or,
+    for a search, `{between: [0.0, 1.0]}`. Values may be whole mappings; a mapping of another kind replaces the
+    config's, others are laid over it. A swept `kind` keeps the options that both kinds have in common. Keys that move
+    together are in one entry, joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20],
+    [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
     """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They run
@@ -158,10 +130,6 @@ class SweepOptions(Options):
 
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
     """Combinations of the matrix to leave out: the combinations that agree with all values of an entry."""
-
-    name: str | None = None
-    """How settings are called: a text with `{retriever}` and keys of axes, like `{retriever}-c{chunker.size}`. Names
-    must come out unique (default: the retriever and the values that reach it, like `dense-size128`)."""
 
     sample: Annotated[int, Field(ge=1)] | None = None
     """How many combinations of the matrix are tried, drawn at random with `seed` (default: all)."""
@@ -177,16 +145,26 @@ class SweepOptions(Options):
 
     def axes(self) -> list[Axis]:
         """The entries of the matrix, in its order."""
-        return [Axis(keys_in(entry), ("sweep", "matrix", entry), values) for entry, values in self.matrix.items()]
+        return [
+            Axis(keys_in(entry), ("sweep", "matrix", entry), one.numbers if isinstance(one, RangeAxis) else one)
+            for entry, one in self.matrix.items()
+        ]
 
-    def named_keys(self) -> list[str]:
+    def swept_keys(self) -> list[str]:
         """Every dotted key that the matrix or ``include`` names, each once, in their order."""
-        named = [key for axis in self.axes() for key in axis.keys]
-        return list(dict.fromkeys([*named, *(key for entry in self.include for key in entry)]))
+        swept = [key for entry in self.matrix for key in keys_in(entry)]
+        return list(dict.fromkeys([*swept, *(key for entry in self.include for key in entry)]))
 
-    def size(self) -> int:
-        """How many combinations the matrix has, before ``exclude`` and ``sample``; none if there is no matrix."""
-        return math.prod(axis.count for axis in self.axes()) if self.matrix else 0
+    def included(self) -> list[Combination]:
+        """The combinations of ``include``."""
+        return [
+            Combination(entry, {key: ("sweep", "include", number, key) for key in entry})
+            for number, entry in enumerate(self.include)
+        ]
+
+    def given(self) -> list[Combination]:
+        """The combinations that a search does not choose: the config as it is, and ``include``."""
+        return unique([Combination({}, {}), *self.included()])
 
 
 def keys_in(entry: str) -> tuple[str, ...]:
@@ -198,61 +176,41 @@ def keys_in(entry: str) -> tuple[str, ...]:
 class Axis:
     """An entry of the matrix: keys that move together, and their values at each position.
 
-    ``where`` is its place in the config.
+    ``where`` is its place in the config. A position is an index in the list of values; on a continuous axis it is a
+    share of the range, from 0 to 1.
     """
 
     keys: tuple[str, ...]
     where: KeyPath
-    values: list[Any] | RangeAxis | BetweenAxis | ShareAxis
+    values: list[Any] | BetweenAxis
 
     @property
     def is_continuous(self) -> bool:
-        """True if it has any value between two ends; its positions are shares of the range, from 0 to 1."""
+        """True if it has any value between two ends."""
         return isinstance(self.values, BetweenAxis)
 
     @property
     def is_ordered(self) -> bool:
         """True if its positions have the order of its values, which are numbers."""
-        if not isinstance(self.values, list):
+        if isinstance(self.values, BetweenAxis):
             return True
         numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
         return numbers == sorted(numbers) and len(numbers) == len(self.values)
 
     @property
-    def count(self) -> int:
-        """How many values it has. Not asked of an axis that is continuous."""
+    def positions(self) -> Sequence[float]:
+        """All positions; the two ends of a continuous axis."""
+        return [0.0, 1.0] if isinstance(self.values, BetweenAxis) else range(len(self.values))
+
+    def at(self, position: float) -> Combination:
+        """The keys with their values at ``position``."""
         if isinstance(self.values, BetweenAxis):
-            raise TypeError(f"{self.keys} has any value between two ends")
-        if isinstance(self.values, RangeAxis):
-            return self.values.count
-        return len(self.values.share if isinstance(self.values, ShareAxis) else self.values)
-
-    def positions(self, most: int) -> Sequence[float]:
-        """All positions; for a continuous axis this number of positions, including the two ends."""
-        return [step / (most - 1) for step in range(most)] if self.is_continuous else range(self.count)
-
-    def combination(self, position: float) -> Combination:
-        """Its keys alone, with their values at ``position``."""
-        found = list(self.at(position))
-        return Combination({key: value for key, value, _ in found}, {key: where for key, _, where in found})
-
-    def at(self, position: float) -> Iterator[tuple[str, Any, KeyPath]]:
-        """Each key with its value and the place of that value; a share of another key's is still to be taken."""
-        if isinstance(self.values, BetweenAxis):
-            yield self.keys[0], self.values.at(position), self.where
-            return
-        position = int(position)
-        if isinstance(self.values, RangeAxis):
-            yield self.keys[0], self.values.at(position), self.where
-        elif isinstance(self.values, ShareAxis):
-            yield self.keys[0], ShareOfKey(self.values.share[position], self.values.of), self.where
-        else:
-            row, where = self.values[position], (*self.where, position)
-            if len(self.keys) == 1:
-                yield self.keys[0], row, where
-            else:
-                for column, (key, value) in enumerate(zip(self.keys, row, strict=True)):
-                    yield key, value, (*where, column)
+            return Combination({self.keys[0]: self.values.at(position)}, {self.keys[0]: self.where})
+        row, where = self.values[int(position)], (*self.where, int(position))
+        if len(self.keys) == 1:
+            return Combination({self.keys[0]: row}, {self.keys[0]: where})
+        places = {key: (*where, column) for column, key in enumerate(self.keys)}
+        return Combination(dict(zip(self.keys, row, strict=True)), places)
 
 
 @dataclass(frozen=True)
@@ -262,10 +220,24 @@ class Combination:
     values: Mapping[str, Any]
     where: Mapping[str, KeyPath]
 
+    @classmethod
+    def of(cls, parts: Iterable[Combination]) -> Combination:
+        """The values of all ``parts``."""
+        values: dict[str, Any] = {}
+        where: dict[str, KeyPath] = {}
+        for part in parts:
+            values.update(part.values)
+            where.update(part.where)
+        return cls(values, where)
+
     @cached_property
     def identity(self) -> Hashable:
         """Equal for combinations with the same keys and values, in any order of keys."""
         return identity_of(self.values)
+
+    def agrees(self, entry: Mapping[str, Any]) -> bool:
+        """True if it has every value that ``entry`` names."""
+        return all(key in self.values and identity_of(self.values[key]) == identity_of(entry[key]) for key in entry)
 
     def __str__(self) -> str:
         return ", ".join(f"{key} {shown(one)}" for key, one in self.values.items()) or "the config as it stands"
@@ -282,50 +254,37 @@ def identity_of(value: Any) -> Hashable:
     return (bool, value) if isinstance(value, bool) else (value, None)
 
 
-def combinations(
-    sweep: SweepOptions, seed: int, config: Mapping[str, Any]
-) -> tuple[list[Combination], list[PlacedFault]]:
+def combinations(sweep: SweepOptions, seed: int) -> tuple[list[Combination], list[PlacedFault]]:
     """The combinations of the matrix, the last axis fastest, then the combinations of ``include``, each once; and
     faults.
 
-    ``sample`` draws from the combinations that ``exclude`` leaves, with ``seed``, and keeps their order. ``config`` is
-    the content of the config: shares of keys that are no axes refer to its values.
+    ``sample`` draws from the combinations that ``exclude`` leaves, with ``seed``, and keeps their order.
     """
-    axes, size = sweep.axes(), sweep.size()
-    all_differ = not any(isinstance(axis.values, ShareAxis) and axis.count > 1 for axis in axes)
-    draws_first = sweep.sample is not None and not sweep.exclude and all_differ
+    axes, draws_first = sweep.axes(), sweep.sample is not None and not sweep.exclude
+    counts = [len(axis.positions) for axis in axes]
+    size = math.prod(counts) if axes else 0
     if size > sys.maxsize or (min(size, sweep.sample or size) if draws_first else size) > MOST_COMBINATIONS:
-        counts = " x ".join(f"{axis.count:,}" for axis in axes if axis.count > 1)
         message = (
-            f"sweep has {size:,} combinations ({counts}); at most {MOST_COMBINATIONS:,} are built: take axes or values "
-            "out, join keys that move together in one entry, or set sample, without exclude and lists of shares."
+            f"sweep has {size:,} combinations ({' x '.join(f'{count:,}' for count in counts if count > 1)}); at most "
+            f"{MOST_COMBINATIONS:,} are built: take axes or values out, join keys that move together in one entry, or "
+            "set sample, without exclude."
         )
         return [], [(("sweep", "matrix"), message)]
-    faults: dict[PlacedFault, None] = {}
-    where: KeyPath
-    drawn = _drawn(size, sweep.sample if draws_first else None, seed)
-    kept = unique(resolved(_of_matrix(axes, index), config, faults) for index in drawn)
+    faults: list[PlacedFault] = []
+    matrix = unique(_at(axes, index) for index in _drawn(size, sweep.sample if draws_first else None, seed))
     for number, entry in enumerate(sweep.exclude):
-        if not any(agrees(one, entry) for one in kept):
-            where = ("sweep", "exclude", number)
+        if not any(combination.agrees(entry) for combination in matrix):
+            where: KeyPath = ("sweep", "exclude", number)
             message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
-            faults[where, message] = None
-    kept = [one for one in kept if not any(agrees(one, entry) for entry in sweep.exclude)]
+            faults.append((where, message))
+    kept = [one for one in matrix if not any(one.agrees(entry) for entry in sweep.exclude)]
     if not draws_first:
         kept = [kept[index] for index in _drawn(len(kept), sweep.sample, seed)]
-    found = unique([*kept, *(resolved(one, config, faults) for one in _included(sweep))])
+    found = unique([*kept, *sweep.included()])
     if not found:
-        faults[
-            ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
-        ] = None
-    return found, list(faults)
-
-
-def given_before(sweep: SweepOptions, config: Mapping[str, Any]) -> tuple[list[Combination], list[PlacedFault]]:
-    """The combinations that a search does not choose: the config as it is, and ``include``; and faults."""
-    faults: dict[PlacedFault, None] = {}
-    found = unique([Combination({}, {}), *(resolved(one, config, faults) for one in _included(sweep))])
-    return found, list(faults)
+        message = "sweep.exclude drops every combination of the matrix; there is nothing to run."
+        faults.append((("sweep", "exclude"), message))
+    return found, faults
 
 
 def unique(combinations: Iterable[Combination]) -> list[Combination]:
@@ -343,52 +302,69 @@ def _drawn(size: int, sample: int | None, seed: int) -> Sequence[int]:
     return sorted(random.Random(seed).sample(range(size), sample))  # noqa: S311 - not a secret
 
 
-def _of_matrix(axes: Sequence[Axis], index: int) -> Combination:
-    """Combination number ``index`` of the matrix, its shares still to be taken."""
-    chosen: list[tuple[str, Any, KeyPath]] = []
+def _at(axes: Sequence[Axis], index: int) -> Combination:
+    """Combination number ``index`` of the matrix."""
+    parts = []
     for axis in reversed(axes):
-        index, position = divmod(index, axis.count)
-        chosen = [*axis.at(position), *chosen]
-    return Combination({key: value for key, value, _ in chosen}, {key: where for key, _, where in chosen})
+        index, position = divmod(index, len(axis.positions))
+        parts.append(axis.at(position))
+    return Combination.of(reversed(parts))
 
 
-def _included(sweep: SweepOptions) -> Iterator[Combination]:
-    """The combinations of ``include``, each with the single shares of the keys that it names."""
-    for number, entry in enumerate(sweep.include):
-        values = dict(entry)
-        where: dict[str, KeyPath] = {key: ("sweep", "include", number, key) for key in entry}
-        for axis in sweep.axes():
-            if isinstance(axis.values, ShareAxis) and axis.count == 1 and axis.values.of in entry:
-                ((key, share, place),) = axis.at(0)
-                values.setdefault(key, share)
-                where.setdefault(key, place)
-        yield Combination(values, where)
+Method = Literal["random", "tpe"]
 
 
-def resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
-    """The combination with its shares resolved; a share of a value that is not a whole number is added to
-    ``faults``.
-    """
-    values = dict(one.values)
-    for key, share in one.values.items():
-        if isinstance(share, ShareOfKey):
-            whole = one.values[share.of] if share.of in one.values else _written_at(config, share.of)
-            if isinstance(whole, int) and not isinstance(whole, bool):
-                values[key] = share.taken_of(whole)
-            else:
-                found = "a share itself" if isinstance(whole, ShareOfKey) else shown(whole)
-                message = f"{key} is a share of {share.of}, which is {found}; it must be a whole number."
-                faults[one.where.get(share.of, one.where[key]), message] = None
-    return Combination(values, one.where)
+def _limit(name: str) -> str:
+    if name not in COSTS and context_cost(name) is None:
+        known = [*COSTS, "tokens@K", "characters@K"]
+        raise ValueError(f"there is no such limit.{did_you_mean(name, known)} It must be one of {listed(known, 20)}.")
+    return name
 
 
-def _written_at(content: Any, dotted_key: str) -> Any:
-    """The value of a config's content under a dotted key; None if there is none."""
-    for part in dotted_key.split("."):
-        content = content.get(part) if isinstance(content, Mapping) else None
-    return content
+Limits = dict[Annotated[str, AfterValidator(_limit)], Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
 
-def agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
-    """True if ``one`` has every value that ``entry`` names."""
-    return all(key in one.values and identity_of(one.values[key]) == identity_of(entry[key]) for key in entry)
+class SearchOptions(Options):
+    """A search for the best setting along the axes of the sweep, instead of all combinations."""
+
+    @property
+    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the method
+        return {"optuna": "search"} if self.method == "tpe" else {}
+
+    method: Method = "random"
+    """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `tpe`
+    (Optuna's tree-structured Parzen estimator) looks at the labels and needs `held_out`."""
+
+    settings: Annotated[int, Field(ge=2)] = 60
+    """The maximum number of settings to try, in addition to the config itself and to `sweep.include`."""
+
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Start no new setting after this many minutes (default: no limit). The same command continues where a search
+    stopped."""
+
+    calls: Annotated[int, Field(ge=1)] | None = None
+    """Start no new setting after this many requests to endpoints (default: no limit). Cached answers do not count."""
+
+    within: Limits = Field(default={})
+    """Cost limits for the best setting: `latency.p50`, `latency.p95`, `latency.p99` (seconds per query), `tokens@10`,
+    `characters@10` (the text of that many hits), `index_bytes`, `embedding_seconds`, `indexing_seconds`; in money
+    `embedding_cost` (all texts) and `query_cost` (a thousand queries), at the `price` of endpoints."""
+
+    held_out: Annotated[float, Field(gt=0, lt=1)] | Annotated[list[str], Field(min_length=1)] | None = None
+    """Queries that are kept out of the search and alone decide the verdict: a share of all queries, drawn with `seed`,
+    or all queries with one of these tags."""
+
+    group_by: Literal["document"] | None = None
+    """Keep queries with a common relevant document on the same side of a `held_out` share."""
+
+    finalists: Annotated[int, Field(ge=1)] = 3
+    """The number of best settings to compare with one another."""
+
+    baseline: str | None = None
+    """The retriever to compare the best setting with, using its options in the config (default: the first
+    retriever)."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """True if settings are chosen by the scores of others, which invalidates tests on the same queries."""
+        return self.method != "random"

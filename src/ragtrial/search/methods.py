@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ragtrial.config.variants import Point
+from ragtrial.config.space import Point
 from ragtrial.errors import InputError
 from ragtrial.registry import Registry
 from ragtrial.search.search_run import SearchRun, Trial
@@ -60,16 +60,16 @@ def _point(suggestion: optuna.Trial, run: SearchRun) -> Point:
     space = run.space
     entry = suggestion.suggest_categorical("retriever", space.entries) if len(space.entries) > 1 else space.entries[0]
     positions: list[float | None] = []
-    for axis, is_reached in zip(space.axes, run.settings.reached[entry], strict=True):
+    for axis, is_reached in zip(space.axes, space.reached[entry], strict=True):
         name = ", ".join(axis.keys)
         if not is_reached:
             positions.append(None)
         elif axis.is_continuous:
             positions.append(suggestion.suggest_float(name, 0.0, 1.0))
         elif axis.is_ordered:
-            positions.append(float(suggestion.suggest_int(name, 0, axis.count - 1)))
+            positions.append(float(suggestion.suggest_int(name, 0, len(axis.positions) - 1)))
         else:
-            positions.append(float(suggestion.suggest_categorical(name, range(axis.count))))
+            positions.append(float(suggestion.suggest_categorical(name, range(len(axis.positions)))))
     return Point(entry, tuple(positions))
 
 

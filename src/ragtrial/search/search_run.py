@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from ragtrial.components.endpoints.client import Client
-from ragtrial.config import ExperimentConfig
-from ragtrial.config.search_options import SearchOptions
-from ragtrial.config.setting_names import SettingNames
-from ragtrial.config.settings import Setting, setting_of
-from ragtrial.config.variants import Point, Space, probes_of
+from ragtrial.config.settings import Setting
+from ragtrial.config.space import Point, Space
+from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.pipeline.outcome import score_settings
@@ -29,9 +27,6 @@ from ragtrial.search.split import Split
 
 _DRAWS = 30
 """Attempts per requested setting before the search gives up on new settings."""
-
-_LISTED = 20_000
-"""Spaces of fewer points are shuffled as a whole."""
 
 
 @dataclass(frozen=True)
@@ -131,64 +126,6 @@ class Trial:
         return self.sign * self.mean if self.is_within and not math.isnan(self.mean) else -math.inf
 
 
-class SettingsOfSpace:
-    """The settings at the points of a space, each built once."""
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-        self._settings: dict[Point, Setting | None] = {}
-        sweep = space.config.sweep
-        self._names = SettingNames.of(sweep) if sweep else None
-
-    def at(self, point: Point) -> Setting | None:
-        """The setting of a point; None if its values are invalid, or the sweep excludes them."""
-        if point not in self._settings:
-            variant = self.space.variant(point.positions)
-            named = None
-            if variant is not None and self._names is not None:
-                setting = setting_of(variant.config, point.entry)
-                values = {key: value for key, value in variant.values.items() if setting.is_reached(key)}
-                named = replace(setting, name=self._names.name(point.entry, values), values=values)
-            self._settings[point] = named
-        return self._settings[point]
-
-    @cached_property
-    def reached(self) -> Mapping[str, Sequence[bool]]:
-        """For each entry, whether each axis changes its settings."""
-        config = self.space.config
-        configs = [config, *(probe.config for probe in probes_of(config))]
-        return {
-            entry: [
-                any(setting_of(variant, entry).is_reached(key) for variant in configs for key in axis.keys)
-                for axis in self.space.axes
-            ]
-            for entry in self.space.entries
-        }
-
-    @cached_property
-    def size(self) -> int | None:
-        """The number of points; None with a continuous axis."""
-        count = 0
-        for reached in self.reached.values():
-            axes = [axis for axis, is_reached in zip(self.space.axes, reached, strict=True) if is_reached]
-            if any(axis.is_continuous for axis in axes):
-                return None
-            count += math.prod(axis.count for axis in axes)
-        return count
-
-    def all_points(self) -> list[Point] | None:
-        """Every point; None if there are too many."""
-        if self.size is None or self.size > _LISTED:
-            return None
-        return [point for entry, reached in self.reached.items() for point in self.space.points(entry, reached)]
-
-    def plain(self, point: Point) -> Point:
-        """The point without positions on axes that do not change its entry."""
-        reached = self.reached[point.entry]
-        return Point(point.entry, tuple(at if is_reached else None
-                                        for at, is_reached in zip(point.positions, reached, strict=True)))  # fmt: skip
-
-
 class SearchRun:
     """The state of a search, with the operations for methods. ``given`` are the settings of the config as it is.
 
@@ -197,16 +134,15 @@ class SearchRun:
 
     def __init__(
         self,
-        settings: SettingsOfSpace,
+        space: Space,
         given: Sequence[Setting],
         split: Split,
         runner: TrialRunner,
         clock: Callable[[], float] = time.monotonic,
         calls: Callable[[], int] = lambda: Client.requests_sent,
     ) -> None:
-        self.settings = settings
-        self.space = settings.space
-        self.config: ExperimentConfig = self.space.config
+        self.space = space
+        self.config = space.config
         self.options = self.config.search or SearchOptions()
         primary = self.config.evaluators.primary_metric
         self.sign = -1 if primary and parse_metric(primary).definition.better == "lower" else 1
@@ -267,7 +203,7 @@ class SearchRun:
     def draw(self, count: int) -> list[Point]:
         """``count`` random points, each another setting that was not tried; fewer if there are no more."""
         chance, space = random.Random(self.seed), self.space  # noqa: S311 - not a secret
-        candidates = self.settings.all_points()
+        candidates = self.space.all_points()
         if candidates is not None:
             chance.shuffle(candidates)
         drawn: dict[tuple[str, int], Point] = {}
@@ -275,8 +211,8 @@ class SearchRun:
         for number in range(len(candidates) if candidates is not None else _DRAWS * count + 100):
             if len(drawn) >= count:
                 break
-            point = candidates[number] if candidates is not None else self.settings.plain(space.drawn(chance))
-            setting = self.settings.at(point)
+            point = candidates[number] if candidates is not None else self.space.plain(space.drawn(chance))
+            setting = self.space.at(point)
             if setting is not None and setting.key not in known:
                 drawn.setdefault(setting.key, point)
         return list(drawn.values())
@@ -286,7 +222,7 @@ class SearchRun:
 
         None for a point that is no setting, that failed, or that exceeds the budget.
         """
-        settings = [self.settings.at(point) for point in points]
+        settings = [self.space.at(point) for point in points]
         wanted = {setting.key: (setting, point) for setting, point in zip(settings, points, strict=True) if setting}
         failed = {setting.key for setting in self.failed}
         self._run([pair for key, pair in wanted.items() if key not in self._known and key not in failed])
@@ -303,18 +239,20 @@ class SearchRun:
             if measured is None:
                 self.failed[setting] = points[setting]
                 continue
-            point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
+            point = points[setting] or self._unplaced(setting)
             trials[setting] = trial = self._trial(setting, point, measured)
             self._known[setting.key] = trial
         # Keep the order of the request: which of equal settings comes first must not depend on the cache.
         self.trials += [trials[setting] for setting in points if setting in trials]
 
+    def _unplaced(self, setting: Setting) -> Point:
+        return Point(setting.entry, (None,) * len(self.space.axes))
+
     def _deepest(self, wanted: Sequence[tuple[Setting, Point | None]]) -> list[Setting]:
         """The same settings, and each with rankings as deep as any setting on its axes needs."""
         settings = []
         for setting, point in wanted:
-            positions = point.positions if point else (None,) * len(self.space.axes)
-            deepest = self.settings.at(Point(setting.entry, self.space.deepest(positions)))
+            deepest = self.space.deepest(point or self._unplaced(setting))
             settings += [setting, *([] if deepest is None else [deepest])]
         return settings
 

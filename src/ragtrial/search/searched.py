@@ -20,8 +20,9 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import written_in
 from ragtrial.config.models import MOST_TIMED, scored
 from ragtrial.config.settings import Setting, setting_of, settings_of
+from ragtrial.config.space import Point, Space
 from ragtrial.config.sweep import Combination, unique
-from ragtrial.config.variants import Point, Space, combinations_given, listed_config, probes_of
+from ragtrial.config.variants import listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.pipeline.outcome import Known, notice_unlabelled, report_of, score_all, write_outcome
@@ -32,7 +33,7 @@ from ragtrial.search.findings import Choice, decide, pareto_set
 from ragtrial.search.importance import RETRIEVER, importance_of
 from ragtrial.search.methods import METHODS
 from ragtrial.search.search_result import ImportancePart, SearchResult, TrialPart, sentences_of
-from ragtrial.search.search_run import SearchRun, SettingsOfSpace, TrialRunner
+from ragtrial.search.search_run import SearchRun, TrialRunner
 from ragtrial.search.split import power_sentence, split_queries
 
 RESULT, WINNER = "search.json", "winner.yaml"
@@ -91,7 +92,7 @@ def search(run: Run) -> Searched:
     replace(run, settings=[*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
     runner = TrialRunner(run)
     run.options.listener.notice(power_sentence(split, options))
-    search_run = SearchRun(SettingsOfSpace(Space(config)), run.settings, split, runner)
+    search_run = SearchRun(Space(config), run.settings, split, runner)
     baseline = search_run.baseline.setting  # which is tried first
     METHODS[options.method](search_run)
     ended = search_run.ended
@@ -106,7 +107,7 @@ def search(run: Run) -> Searched:
 
 def _combinations(run: SearchRun) -> list[Combination]:
     """The values of all trials, as far as they affect the setting."""
-    combinations = combinations_given(run.config)
+    combinations = run.config.sweep.given() if run.config.sweep else []
     points: dict[Setting, Point | None] = {trial.setting: trial.point for trial in run.trials if not trial.is_given}
     for setting, point in [*points.items(), *run.failed.items()]:
         if point is not None:
@@ -167,7 +168,7 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         seed=run.seed,
         metric=inputs.primary,
         settings=options.settings - run.unused,
-        possible=run.settings.size,
+        possible=run.space.size,
         refused=[str(fault) for fault in run.space.refusals()[:_MOST_REFUSED]],
         ended=searched.ended,
         failed=[setting.name for setting in run.failed],

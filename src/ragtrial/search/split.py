@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.statistics.power import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
-from ragtrial.config.search_options import SearchOptions
+from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.records import Query
 

@@ -11,19 +11,16 @@ from hypothesis import strategies as st
 
 from ragtrial.config.setting_names import LONGEST_NAME, SettingNames
 from ragtrial.config.sweep import identity_of
-from sweeps import MODEL, OVERLAP, SIZE, TOP_K, combined, sweep_of, values
+from sweeps import MODEL, SIZE, TOP_K, combined, sweep_of, values
 
 RANK = "retrievers.hybrid.rank_constant"
 
 
-def names(matrix: dict[str, list[Any]], retriever: str = "dense", **more: Any) -> list[str]:
-    """The names of ``retriever`` in every combination, all of whose values reach it."""
-    sweep = sweep_of(matrix=matrix, **more)
+def names(matrix: dict[str, list[Any]]) -> list[str]:
+    """The names of dense in every combination, all of whose values reach it."""
+    sweep = sweep_of(matrix=matrix)
     naming = SettingNames.of(sweep)
-    return [naming.name(retriever, one.values) for one in combined(sweep)]
-
-
-# By default.
+    return [naming.name("dense", one.values) for one in combined(sweep)]
 
 
 def test_a_name_is_the_retriever_its_own_options_and_then_what_else_reaches_it() -> None:
@@ -113,8 +110,6 @@ def test_other_values_have_other_names_whatever_they_are(key: str, given: list[A
     found = names({key: given})
     assert len({name.casefold() for name in found}) == len(given)
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) for name in found)
-    templated = names({key: given}, name=f"{{{key}}}-x")
-    assert len({name.casefold() for name in templated}) == len(given)
 
 
 @given(st.lists(st.sampled_from(KEYS[:-1]), min_size=1, unique=True), st.data())
@@ -127,85 +122,6 @@ def test_other_numbers_along_any_axes_have_other_names(keys: list[str], data: st
 def test_names_do_not_depend_on_the_order_of_values() -> None:
     given = ["a/x", "b/x", "c"]
     assert set(names({MODEL: given})) == set(names({MODEL: given[::-1]})) == {"dense-a-x", "dense-b-x", "dense-c"}
-
-
-# By a template.
-
-
-def test_a_name_that_begins_with_a_number_below_zero_says_minus() -> None:
-    assert names({SIZE: [-1, 1]}, name="{chunker.size}-{retriever}") == ["minus1-dense", "1-dense"]
-
-
-def test_a_template_is_filled_with_the_retriever_and_the_values() -> None:
-    assert names({SIZE: [128], MODEL: ["a/b"]}, name="{retriever}-c{chunker.size}_{embedder.model}.x") == [
-        "dense-c128_b.x"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("template", "name"),
-    [
-        ("{retriever}-c{chunker.size}", "dense"),
-        ("{retriever}-c{chunker.size}-o{chunker.overlap}", "dense-o3"),
-        ("c{chunker.size}-{retriever}", "dense"),
-        ("{chunker.size}", "dense"),
-        ("{retriever}-c{chunker.size}-end", "dense-end"),
-    ],
-)
-def test_a_field_for_a_value_that_does_not_reach_is_left_out_with_the_text_before_it(template: str, name: str) -> None:
-    sweep = sweep_of(matrix={SIZE: [1], OVERLAP: [3]}, name=template)
-    assert SettingNames.of(sweep).name("dense", {OVERLAP: 3}) == name
-
-
-# Clashes.
-
-
-def clashes(template: str | None, *settings: tuple[str, dict[str, Any]], **matrix: list[Any]) -> list[Any]:
-    sweep = sweep_of(matrix={SIZE: [1, 2, 28], OVERLAP: [8, 1], MODEL: ["a", "A"]} | matrix, name=template)
-    return list(SettingNames.of(sweep).clashes(settings))
-
-
-def test_names_that_differ_and_settings_that_are_equal_do_not_clash() -> None:
-    settings = ("dense", {SIZE: 1}), ("dense", {SIZE: 2}), ("other", {SIZE: 1}), ("dense", {SIZE: 1})
-    assert clashes("{retriever}-{chunker.size}", *settings) == []
-    assert clashes(None, *settings) == []
-
-
-STEP = "Write sweep.name with a field for what differs, and - or _ between fields, like {retriever}-{chunker.size}."
-
-
-@pytest.mark.parametrize(
-    ("template", "one", "other", "both"),
-    [
-        (
-            "{retriever}-{chunker.size}",
-            ("dense", {SIZE: 1, OVERLAP: 8}),
-            ("dense", {SIZE: 1, OVERLAP: 1}),
-            "'dense-1': dense with chunker.size 1, chunker.overlap 8, and dense with chunker.size 1, chunker.overlap 1",
-        ),
-        (
-            "{chunker.size}{chunker.overlap}",
-            ("dense", {SIZE: 2, OVERLAP: 81}),
-            ("dense", {SIZE: 28, OVERLAP: 1}),
-            "'281': dense with chunker.size 2, chunker.overlap 81, and dense with chunker.size 28, chunker.overlap 1",
-        ),
-        (
-            None,
-            ("dense-size1", {}),
-            ("dense", {SIZE: 1}),
-            "'dense-size1': dense-size1 with the config as it stands, and dense with chunker.size 1",
-        ),
-    ],
-)
-def test_a_clash_names_two_settings_and_the_way_out(
-    template: str | None, one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]], both: str
-) -> None:
-    assert clashes(template, one, other) == [(("sweep", "name"), f"two settings come out as {both}. {STEP}")]
-
-
-def test_names_that_differ_in_case_alone_clash_since_files_do() -> None:
-    assert clashes("{retriever}", ("dense", {}), ("Dense", {})) != []
-    assert clashes(None, ("dense", {MODEL: "a"}), ("dense", {MODEL: "A"})) == []  # shown with a hash
 
 
 def test_a_key_whose_last_part_only_ends_like_another_stays_short() -> None:

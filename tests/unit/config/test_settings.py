@@ -203,14 +203,8 @@ def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None
             "60",
             "unknown key 'sise' in chunker. Did you mean 'size'?",
         ),
-        (
-            {"matrix": MATRIX, "name": "{retriever}-{chunker.size}"},
-            '"{retriever}-{chunker.size}"',
-            "two settings come out as 'hybrid-60': hybrid with chunker.size 60, retrievers.hybrid.rank_constant 10, "
-            "and hybrid with chunker.size 60, retrievers.hybrid.rank_constant 60. Write sweep.name with a field",
-        ),
     ],
-    ids=["too many", "reaches nothing", "drops all", "another kind", "no option", "names clash"],
+    ids=["too many", "reaches nothing", "drops all", "another kind", "no option"],
 )
 def test_a_sweep_that_is_wrong_is_refused_with_its_place(
     tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str

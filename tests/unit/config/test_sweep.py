@@ -20,7 +20,6 @@ from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
     Combination,
     RangeAxis,
-    ShareOfKey,
     SweepOptions,
     combinations,
     identity_of,
@@ -33,7 +32,7 @@ from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, r
 
 def made(sweep: str, seed: int = 0) -> list[dict[str, Any]]:
     content = written(sweep)
-    return [dict(one.values) for one in combined(read(content), seed, content.value)]
+    return [dict(one.values) for one in combined(read(content), seed)]
 
 
 # What is combined.
@@ -81,51 +80,6 @@ def test_keys_in_one_entry_move_together() -> None:
     ]
 
 
-def test_a_share_follows_the_other_key_wherever_that_stands_and_is_rounded_halves_up() -> None:
-    sweep = "matrix: {chunker.overlap: {share: 0.25, of: chunker.size}, chunker.size: [100, 101, 102, 103]}"
-    assert made(sweep) == [
-        {OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]
-    ]
-    assert ShareOfKey(0.1, SIZE).taken_of(25) == 3  # 2.5, and 0.1 * 25 is no more than that
-
-
-def test_several_shares_are_an_axis_whose_equal_outcomes_are_tried_once() -> None:
-    assert made("matrix: {chunker.size: [4, 40], chunker.overlap: {share: [0, 0.1, 0.2], of: chunker.size}}") == [
-        {SIZE: 4, OVERLAP: 0},  # 0.4 is 0, too
-        {SIZE: 4, OVERLAP: 1},
-        {SIZE: 40, OVERLAP: 0},
-        {SIZE: 40, OVERLAP: 4},
-        {SIZE: 40, OVERLAP: 8},
-    ]
-
-
-def test_a_share_of_what_is_no_axis_is_a_share_of_what_the_config_has() -> None:
-    assert made("matrix: {chunker.overlap: {share: [0.1, 0.5], of: chunker.size}}") == [{OVERLAP: 20}, {OVERLAP: 100}]
-
-
-def test_a_share_moves_with_keys_that_move_together() -> None:
-    sweep = (
-        'matrix: {"chunker.size, embedder.model": [[10, a], [30, b]], chunker.overlap: {share: 0.5, of: chunker.size}}'
-    )
-    assert made(sweep) == [{SIZE: 10, MODEL: "a", OVERLAP: 5}, {SIZE: 30, MODEL: "b", OVERLAP: 15}]
-
-
-def test_an_included_combination_has_the_share_of_its_own_value_unless_it_says_otherwise() -> None:
-    sweep = """
-matrix: {chunker.size: [100], chunker.overlap: {share: 0.2, of: chunker.size}}
-include: [{chunker.size: 1000}, {chunker.size: 500, chunker.overlap: 0}, {retrievers.dense.top_k: 3}]
-"""
-    assert made(sweep)[1:] == [{SIZE: 1000, OVERLAP: 200}, {SIZE: 500, OVERLAP: 0}, {TOP_K: 3}]
-
-
-def test_an_included_combination_has_no_share_where_there_are_several_to_choose_from() -> None:
-    sweep = """
-matrix: {chunker.size: [100], chunker.overlap: {share: [0, 0.2], of: chunker.size}}
-include: [{chunker.size: 1000}]
-"""
-    assert made(sweep)[-1] == {SIZE: 1000}
-
-
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
@@ -139,8 +93,7 @@ include: [{chunker.size: 1000}]
     ],
 )
 def test_a_range_has_the_decimals_that_people_mean(numbers: list[float], expected: list[float]) -> None:
-    axis = RangeAxis(range=numbers)
-    found = [axis.at(position) for position in range(axis.count)]
+    found = RangeAxis(range=numbers).numbers
     assert found == expected
     assert list(map(type, found)) == list(map(type, expected))
 
@@ -152,8 +105,7 @@ def test_a_range_of_whole_numbers_is_that_of_python_with_its_stop(start: int, st
         with pytest.raises(ValueError, match="is empty"):
             RangeAxis(range=[start, stop, step])
         return
-    axis = RangeAxis(range=[start, stop, step])
-    assert [axis.at(position) for position in range(axis.count)] == expected
+    assert RangeAxis(range=[start, stop, step]).numbers == expected
 
 
 def test_what_is_included_twice_stands_once() -> None:
@@ -182,10 +134,9 @@ def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_incl
     more = [{"store.kind": name} for name in "abc"[: data.draw(st.integers(0, 3))]]
     sweep = sweep_of(matrix=matrix, include=more, exclude=[entry] if entry else [])
     dropped = prod(len(matrix[key]) for key in matrix if key not in entry) if entry else 0
-    found, _ = combinations(sweep, 0, {})
+    found, _ = combinations(sweep, 0)
     assert len(found) == prod(map(len, matrix.values())) - dropped + len(more)
     assert len({one.identity for one in found}) == len(found)
-    assert sweep.size() == prod(map(len, matrix.values()))
 
 
 @given(matrices(), st.integers(1, 30), st.integers(0, 5))
@@ -212,21 +163,20 @@ BILLION = {key: RangeAxis(range=[1, 1000, 1]) for key in (SIZE, OVERLAP, TOP_K)}
 
 
 def test_a_billion_combinations_are_refused_by_their_number_and_not_built() -> None:
-    assert combinations(sweep_of(matrix=BILLION), 0, {}) == (
+    assert combinations(sweep_of(matrix=BILLION), 0) == (
         [],
         [
             (
                 ("sweep", "matrix"),
                 "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
-                "values out, join keys that move together in one entry, or set sample, without exclude and lists of "
-                "shares.",
+                "values out, join keys that move together in one entry, or set sample, without exclude.",
             )
         ],
     )
 
 
 def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
-    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e9, 1])}, sample=20)
+    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e5, 1])}, sample=20)
     drawn = combined(sweep, 0)
     assert len(drawn) == 20
     assert len({one.identity for one in drawn}) == 20
@@ -239,7 +189,7 @@ def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
     "more", [{"exclude": [{SIZE: 1}], "sample": 5}, {"sample": MOST_COMBINATIONS + 1}], ids=["exclude", "large sample"]
 )
 def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[str, Any]) -> None:
-    made, faults = combinations(sweep_of(matrix=BILLION, **more), 0, {})
+    made, faults = combinations(sweep_of(matrix=BILLION, **more), 0)
     assert (made, [where for where, _ in faults]) == ([], [("sweep", "matrix")])
 
 
@@ -248,7 +198,7 @@ def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[st
 
 def with_last(sweep: str, base: str = BASE, **environment: str) -> Any:
     content = written(sweep, base, **environment)
-    return with_values(content, combined(read(content), 0, content.value)[-1])
+    return with_values(content, combined(read(content))[-1])
 
 
 def place_of(content: Any, *path: str | int) -> str:
@@ -381,7 +331,7 @@ def test_a_swept_kind_keeps_what_both_kinds_inherit_and_names_what_it_drops(
     section: str, axes: str, expected: str, dropped: str
 ) -> None:
     content = written(f"matrix:\n  {axes.replace('], ', ']' + chr(10) + '  ')}", config_with(section))
-    (combination,) = combined(read(content), 0, content.value)
+    (combination,) = combined(read(content))
     path = next(key for key in combination.values if key.endswith(".kind")).split(".")[:-1]
     made = with_values(content, combination)
     assert (
@@ -414,7 +364,7 @@ def test_a_swept_kind_with_another_meaning_of_an_option_is_an_error_where_it_sta
 ) -> None:
     content = written(f"matrix: {{{key}: [{kind}]}}", config_with(section))
     with pytest.raises(ConfigError) as caught:
-        with_values(content, *combined(read(content), 0, content.value))
+        with_values(content, *combined(read(content)))
     (fault,) = caught.value.faults
     assert (fault.file, fault.line) == ("config.yaml", config_with(section).count("\n") + 1)
     assert fault.message.startswith(f"{key}: ")
@@ -446,6 +396,16 @@ def test_what_a_swept_kind_drops_is_said_once_however_many_settings_have_it(tmp_
     ]
 
 
+def test_settings_whose_names_differ_in_nothing_but_case_are_an_error_since_files_may_not(tmp_path: Path) -> None:
+    base = BASE.replace("whole:", "Dense-size128:").replace(
+        "sentence-transformer, model: tiny", "custom, function: a:b"
+    )
+    (tmp_path / "c.yaml").write_text(f"{base}  matrix: {{chunker.size: [128]}}\n")
+    config = load_config(tmp_path / "c.yaml", ["chunker.unit=characters"])
+    with pytest.raises(ConfigError, match=r"of 'dense' and 'Dense-size128' are both named 'Dense-size128'; rename one"):
+        settings_of(config)
+
+
 def test_each_value_stands_where_the_sweep_has_it() -> None:
     sweep = """
 matrix:
@@ -454,17 +414,15 @@ matrix:
   embedder:
     - kind: custom
       function: a:b
-  chunker.overlap: {share: 0.1, of: chunker.size}
   retrievers.dense.top_k: {range: [1, 2, 1]}
 """
     made = with_last(sweep)
     assert place_of(made, "chunker", "size") == "config.yaml:2:25"
-    assert place_of(made, "chunker") == "config.yaml:7:5"  # the last value that reaches into it
+    assert place_of(made, "chunker") == "config.yaml:2:25"
     assert place_of(made, "store", "space") == "config.yaml:3:42"
     assert place_of(made, "embedder") == "config.yaml:5:9"
     assert place_of(made, "embedder", "function") == "config.yaml:6:9"
-    assert place_of(made, "chunker", "overlap") == "config.yaml:7:5"
-    assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:8:5"
+    assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:7:5"
     assert place_of(made, "retrievers", "dense", "kind") == "config.yaml:-2:11"
     assert place_of(made, "retrievers") == "config.yaml:-3:1"
 
@@ -490,8 +448,8 @@ def test_a_path_among_the_values_remembers_the_folder_of_its_file() -> None:
 
 
 def test_computed_values_are_written_as_numbers() -> None:
-    made = with_last("matrix: {chunker.overlap: {share: 0.1, of: chunker.size}, chunker.size: {range: [10, 20, 10]}}")
-    assert made.written["chunker"] == {"kind": "recursive", "size": 20, "overlap": 2}
+    made = with_last("matrix: {chunker.size: {range: [10, 20, 10]}}")
+    assert made.written["chunker"] == {"kind": "recursive", "size": 20, "overlap": 40}
 
 
 def test_a_combination_has_its_values_their_places_and_a_sentence() -> None:
@@ -529,7 +487,7 @@ def test_laying_over_keeps_what_is_not_named() -> None:
 def test_the_schema_describes_each_option() -> None:
     schema = SweepOptions.model_json_schema()
     assert all(option["description"] for option in schema["properties"].values())
-    assert list(schema["properties"]) == ["matrix", "include", "exclude", "name", "sample", "max_settings"]
+    assert list(schema["properties"]) == ["matrix", "include", "exclude", "sample", "max_settings"]
 
 
 # The config that comes of it.
@@ -537,7 +495,7 @@ def test_the_schema_describes_each_option() -> None:
 
 def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
     content = written(sweep, base)
-    made = [with_values(content, one) for one in combined(read(content), 0, content.value)]
+    made = [with_values(content, one) for one in combined(read(content))]
     return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
 
 
@@ -592,18 +550,16 @@ def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None
     naming = SettingNames.of(sweep)
     found = combined(sweep, 0)
     assert list(dict.fromkeys(naming.name("dense", {SIZE: one.values[SIZE]}) for one in found)) == [
-        "dense-c128", "dense-c256", "dense-c512", "dense-c1024",
+        "dense-size128", "dense-size256", "dense-size512", "dense-size1024",
     ]  # fmt: skip
     assert [naming.name("hybrid", one.values) for one in found] == [
-        "hybrid-c128-k60", "hybrid-c256-k10", "hybrid-c256-k60", "hybrid-c512-k10", "hybrid-c512-k60",
-        "hybrid-c1024-k60",
+        "hybrid-rank_constant60-size128", "hybrid-rank_constant10-size256", "hybrid-rank_constant60-size256",
+        "hybrid-rank_constant10-size512", "hybrid-rank_constant60-size512", "hybrid-rank_constant60-size1024",
     ]  # fmt: skip
 
 
 def test_the_axes_of_the_page_are_axes(root: Path) -> None:
     lines = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").splitlines()
     axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
-    assert len(axes) == 6
-    assert (
-        sum(len(combined(read(written(f"matrix: {{{axis}}}")), 0, {"chunker": {"size": 200}})) for axis in axes) == 12
-    )
+    assert len(axes) == 4
+    assert sum(len(combined(read(written(f"matrix: {{{axis}}}")))) for axis in axes) == 8

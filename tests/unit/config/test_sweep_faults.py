@@ -9,10 +9,7 @@ import pytest
 
 from sweeps import BASE, combined, faults_of, read, written
 
-SHAPES = (
-    "an axis is a list of values, {range: [start, stop, step]}, {between: [lowest, highest]}, or "
-    "{share: 0.2, of: chunker.size}"
-)
+SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {between: [lowest, highest]}"
 SIZE_200 = {"chunker.size": 200}
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 CHUNKER = "kind, unit, tokenizer, measure, size, overlap, separators, keep, preset"
@@ -22,7 +19,7 @@ def test_a_sweep_that_is_right_has_no_faults() -> None:
     sweep = """
 matrix:
   chunker.size: [128, 256]
-  chunker.overlap: {share: [0, 0.2], of: chunker.size}
+  chunker.overlap: [0, 26]
   retrievers.dense.top_k: {range: [10, 60, 50]}
   "store.kind, store.space": [[chroma, cosine], [exact, ip]]
   embedder: [{model: other}, {kind: custom, function: "a:b"}]
@@ -30,7 +27,6 @@ matrix:
   context.title: [true, false]
 include: [{}, {chunker: {kind: document}}, {chunker.size: 1024, retrievers.dense: {kind: dense, top_k: 5}}]
 exclude: [{chunker.size: 128, chunker.overlap: 26}, {retrievers.dense.top_k: 60, store.space: ip}]
-name: "{retriever}_{chunker.size}.{store.kind}-x"
 sample: 7
 max_settings: 10
 """
@@ -52,12 +48,8 @@ max_settings: 10
         ("{range: [1, 2, 0]}", 27, ".range: is empty: a step of 0 does not lead from 1 to 2."),
         ("{range: [3, 1, 0.5]}", 27, ".range: is empty: a step of 0.5 does not lead from 3 to 1."),
         ("{range: [1, 3, -1]}", 27, ".range: is empty: a step of -1 does not lead from 1 to 3."),
+        ("{range: [1, 1e9, 1]}", 27, ".range: has more than 100,000 numbers."),
         ("{range: [1, a, 1]}", 38, ".range[1] is 'a'; it must be a number."),
-        ("{share: half, of: a}", 27, ".share is 'half'; it must be a number."),
-        ("{share: [0.1, -1], of: a}", 40, ".share[1] is -1; it must be at least 0.0."),
-        ("{share: 0.1}", 12, ".of is missing; it is required."),
-        ("{of: a}", 12, ".share is missing; it is required."),
-        ("{share: [], of: a}", 27, ".share has 0 entries; it must have at least 1."),
     ],
 )  # fmt: skip
 def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: str) -> None:
@@ -69,18 +61,16 @@ def test_faults_of_the_shape_are_told_at_once() -> None:
 matrx: {}
 include: 5
 exclude: [{}]
-name: {retriever}
 sample: 0
 max_settings: many
 """
     assert faults_of(sweep) == [
         "1:3: unknown key 'matrx' in sweep. Did you mean 'matrix'? "
-        "Allowed here: matrix, include, exclude, name, sample, max_settings.",
+        "Allowed here: matrix, include, exclude, sample, max_settings.",
         "2:3: sweep.include is 5; it must be a list.",
         "3:13: sweep.exclude[0] has 0 entries; it must have at least 1.",
-        "4:3: sweep.name is a mapping; it must be a text (put it in quotes).",
-        "5:3: sweep.sample is 0; it must be at least 1.",
-        "6:3: sweep.max_settings is 'many'; it must be a whole number.",
+        "4:3: sweep.sample is 0; it must be at least 1.",
+        "5:3: sweep.max_settings is 'many'; it must be a whole number.",
     ]
 
 
@@ -168,7 +158,7 @@ def test_a_value_that_stands_twice_is_tried_once() -> None:
 @pytest.mark.parametrize(
     ("rows", "places"),
     [("[[1, 2], [3], 4, [5, 6, 7]]", ["1:54: {}[1]", "1:59: {}[2]", "1:62: {}[3]"]),
-     ("{range: [1, 2, 1]}", ["1:12: {}[0]"])],
+     ("{range: [1, 2, 1]}", ["1:12: {}[0]", "1:12: {}[1]"])],
 )  # fmt: skip
 def test_rows_of_keys_that_move_together_are_as_long_as_they_are(rows: str, places: list[str]) -> None:
     axis = "sweep.matrix.chunker.size, chunker.overlap"
@@ -177,42 +167,13 @@ def test_rows_of_keys_that_move_together_are_as_long_as_they_are(rows: str, plac
     ]
 
 
-@pytest.mark.parametrize(
-    ("of", "more", "column", "found"),
-    [
-        ("chunker.sise", "", 12, "null"),
-        ("embedder.model", "", 12, "'tiny'"),
-        ("chunker.overlap", "", 12, "a share itself"),
-        ("retrievers.dense.top_k", ", retrievers.dense.top_k: {share: 2, of: chunker.size}", 71, "a share itself"),
-        ("retrievers.dense.top_k", ", retrievers.dense.top_k: {range: [1, 1, 0.5]}", 71, "1.0"),
-    ],
-)
-def test_a_share_of_what_is_no_whole_number_is_refused(of: str, more: str, column: int, found: str) -> None:
-    assert faults_of(f"matrix: {{chunker.overlap: {{share: 0.2, of: {of}}}{more}}}") == [
-        f"1:{column}: chunker.overlap is a share of {of}, which is {found}; it must be a whole number."
-    ]
-
-
-def test_each_value_that_a_share_is_taken_of_must_be_whole() -> None:
-    sweep = """
-matrix:
-  chunker.overlap: {share: 0.2, of: chunker.size}
-  "chunker.size, embedder.model": [[128, a], [x, b], [true, c], [2.5, d]]
-include: [{chunker.size: y}, {chunker.size: z, chunker.overlap: 3}]
-"""
-    assert faults_of(sweep) == [
-        f"{place}: chunker.overlap is a share of chunker.size, which is {found}; it must be a whole number."
-        for place, found in [("3:49", "'x'"), ("3:57", "true"), ("3:68", "2.5"), ("4:14", "'y'")]
-    ]
-
-
 # Exclude, include, size.
 
 
 def test_an_entry_of_exclude_that_drops_nothing_is_refused() -> None:
     sweep = """
-matrix: {chunker.size: [100, 200], chunker.overlap: {share: [0, 0.1], of: chunker.size}}
-exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 10}, {seed: 1}]
+matrix: {chunker.size: [100, 200], chunker.overlap: [10, 20]}
+exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed: 1}]
 """
     assert faults_of(sweep) == [
         f"2:{column}: sweep.exclude[{number}] drops nothing: no combination of the matrix has all of its values."
@@ -247,37 +208,13 @@ sample: 1
         assert len(made) == len({one.identity for one in made}) <= 2
 
 
-# Names.
-
-
-@pytest.mark.parametrize(
-    ("template", "near"),
-    [("{retriever}-{chunk.size}", " Did you mean 'chunker.size'?"), ("{}", ""), ("{retriever", ""),
-     ("{{retriever}}", ""), ("{retriever}/{chunker.size} x", ""), ("dense", ""), ("", "")],
-)  # fmt: skip
-def test_a_template_of_names_with_unknown_fields_or_unfit_characters_is_refused(template: str, near: str) -> None:
-    sweep = f'matrix: {{chunker.size: [128, 256]}}\ninclude: [{{embedder.model: a}}]\nname: "{template}"'
-    assert faults_of(sweep) == [
-        f"3:3: sweep.name is {template!r}; it must be made of letters, digits, '.', '_', '-' and at least one of the "
-        f"fields {{retriever}}, {{chunker.size}}, {{embedder.model}}.{near}"
-    ]
-
-
-def test_a_key_that_is_mistyped_in_the_matrix_is_not_suggested_for_the_names() -> None:
-    *mistyped, name = faults_of('matrix: {chunker.sizes: [1, 2]}\nname: "{retriever}-{chunker.size}"')
-    assert all("unknown key 'sizes' in chunker. Did you mean 'size'?" in one for one in mistyped)
-    assert "sweep.name" in name
-    assert "Did you mean" not in name
-
-
 def test_faults_between_the_parts_are_told_at_once() -> None:
     sweep = """
 matrix:
   chunkr.size: [1]
   "chunker.size, chunker.overlap": [3]
-name: "{x}"
 """
-    assert [fault.partition(": ")[0] for fault in faults_of(sweep)] == ["2:5", "3:39", "4:3"]
+    assert [fault.partition(": ")[0] for fault in faults_of(sweep)] == ["2:5", "3:39"]
 
 
 def test_a_variable_is_a_value_like_others() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrial.config.search_options import Method
 from ragtrial.config.settings import Setting
+from ragtrial.config.sweep import Method
 from ragtrial.search.methods import METHODS
 from ragtrial.search.search_run import Measured, SearchRun, Trial
 from searches import CONFIG, QUERIES, Recorded, run_of
@@ -108,7 +108,7 @@ def test_random_search_of_few_settings_tries_all_of_them() -> None:
     engine = Recorded()
     run = run_of("{settings: 100}", engine, text=text)
     METHODS["random"](run)
-    assert run.settings.size == 12
+    assert run.space.size == 12
     assert len({trial.setting.key for trial in run.trials} | {one.key for one in run.failed}) == 13
     assert run.ended == "no other setting is left to try"
 
@@ -123,7 +123,7 @@ def test_no_setting_that_was_tried_is_drawn() -> None:
     """Sizes of dense and values of bm25 on a grid that has those of the config."""
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2, 1.5]").replace("[0.0, 0.5, 1.0]", "[0.5, 0.75]")
     run = run_of("{settings: 100}", Recorded(), text=text)
-    drawn = [run.settings.at(point) for point in run.draw(100)]
+    drawn = [run.space.at(point) for point in run.draw(100)]
     tried = {trial.setting.key for trial in run.trials}
     assert tried.isdisjoint({setting.key for setting in drawn if setting is not None})
     assert len(drawn) == 3 + 12 - 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from ragtrial.config.search_options import SearchOptions
+from ragtrial.config.sweep import SearchOptions
 from ragtrial.search.split import USUAL_DEVIATION, Split, detectable_with, power_sentence
 
 

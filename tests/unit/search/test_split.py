@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.config.search_options import SearchOptions
+from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, Query
 from ragtrial.search.split import split_queries
