@@ -61,9 +61,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The documentation site in site/, with the reference of config keys written anew; fails for a broken link.
+# The documentation site in site/, with the references of config keys and of Python written anew; fails for a broken link.
 docs: $(VENV)/.dev
 	$(BIN)/python docs/config_reference.py
+	$(BIN)/python docs/api_reference.py
 	$(BIN)/zensical build --strict --clean
 
 # The JSON Schemas that editors use.

@@ -10,8 +10,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.reference import config_sections
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -37,9 +42,49 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_reference_of_config_keys_is_what_the_models_say() -> None:
-    made = runpy.run_path(str(DOCS / "config_reference.py"))["page"]()
-    assert (DOCS / "config.md").read_text(encoding="utf-8") == made, "out of date: run `make docs`"
+def test_references_are_what_the_code_says() -> None:
+    for name, text in runpy.run_path(str(DOCS / "config_reference.py"))["pages"]().items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is out of date: run `make docs`"
+    made = runpy.run_path(str(DOCS / "api_reference.py"))["page"]()
+    assert (DOCS / "api.md").read_text(encoding="utf-8") == made, "api.md is out of date: run `make docs`"
+
+
+EXAMPLES = [
+    pytest.param(heading, example, id=f"{page.stem}: {heading}")
+    for page in sorted(DOCS.glob("config-*.md"))
+    for heading, example in re.findall(
+        r"^#+ ([^\n]*)\n(?:(?!#)[^\n]*\n)*?```yaml\n(.*?)```",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+]
+
+
+@pytest.mark.parametrize(("heading", "example"), EXAMPLES)
+def test_the_example_of_a_kind_is_valid(heading: str, example: str) -> None:
+    ((key, value),) = yaml.safe_load(example).items()
+    retrievers: dict[str, Any] = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25"}}
+    config = {"experiment": "e", "dataset": {"corpus": "c", "queries": "q.json"}, "retrievers": retrievers}
+    if key == "mine":
+        retrievers["mine"] = value
+    elif key == "collection":
+        retrievers["mine"] = {"kind": "dense", "collection": value}
+    elif key == "endpoint":
+        retrievers["mine"] = {"kind": heading.split()[0], "inputs": "dense", "endpoint": value}
+    elif key.startswith("retrievers."):
+        config["sweep"] = {"matrix": {key: value}}
+    elif key in ("chunker", "embedder", "store", "executor"):
+        config[key] = value
+    else:  # a mapping in a kind of store
+        kind = heading.split()[0]
+        address = {"url": "postgresql://localhost/app"} if kind == "pgvector" else {}
+        config["store"] = {"kind": kind, key: value, **address}
+    assert ExperimentConfig.model_validate(config)
+
+
+def test_every_kind_has_an_example() -> None:
+    kinds = {section.kind for section in config_sections() if section.kind}
+    assert len(EXAMPLES) > len(kinds) > 30
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
