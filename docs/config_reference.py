@@ -113,6 +113,8 @@ ALSO = {
     "store: pgvector": 'url: "postgresql://localhost/app"',
     "collection: chroma": "path: chroma",
     "collection: milvus": "path: milvus",
+    "store.index m": "kind: hnsw",
+    "store.index lists": "kind: ivf_flat",
 }
 """A key that a kind needs in its example, and that its model requires in words only."""
 
@@ -150,7 +152,8 @@ def example(section: ConfigSection) -> str:
         if key.default == "required":
             named = (f"{name_of(section)} {key.name}", f"{section.path.rpartition('.')[2]} {key.name}", key.name)
             known.append(f"{key.name}: {next(SAMPLES[name] for name in named if name in SAMPLES)}")
-    known += [ALSO[name_of(section)]] if name_of(section) in ALSO else []
+    also = name_of(section) if section.kind else f"{section.path} {section.keys[0].name}"
+    known += [ALSO[also]] if also in ALSO else []
     numbers = [key for key in section.keys if key.default[:1].isdigit() and key.name not in USUAL]
     return "{" + ", ".join([*known, *(f"{key.name}: {key.default}" for key in numbers[:MOST_DEFAULTS])]) + "}"
 
