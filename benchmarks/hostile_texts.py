@@ -20,8 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 
-from ragtrial.components.chunkers import CHUNKERS
-from ragtrial.components.chunkers.base import LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.tokenizers import Words
 from ragtrial.dataset.documents import read_documents

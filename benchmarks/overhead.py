@@ -58,8 +58,7 @@ from typing import Any
 from quiet import refuse_if_busy
 
 from ragtrial import load_config
-from ragtrial.components.interfaces import RetrieverContext
-from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
+from ragtrial.components.interfaces import Candidates, OpenRetriever, Ranker, RetrieverContext
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.retrievers.dense import DenseRetriever

@@ -29,10 +29,10 @@ import numpy as np
 from quiet import refuse_if_busy
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
-from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.evaluators import evaluate
 from ragtrial.evaluation.grading import GradedRankings, grade_codes, grade_spans
-from ragtrial.evaluation.grading.spans import Overlaps
 from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import Codes, Floats, Rankings
 from ragtrial.runs.qrels import Judgments
 
@@ -92,11 +92,7 @@ def made(queries: int, hits: int, labels: int) -> Case:
 
 
 def evaluated(graded: GradedRankings, metrics: list[Metric]) -> dict[str, float]:
-    means: dict[str, float] = {}
-    for evaluator in EVALUATORS:
-        own = [metric for metric in metrics if metric.definition.family == evaluator.family]
-        means.update((name, one.mean.mean or 0.0) for name, one in evaluator(own).evaluate(graded).items())
-    return means
+    return {name: evaluation.mean.mean or 0.0 for name, evaluation in evaluate(metrics, graded).items()}
 
 
 def by_documents(case: Case, metrics: list[Metric]) -> dict[str, float]:

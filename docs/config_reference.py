@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.interfaces import RETRIEVERS
 from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.reference import ConfigKey, ConfigSection, config_sections
 from ragtrial.engines import STORES
 

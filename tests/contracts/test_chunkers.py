@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.chunkers import CHUNKERS, Chunker, EmbeddingChunker, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, EmbeddingChunker, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.sentences import sentences as sentences_of
 from ragtrial.components.embedders.base import Encode
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
+from ragtrial.evaluation.evaluators import FORMULAS
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.evaluation.metrics.base import Family, Needs
 from ragtrial.evaluation.metrics.base import metric as register
-from scenarios import FORMULAS, OF_DOCUMENTS, SCALE, Scenario, example, judged_grades, scenario, scores
+from scenarios import OF_DOCUMENTS, SCALE, Scenario, example, judged_grades, scenario, scores
 from strategies import cutoffs, one_of_each_metric, scenarios
 
 every_metric = pytest.mark.parametrize("name", OF_DOCUMENTS)

@@ -13,9 +13,8 @@ import pytest
 
 from chroma_databases import Item, write_collection
 from experiments import DOCUMENTS, Experiment, python, write_experiment
-from ragtrial.components.interfaces import NOT_RANKING, REACHING
+from ragtrial.components.interfaces import NOT_RANKING, REACHING, RETRIEVERS, Ranker
 from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.config import load_config
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment

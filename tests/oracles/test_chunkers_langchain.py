@@ -15,7 +15,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
 from langchain_text_splitters.base import split_text_on_tokens
 
-from ragtrial.components.chunkers import LengthFunction
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.plain import FixedChunker, RecursiveChunker
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.texts import normalised

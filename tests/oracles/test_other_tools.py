@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from experiments import write_experiment
 from ragtrial.errors import MetricError
-from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.evaluators import evaluate
 from ragtrial.evaluation.grading import grade
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
@@ -47,8 +47,7 @@ def ours(metric: str, qrels: Labels, run: Scored) -> list[float]:
 
 def mean_here(metric: str, qrels: Labels, run: Scored) -> Mean:
     parsed = parse_metric(metric)
-    family = next(one for one in EVALUATORS if one.family == parsed.definition.family)
-    (found,) = family([parsed]).evaluate(graded_as_trec_eval_does(qrels, run)).values()
+    (found,) = evaluate([parsed], graded_as_trec_eval_does(qrels, run)).values()
     return found.mean
 
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from experiments import write_experiment
 from ragtrial.cli.outcome import run as command_line
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import NamedDocuments
 from ragtrial.errors import ConfigError

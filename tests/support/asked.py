@@ -12,7 +12,7 @@ import numpy as np
 from corpora import library_of
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.dataset.chunks import Chunks

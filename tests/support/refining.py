@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import Experiment, write_experiment
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners import Refiner
-from ragtrial.components.retrievers import Candidates
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.pipeline.corpus import Corpus

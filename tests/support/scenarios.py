@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
-
-FORMULAS = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
-"""The class with the formulas of each family."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def judged_grades(graded: GradedRankings) -> list[list[int]]:
 def scores(metric: str | Metric, graded: GradedRankings) -> Scores:
     """The values of a metric by its spelling."""
     metric = parse_metric(metric) if isinstance(metric, str) else metric
-    return metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))
+    return scores_of(metric, graded)
 
 
 def score(metric: str, ranking: str, labels: Labels, threshold: int = 1) -> float:

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
+from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import GradedRankings, grade_spans
-from ragtrial.evaluation.grading.spans import Overlaps
 from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import from_rows
 from ragtrial.runs.qrels import Judgments
-from scenarios import FORMULAS
 
 Place = tuple[int, int, int]
 """A document, the first character, and the one behind the last."""
@@ -76,7 +76,7 @@ def value(metric: str | Metric, graded: GradedRankings) -> float:
 
 def values(metric: str | Metric, graded: GradedRankings) -> list[float]:
     metric = parse_metric(metric) if isinstance(metric, str) else metric
-    return [*metric.compute(FORMULAS[metric.definition.family](metric.seen(graded))).tolist()]
+    return [*scores_of(metric, graded).tolist()]
 
 
 @st.composite

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments import Experiment
-from ragtrial.components.retrievers import Candidates, Retriever
+from ragtrial.components.interfaces import Candidates, Retriever
 from ragtrial.components.token_vectors.vectors import TokenVectors
 from ragtrial.config.settings import setting_of
 from ragtrial.pipeline.corpus import Corpus

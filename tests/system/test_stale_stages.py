@@ -17,7 +17,7 @@ from custom_search import SEARCH, asked
 from experiments import Experiment, write_experiment
 from ragtrial.cache.seals import SEAL
 from ragtrial.cache.upkeep import Upkeep
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.retrieval import Depth, retrieve

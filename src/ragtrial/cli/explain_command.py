@@ -51,7 +51,7 @@ def command(terminal: Terminal, name: str) -> int:
             raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
     else:
         texts.append(card_text(made, terminal.width))
-        details = asdict(made)
+        details = made
     terminal.say("\n\n".join(texts))
     terminal.say_json(details if about is None else {"name": name, "meaning": about, "details": details})
     return 0

@@ -51,11 +51,11 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 
 
 def _members(what: str) -> list[tuple[str, str]]:
-    from ragtrial.components.chunkers import CHUNKERS
+    from ragtrial.components.chunkers.base import CHUNKERS
     from ragtrial.components.embedders import EMBEDDERS
     from ragtrial.components.executors import EXECUTORS
+    from ragtrial.components.interfaces import RETRIEVERS
     from ragtrial.components.refiners import REFINERS
-    from ragtrial.components.retrievers import RETRIEVERS
     from ragtrial.engines import COLLECTIONS, STORES
 
     families: dict[str, Iterable[tuple[str, type]]] = {

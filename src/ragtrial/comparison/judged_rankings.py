@@ -15,8 +15,8 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
-from ragtrial.evaluation.grading.spans import Overlaps, span_labels
 from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.spans import Overlaps, span_labels
 from ragtrial.rankings import Bools, Rankings, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
 from ragtrial.scoring.query_details import grade_of_chunk

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions, IndexedTexts
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.dataset.chunks import Chunks

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ragtrial.components.chunkers import Chunker
+from ragtrial.components.chunkers.base import Chunker
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored

@@ -35,9 +35,6 @@ class MetricChoice:
         at = [metric if metric.definition.cut == "none" else metric.at(depth) for metric in kept]
         return MetricChoice(tuple(dict.fromkeys(at)), self.primary)
 
-    def of(self, family: Family) -> tuple[Metric, ...]:
-        return tuple(metric for metric in self.metrics if metric.definition.family == family)
-
 
 def depth_of(config: ExperimentConfig) -> int:
     """The deepest cutoff that every setting can serve: the lowest top_k."""

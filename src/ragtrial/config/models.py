@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.executors import AnyExecutor
 from ragtrial.components.executors.base import SerialExecutor
-from ragtrial.components.interfaces import Retriever
+from ragtrial.components.interfaces import RETRIEVERS, Ranker, Retriever
 from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SearchOptions, SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import Family, summary
+from ragtrial.evaluation.metrics.base import Family, Formulas, summary
 from ragtrial.evaluation.metrics.graded import GradedMetrics
 from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
 from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
@@ -40,8 +39,6 @@ class Evaluation:
 
     def as_list(self) -> list[float | None]:
         """The value of each query, None where it does not count."""
-        if self.counted.all():
-            return [*self.values.tolist()]
         return [value if counts else None for value, counts in zip(self.values.tolist(), self.counted, strict=True)]
 
     def of(self, index: int) -> float | None:
@@ -49,68 +46,33 @@ class Evaluation:
         return float(self.values[index]) if self.counted[index] else None
 
 
-class Evaluator:
-    """Runs the metrics of one family.
+FORMULAS: Mapping[Family, type[Formulas]] = {
+    "order_unaware": OrderUnawareMetrics,
+    "order_aware": OrderAwareMetrics,
+    "graded": GradedMetrics,
+}
+
+
+def evaluate(
+    metrics: Iterable[Metric], graded: GradedRankings, no_relevant: NoRelevant = "skip"
+) -> dict[str, Evaluation]:
+    """The evaluations of metrics of any family, each once, by the metric's name.
 
     ``no_relevant`` handles queries for which a metric is not defined: ``skip`` leaves them out of its mean, ``zero``
     counts them with the value of the formula (0 for most metrics). Metrics that compare orders only count if the labels
-    are an order, metrics of chunks if all chunks are known.
-
-    Raises MetricError for a metric of another family or without a cutoff.
+    are an order, metrics of chunks if all chunks are known. Raises CutoffError if a k exceeds the depth of ``graded``,
+    MetricError for a metric without a cutoff that needs one.
     """
-
-    family: ClassVar[Family]
-    metrics_class: ClassVar[type]
-
-    def __init__(self, metrics: Sequence[Metric], no_relevant: NoRelevant = "skip") -> None:
-        for metric in metrics:
-            if metric.definition.family != self.family:
-                raise MetricError(f"{metric} is {metric.definition.family}; list it there, not under {self.family}.")
-            metric.check_cut()
-        self.metrics = tuple(dict.fromkeys(metrics))
-        self.no_relevant = no_relevant
-
-    def evaluate(self, graded: GradedRankings) -> dict[str, Evaluation]:
-        """The evaluations by the metric's name. Raises CutoffError if a k exceeds the depth of ``graded``."""
-        made = {}
-        for metric in self.metrics:
-            seen = metric.seen(graded)
-            values = metric.compute(self.metrics_class(seen))
-            made[str(metric)] = Evaluation(metric, values, self._counted(metric, seen))
-        return made
-
-    def _counted(self, metric: Metric, graded: GradedRankings) -> Bools:
-        definition = metric.definition
-        if self.no_relevant == "skip" or definition.needs == "order" or not definition.is_known(graded):
-            return metric.eligible(graded)
-        return np.ones(len(graded), dtype=np.bool_)
-
-
-class OrderUnawareEvaluator(Evaluator):
-    """The service around ``OrderUnawareMetrics``, which ignore ranks."""
-
-    family = "order_unaware"
-    metrics_class = OrderUnawareMetrics
-
-
-class OrderAwareEvaluator(Evaluator):
-    """The service around ``OrderAwareMetrics``: where it was found."""
-
-    family = "order_aware"
-    metrics_class = OrderAwareMetrics
-
-
-class GradedEvaluator(Evaluator):
-    """The service around ``GradedMetrics``, which use grades."""
-
-    family = "graded"
-    metrics_class = GradedMetrics
-
-
-EVALUATORS: tuple[type[Evaluator], ...] = (OrderUnawareEvaluator, OrderAwareEvaluator, GradedEvaluator)
+    evaluations = {}
+    for metric in metrics:
+        seen, definition = metric.seen(graded), metric.definition
+        values = metric.compute(FORMULAS[definition.family](seen))
+        only_eligible = no_relevant == "skip" or definition.needs == "order" or not definition.is_known(seen)
+        counted = metric.eligible(seen) if only_eligible else np.ones(len(seen), dtype=np.bool_)
+        evaluations[str(metric)] = Evaluation(metric, values, counted)
+    return evaluations
 
 
 def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
     """The scores of a metric of any family, one per query. Raises CutoffError, and MetricError as the metric does."""
-    formulas = next(one.metrics_class for one in EVALUATORS if one.family == metric.definition.family)
-    return metric.compute(formulas(metric.seen(graded)))
+    return metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))

@@ -25,9 +25,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragtrial.evaluation.evaluators import EVALUATORS
-from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.evaluators import evaluate
+from ragtrial.evaluation.grading import GradedRankings, grade_codes
 from ragtrial.evaluation.metrics import Metric
+from ragtrial.rankings import PADDING, from_rows
 from ragtrial.runs.qrels import Judgments
 
 try:
@@ -103,9 +104,7 @@ class _DocumentEvaluator:
     def _scores(self, truths: list[Gains], found: list[list[Hashable]], k: int) -> dict[str, Any]:
         levels = sorted({gain for gains in truths for gain in gains.values() if gain > 0})
         metric = self._metric_at(k, levels)
-        family = next(one for one in EVALUATORS if one.family == metric.definition.family)
-        graded = _graded(truths, found, {level: place for place, level in enumerate(levels, start=1)})
-        (evaluation,) = family([metric], no_relevant="zero").evaluate(graded).values()
+        (evaluation,) = evaluate([metric], _graded(truths, found, levels, k), "zero").values()
         return {"score": evaluation.mean.mean, "individual_scores": evaluation.values.tolist()}
 
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
@@ -233,27 +232,21 @@ def _hashable(value: object) -> Hashable:
     return value
 
 
-def _graded(truths: list[Gains], found: list[list[Hashable]], grade_of: dict[float, int]) -> GradedRankings:
-    """The rankings as ragtrial's metrics see them. A document without gain has the grade 0."""
-    ranks: list[int] = []
-    indices: list[int] = []
-    ends = [0]
-    starts = np.cumsum([0, *map(len, truths)], dtype=np.int64)
-    for start, gains, values in zip(starts[:-1].tolist(), truths, found, strict=True):
-        waiting = {value: start + place for place, value in enumerate(gains)}
-        for rank, value in enumerate(values, start=1):
-            # A duplicate keeps its rank, but is no hit any more.
-            judgment = waiting.pop(value, None)
-            if judgment is not None:
-                ranks.append(rank)
-                indices.append(judgment)
-        ends.append(len(ranks))
-    grades = [grade_of.get(gain, 0) for gains in truths for gain in gains.values()]
-    return GradedRankings(
-        Judgments(starts, np.array(grades, dtype=np.int32), np.zeros(len(truths), dtype=np.bool_)),
-        starts=np.array(ends, dtype=np.int64),
-        ranks=np.array(ranks, dtype=np.int32),
-        indices=np.array(indices, dtype=np.int64),
-        lengths=np.array([len(values) for values in found], dtype=np.int64),
-        depth=None,
+def _graded(truths: list[Gains], found: list[list[Hashable]], levels: Sequence[float], depth: int) -> GradedRankings:
+    """The rankings as ragtrial's metrics see them. A gain has the grade of its level, from 1 on; 0 without one."""
+    codes: dict[Hashable, int] = {}
+    labels = [codes.setdefault(value, len(codes)) for gains in truths for value in gains]
+    rows = []
+    for values in found:
+        row: dict[int, None] = {}
+        for value in values:  # a duplicate keeps its rank, but is no hit any more; nor is a missing value
+            code = codes.get(value, PADDING)
+            row[len(codes) + len(row) if code in row or code == PADDING else code] = None
+        rows.append(list(row))
+    grades = [levels.index(gain) + 1 if gain > 0 else 0 for gains in truths for gain in gains.values()]
+    judgments = Judgments(
+        np.cumsum([0, *map(len, truths)], dtype=np.int64),
+        np.array(grades, dtype=np.int32),
+        np.zeros(len(truths), dtype=np.bool_),
     )
+    return grade_codes(from_rows(rows), judgments, np.array(labels, dtype=np.int32), depth)

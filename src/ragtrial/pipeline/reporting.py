@@ -21,9 +21,9 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
 from ragtrial.evaluation.evaluators import NoRelevant
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.evaluation.grading.spans import judged_whole
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
+from ragtrial.evaluation.spans import judged_whole
 from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters

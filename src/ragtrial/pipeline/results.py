@@ -18,9 +18,8 @@ from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.interfaces import REACHING, QueryMatches
+from ragtrial.components.interfaces import REACHING, Candidates, Facts, QueryMatches
 from ragtrial.components.refiners import Refiner
-from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as

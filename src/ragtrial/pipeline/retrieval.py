@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from ragtrial.cache.arrays import is_within, read_arrays, write_arrays
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import PADDING, Codes, Counts, Rankings, collapse, deeper, unfilled

@@ -25,7 +25,7 @@ from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_docu
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
-from ragtrial.evaluation.grading.spans import whole_warnings
+from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import Results
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer

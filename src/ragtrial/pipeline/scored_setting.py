@@ -22,9 +22,9 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import LabelsError
 from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
-from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
+from ragtrial.evaluation.evaluators import Evaluation, evaluate
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
-from ragtrial.evaluation.grading.spans import Overlaps, SpanLabels, span_labels
+from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.audit_stage import audit
 from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.retrieval import Ranked
@@ -202,9 +202,7 @@ def evaluated(
 
     A query that could not be answered, marked in ``skipped`` (queries,), counts in no mean: 0 would be a lie.
     """
-    evaluations: dict[str, Evaluation] = {}
-    for evaluator in EVALUATORS:
-        evaluations.update(evaluator(metrics.of(evaluator.family), options.no_relevant).evaluate(graded))
+    evaluations = evaluate(metrics.metrics, graded, options.no_relevant)
     if skipped is None or not skipped.any():
         return evaluations
     return {name: replace(values, counted=values.counted & ~skipped) for name, values in evaluations.items()}

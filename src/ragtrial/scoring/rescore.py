@@ -28,10 +28,10 @@ from ragtrial.errors import (
     ReportError,
     listed,
 )
-from ragtrial.evaluation.grading.spans import whole_warnings
 from ragtrial.evaluation.metrics import parse_metric, parse_metrics
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
+from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus

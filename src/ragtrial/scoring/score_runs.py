@@ -14,8 +14,9 @@ import numpy as np
 
 from ragtrial.dataset.qrels_text import repeated_rows
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean, listed
+from ragtrial.evaluation import evaluators
 from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
-from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
+from ragtrial.evaluation.evaluators import Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Brief, Mean, ReportWarning
@@ -288,10 +289,8 @@ def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoR
     """The evaluations of ``metrics`` of all families, in their order."""
     parts: dict[str, list[Evaluation]] = {str(metric): [] for metric in metrics}
     for part in graded.parts(_BLOCK):
-        for evaluator in EVALUATORS:
-            family = [metric for metric in metrics if metric.definition.family == evaluator.family]
-            for name, evaluation in evaluator(family, no_relevant).evaluate(part).items():
-                parts[name].append(evaluation)
+        for name, evaluation in evaluators.evaluate(metrics, part, no_relevant).items():
+            parts[name].append(evaluation)
     return {name: _joined(own) for name, own in parts.items()}
 
 

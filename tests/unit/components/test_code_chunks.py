@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.structured import CodeChunker, Language
 from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
 from ragtrial.options import validate

@@ -14,7 +14,7 @@ import pytest
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import run_experiment
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import grouped
 from ragtrial.engines import Conditions, opened
 from ragtrial.engines.chroma import USES_GRAPH

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from ragtrial.components.chunkers import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.base import trimmed
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError

@@ -11,7 +11,7 @@ import pytest
 
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
-from ragtrial.components.chunkers import LengthFunction
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.meaning import ClusterChunker, SemanticChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import RunError

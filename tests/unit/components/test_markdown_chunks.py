@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import LengthFunction
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.structured import MarkdownChunker
 from ragtrial.dataset.markdown import block_tokens, line_starts
 from text_strategies import sentences

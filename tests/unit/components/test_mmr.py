@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from experiments import DOCUMENTS
 from ragtrial import run_experiment
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners import mmr
 from ragtrial.components.refiners.mmr import Mmr, selected
-from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines.base import normalized
 from refining import Bench, candidates, places_of, rows_of, write_bench

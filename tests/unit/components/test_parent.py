@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from corpora import library_of
 from ragtrial import run_experiment
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.parent import holding, neighbourhoods
-from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from ragtrial import run_experiment
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.rerankers import TextPairs
-from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
 from ragtrial.progress import Silent

@@ -13,7 +13,7 @@ from asked import TEXTS, Workplace, scores, show, workplace
 from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cli.outcome import run as command
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.run_file import RunFileRetriever
 from ragtrial.errors import ReportError, RunFileError
 from ragtrial.experiment import run_experiment

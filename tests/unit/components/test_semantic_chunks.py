@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.meaning import SemanticChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.errors import ConfigError, Fault

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers import sentences as sentence_rules
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.meaning import ClusterChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.texts import normalised

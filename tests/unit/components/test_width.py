@@ -21,7 +21,7 @@ from chroma_databases import Item, write_collection
 from corpora import library_of, write_files
 from experiments import Experiment, write_experiment
 from ragtrial import load_config, run_experiment
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines import Index, Vectors

@@ -9,11 +9,11 @@ import pytest
 
 from experiments import python, write_experiment
 from ragtrial import RetrievalEvaluator, load_config
-from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.interfaces import RETRIEVERS
 from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import choose_metrics

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.interfaces import RETRIEVERS
 from ragtrial.components.refiners import REFINERS
-from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.reference import config_names, config_sections, look_up
 from ragtrial.engines import COLLECTIONS, STORES
 from small_experiment import ragtrial

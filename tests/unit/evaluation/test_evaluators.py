@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
-from ragtrial.evaluation.evaluators import (
-    EVALUATORS,
-    Evaluation,
-    Evaluator,
-    GradedEvaluator,
-    NoRelevant,
-    OrderAwareEvaluator,
-    OrderUnawareEvaluator,
-)
+from ragtrial.evaluation.evaluators import Evaluation, NoRelevant, evaluate
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import Mean
 from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
 from strategies import scenarios
@@ -29,22 +21,8 @@ from strategies import scenarios
 ALL = [example(name, 5) for name in OF_DOCUMENTS]
 
 
-def evaluate(
-    family: type[Evaluator], spellings: str, graded: GradedRankings, no_relevant: NoRelevant = "skip"
-) -> dict[str, Evaluation]:
-    return family([parse_metric(spelling) for spelling in spellings.split()], no_relevant).evaluate(graded)
-
-
-def evaluate_everything(graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
-    return {
-        name: evaluation
-        for family in EVALUATORS
-        for name, evaluation in family(
-            [metric for metric in ALL if metric.definition.family == family.family], no_relevant
-        )
-        .evaluate(graded)
-        .items()
-    }
+def evaluated(spellings: str, graded: GradedRankings, no_relevant: NoRelevant = "skip") -> dict[str, Evaluation]:
+    return evaluate([parse_metric(spelling) for spelling in spellings.split()], graded, no_relevant)
 
 
 def averaged(evaluations: dict[str, Evaluation]) -> dict[str, Evaluation]:
@@ -52,76 +30,56 @@ def averaged(evaluations: dict[str, Evaluation]) -> dict[str, Evaluation]:
     return {name: one for name, one in evaluations.items() if one.metric.definition.aggregate == "mean"}
 
 
-def test_every_family_of_metrics_has_exactly_one_evaluator() -> None:
-    families = [evaluator.family for evaluator in EVALUATORS]
-    assert len(set(families)) == len(families)
-    assert set(families) == {definition.family for _, definition in METRICS.members()}
-
-
 def test_evaluations_stand_under_the_one_spelling_in_the_order_asked_for() -> None:
     graded = scenario(("x a", "a")).graded()
-    found = evaluate(OrderAwareEvaluator, "MRR@2 rbp@5 map_cut_1", graded)
+    found = evaluated("MRR@2 rbp@5 map_cut_1", graded)
     assert list(found) == ["rr@2", "rbp(p=0.8)@5", "ap@1"]
     assert [str(evaluation.metric) for evaluation in found.values()] == list(found)
     assert [evaluation.values.tolist() for evaluation in found.values()] == [[0.5], [pytest.approx(0.16)], [0.0]]
 
 
-def test_a_metric_asked_for_twice_is_run_once() -> None:
-    evaluator = OrderUnawareEvaluator([parse_metric("P_5"), parse_metric("recall@5"), parse_metric("precision@5")])
-    assert [str(metric) for metric in evaluator.metrics] == ["precision@5", "recall@5"]
-
-
 def test_parameters_that_differ_in_the_last_digit_are_two_evaluations() -> None:
     graded = scenario(("x a", "a")).graded()
-    found = evaluate(OrderAwareEvaluator, "rbp(p=0.1234567)@2 rbp(p=0.1234568)@2", graded)
+    found = evaluated("rbp(p=0.1234567)@2 rbp(p=0.1234568)@2", graded)
     assert len(found) == 2
 
 
 @pytest.mark.parametrize(
-    ("family", "spelling", "message"),
+    ("spelling", "message"),
     [
-        (OrderUnawareEvaluator, "ndcg@5", "ndcg@5 is graded; list it there, not under order_unaware."),
-        (OrderAwareEvaluator, "recall@5", "recall@5 is order_unaware; list it there, not under order_aware."),
-        (GradedEvaluator, "rbp@5", "rbp(p=0.8)@5 is order_aware; list it there, not under graded."),
-        (GradedEvaluator, "unjudged", "unjudged has no cutoff; write unjudged@k."),
-        (OrderAwareEvaluator, "rbo", "rbo(p=0.9) has no cutoff; write rbo(p=0.9)@k."),
-        (OrderUnawareEvaluator, "recall(rel=2)", "recall(rel=2) has no cutoff; write recall(rel=2)@k."),
+        ("unjudged", "unjudged has no cutoff; write unjudged@k."),
+        ("rbo", "rbo(p=0.9) has no cutoff; write rbo(p=0.9)@k."),
+        ("recall(rel=2)", "recall(rel=2) has no cutoff; write recall(rel=2)@k."),
     ],
 )
-def test_a_metric_of_another_family_or_without_a_cutoff_is_refused(
-    family: type[Evaluator], spelling: str, message: str
-) -> None:
+def test_a_metric_without_a_cutoff_is_an_error(spelling: str, message: str) -> None:
     with pytest.raises(MetricError) as caught:
-        family([parse_metric(spelling)])
+        evaluated(spelling, scenario(("a", "a")).graded())
     assert str(caught.value) == message
-
-
-def test_no_metrics_give_no_evaluations() -> None:
-    assert GradedEvaluator([]).evaluate(scenario(("a", "a")).graded()) == {}
 
 
 def test_a_cutoff_beyond_the_depth_is_refused() -> None:
     with pytest.raises(CutoffError, match=r"^k is 11, but only the first 10 hits were kept \(top_k\); raise top_k"):
-        evaluate(OrderUnawareEvaluator, "recall@10 recall@11", scenario(("a", "a")).graded(depth=10))
+        evaluated("recall@10 recall@11", scenario(("a", "a")).graded(depth=10))
 
 
 def test_first_hits_at_ranks_one_and_three_and_nowhere_have_an_mrr_of_0_444_over_three_queries() -> None:
     graded = scenario(("a x", "a"), ("x y b", "b"), ("x y z", "c")).graded()
-    mean = evaluate(OrderAwareEvaluator, "MRR@10", graded)["rr@10"].mean
+    mean = evaluated("MRR@10", graded)["rr@10"].mean
     assert mean.n == 3
     assert mean.mean == pytest.approx(4 / 9, rel=1e-15)
 
 
 def test_a_query_without_relevant_documents_is_left_out_of_the_mean_and_of_n() -> None:
     graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
-    evaluation = evaluate(OrderUnawareEvaluator, "precision@2", graded, "skip")["precision@2"]
+    evaluation = evaluated("precision@2", graded, "skip")["precision@2"]
     assert evaluation.mean == Mean(0.5, 1)
     assert [evaluation.of(index) for index in range(3)] == [0.5, None, None]
 
 
 def test_with_zero_a_query_without_relevant_documents_counts_as_zero() -> None:
     graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
-    evaluation = evaluate(OrderUnawareEvaluator, "precision@2", graded, "zero")["precision@2"]
+    evaluation = evaluated("precision@2", graded, "zero")["precision@2"]
     assert evaluation.mean.n == 3
     assert evaluation.mean.mean == pytest.approx(0.5 / 3, rel=1e-15)
     assert [evaluation.of(index) for index in range(3)] == [0.5, 0.0, 0.0]
@@ -130,7 +88,7 @@ def test_with_zero_a_query_without_relevant_documents_counts_as_zero() -> None:
 @pytest.mark.parametrize("no_relevant", ["skip", "zero"])
 def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoRelevant) -> None:
     graded = scenario(("a", "a"), ("", "a")).graded()
-    for evaluation in evaluate_everything(graded, no_relevant).values():
+    for evaluation in evaluate(ALL, graded, no_relevant).values():
         assert evaluation.mean.n == 2
         assert evaluation.of(1) == {"num_rel": 1, "rbp_residual": 1}.get(evaluation.metric.name, 0)
 
@@ -138,7 +96,7 @@ def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoR
 def test_each_metric_has_the_n_of_its_own_needs() -> None:
     """At threshold 2 a query with grade 1 alone has a gain and no relevant document."""
     case = Scenario((("a", "b"),) * 3, ({"a": 1}, {"a": 2, "b": 3}, {"b": 2}), (True, True, False))
-    evaluations = evaluate_everything(case.graded(threshold=2), "skip")
+    evaluations = evaluate(ALL, case.graded(threshold=2), "skip")
     n = {evaluation.metric.name: evaluation.mean.n for evaluation in evaluations.values()}
     binary = dict.fromkeys(("precision", "recall", "f1", "hit_rate", "rr", "ap", "rbp"), 2)
     expected = {**binary, "dcg": 3, "ndcg": 3, "judged": 3, "rbo": 1}
@@ -148,7 +106,7 @@ def test_each_metric_has_the_n_of_its_own_needs() -> None:
 @pytest.mark.parametrize("no_relevant", ["skip", "zero"])
 def test_metrics_of_order_count_only_queries_whose_labels_are_an_order(no_relevant: NoRelevant) -> None:
     case = Scenario((("a", "b"),) * 3, ({"a": 1, "b": 1}, {"a": 1, "b": 1}, {}), (False, True, True))
-    evaluation = evaluate(OrderAwareEvaluator, "rbo@2", case.graded(), no_relevant)["rbo(p=0.9)@2"]
+    evaluation = evaluated("rbo@2", case.graded(), no_relevant)["rbo(p=0.9)@2"]
     assert evaluation.mean.n == 1
     assert evaluation.mean.mean == pytest.approx(1)
     assert [evaluation.of(index) is None for index in range(3)] == [True, False, True]
@@ -156,25 +114,25 @@ def test_metrics_of_order_count_only_queries_whose_labels_are_an_order(no_releva
 
 def test_no_query_that_counts_has_no_mean() -> None:
     graded = scenario(("a", {}), ("b", {"b": 0})).graded()
-    for evaluation in averaged(evaluate_everything(graded, "skip")).values():
+    for evaluation in averaged(evaluate(ALL, graded, "skip")).values():
         assert evaluation.mean == Mean(None, 0)
         assert evaluation.of(0) is None
 
 
 def test_no_queries_at_all_have_no_mean_and_no_warning() -> None:
-    for evaluation in evaluate_everything(scenario().graded(), "zero").values():
+    for evaluation in evaluate(ALL, scenario().graded(), "zero").values():
         assert evaluation.mean == Mean(None, 0)
 
 
 def test_the_share_of_judged_hits_keeps_its_value_where_nothing_is_relevant() -> None:
     graded = scenario(("a x", {"a": 0}), ("a x", "a x")).graded()
-    assert evaluate(GradedEvaluator, "judged@2", graded, "skip")["judged@2"].mean == Mean(1.0, 1)
-    assert evaluate(GradedEvaluator, "judged@2", graded, "zero")["judged@2"].mean == Mean(0.75, 2)
+    assert evaluated("judged@2", graded, "skip")["judged@2"].mean == Mean(1.0, 1)
+    assert evaluated("judged@2", graded, "zero")["judged@2"].mean == Mean(0.75, 2)
 
 
 def test_the_share_of_judged_hits_divides_by_k_or_by_the_hits_whichever_is_fewer() -> None:
     graded = scenario(("a x y z", "a"), ("a x", "a"), ("", "a")).graded()
-    found = evaluate(GradedEvaluator, "judged@3", graded)["judged@3"]
+    found = evaluated("judged@3", graded)["judged@3"]
     assert found.values.tolist() == [1 / 3, 1 / 2, 0]
     assert found.mean.n == 3
     assert found.mean.mean == pytest.approx((1 / 3 + 1 / 2) / 3)
@@ -182,7 +140,7 @@ def test_the_share_of_judged_hits_divides_by_k_or_by_the_hits_whichever_is_fewer
 
 def test_a_mean_is_a_plain_number_of_full_precision() -> None:
     graded = scenario(("x y a", "a"), ("x y a", "a"), ("a", "a")).graded()
-    evaluation = evaluate(OrderAwareEvaluator, "rr@3", graded)["rr@3"]
+    evaluation = evaluated("rr@3", graded)["rr@3"]
     assert type(evaluation.mean.mean) is float
     assert type(evaluation.mean.n) is int
     assert type(evaluation.of(0)) is float
@@ -195,7 +153,7 @@ def test_a_mean_is_the_mean_of_the_values_that_are_shown_and_n_their_number(
     no_relevant: NoRelevant, case: Scenario
 ) -> None:
     graded = case.graded()
-    for evaluation in averaged(evaluate_everything(graded, no_relevant)).values():
+    for evaluation in averaged(evaluate(ALL, graded, no_relevant)).values():
         shown = [value for index in range(len(case)) if (value := evaluation.of(index)) is not None]
         assert evaluation.mean.n == len(shown)
         assert evaluation.mean.mean == (pytest.approx(sum(shown) / len(shown), abs=1e-12) if shown else None)
@@ -208,8 +166,8 @@ def test_queries_without_relevant_documents_change_no_mean_under_skip_and_only_d
 ) -> None:
     unlabelled = (("d0", "d1"),) * extra
     more = Scenario((*case.rankings, *unlabelled), (*case.labels, *({},) * extra), (*case.ordered, *(True,) * extra))
-    skip, skip_more = (averaged(evaluate_everything(each.graded(), "skip")) for each in (case, more))
-    zero, zero_more = (averaged(evaluate_everything(each.graded(), "zero")) for each in (case, more))
+    skip, skip_more = (averaged(evaluate(ALL, each.graded(), "skip")) for each in (case, more))
+    zero, zero_more = (averaged(evaluate(ALL, each.graded(), "zero")) for each in (case, more))
     for name, evaluation in skip.items():
         assert skip_more[name].mean.n == evaluation.mean.n
         assert skip_more[name].mean.mean == pytest.approx(evaluation.mean.mean, abs=1e-12)
@@ -224,7 +182,7 @@ def test_queries_without_relevant_documents_change_no_mean_under_skip_and_only_d
 def test_counts_are_summed_over_all_queries_with_or_without_relevant_documents() -> None:
     graded = scenario(("a x", "a"), ("a b x", "a b c"), ("x", {}), ("", "a")).graded()
     for no_relevant in get_args(NoRelevant):
-        found = evaluate(OrderUnawareEvaluator, "num_ret num_rel num_rel_ret", graded, no_relevant)
+        found = evaluated("num_ret num_rel num_rel_ret", graded, no_relevant)
         assert {name: one.mean for name, one in found.items()} == {
             "num_ret": Mean(6.0, 4),
             "num_rel": Mean(5.0, 4),
@@ -235,7 +193,7 @@ def test_counts_are_summed_over_all_queries_with_or_without_relevant_documents()
 def test_a_geometric_mean_counts_a_failed_query_as_one_hundred_thousandth() -> None:
     """Average precisions of 1, 1/4 and 0."""
     graded = scenario(("a", "a"), ("x y z a", "a"), ("x", "a"), ("x", {})).graded()
-    found = evaluate(OrderAwareEvaluator, "gm_ap ap", graded)
+    found = evaluated("gm_ap ap", graded)
     assert found["gm_ap"].values.tolist() == found["ap"].values.tolist() == [1, 1 / 4, 0, 0]
     assert found["gm_ap"].mean.n == 3
     assert found["gm_ap"].mean.mean == pytest.approx((1 * (1 / 4) * 1e-5) ** (1 / 3), rel=1e-14)
@@ -243,6 +201,6 @@ def test_a_geometric_mean_counts_a_failed_query_as_one_hundred_thousandth() -> N
 
 def test_a_query_whose_gains_are_all_nothing_is_left_out_of_the_mean() -> None:
     graded = scenario(("a b", {"a": 1, "b": 2}), ("b a", {"a": 1})).graded()
-    found = evaluate(GradedEvaluator, "ndcg(1=0)@2 ndcg@2 ndcg(0=1)@2", graded)
+    found = evaluated("ndcg(1=0)@2 ndcg@2 ndcg(0=1)@2", graded)
     assert found["ndcg(1=0)@2"].values.tolist() == [pytest.approx(1 / log2(3)), 0]
     assert [one.mean.n for one in found.values()] == [1, 2, 2]

@@ -40,22 +40,22 @@ def test_every_metric_has_a_card_without_gaps_or_brackets_left_to_fill(name: str
     for k in (None, 7):
         made = card(example(name, k))
         text = card_text(made, width=80)
-        assert made.formula
-        assert made.gain
-        assert made.denominator
-        assert made.source
+        assert made["formula"]
+        assert made["gain"]
+        assert made["denominator"]
+        assert made["source"]
         assert "{" not in text
         assert "None" not in text
         assert max(len(line) for line in text.splitlines()) <= 80
         if k and METRICS[name].cut != "none":
-            assert not re.search(r"\bk\b", made.formula + made.denominator + "".join(made.edge_cases))
+            assert not re.search(r"\bk\b", made["formula"] + made["denominator"] + "".join(made["edge_cases"]))
 
 
 @every_metric
 def test_what_a_card_says_a_metric_is_called_elsewhere_is_read_as_that_metric(name: str) -> None:
     """Haystack's and Kaggle's spellings, and notes in brackets, are not for reading."""
     for metric in (example(name, None), example(name, 7)):
-        for tool, spelling in card(metric).same_as.items():
+        for tool, spelling in card(metric)["same_as"].items():
             readable = spelling.split(" (")[0]
             named_alike = {"precision": "set_precision", "recall": "set_recall", "hits": "num_rel_ret"}
             if (
@@ -86,23 +86,23 @@ def test_what_a_card_says_a_metric_is_called_elsewhere_is_read_as_that_metric(na
     ],
 )
 def test_what_other_tools_call_it(written: str, called: dict[str, str]) -> None:
-    assert called.items() <= card(parse_metric(written)).same_as.items()
+    assert called.items() <= card(parse_metric(written))["same_as"].items()
 
 
 @pytest.mark.parametrize("written", ["ndcg(1=3)@10", "ap(judged_only=true)@10", "ndcg(gain=exp)", "rbo@10"])
 def test_where_no_other_tool_has_the_number_none_is_named(written: str) -> None:
-    assert card(parse_metric(written)).same_as == {}
+    assert card(parse_metric(written))["same_as"] == {}
 
 
 def test_gains_are_told_as_they_are_given() -> None:
-    assert card(parse_metric("ndcg(1=3,2=9.5)@10")).gain == (
+    assert card(parse_metric("ndcg(1=3,2=9.5)@10"))["gain"] == (
         "3 for grade 1, 9.5 for grade 2, else the grade; 0 for grades below 0 and what nobody judged"
     )
-    assert card(parse_metric("dcg(gain=exp)@10")).gain == "2^grade - 1; 0 for grades below 0 and what nobody judged"
+    assert card(parse_metric("dcg(gain=exp)@10"))["gain"] == "2^grade - 1; 0 for grades below 0 and what nobody judged"
 
 
 def test_over_which_queries_and_how_is_told() -> None:
-    told = {name: (card(example(name)).defined_for, card(example(name)).over_queries) for name in METRICS.names()}
+    told = {name: (card(example(name))["defined_for"], card(example(name))["over_queries"]) for name in METRICS.names()}
     assert told["gm_ap"] == (
         "queries with at least one relevant document",
         "the geometric mean, each query at least 0.00001",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.evaluation.grading.spans import cover
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
+from ragtrial.evaluation.spans import cover
 from scenarios import OF_SPANS
 from span_scenarios import (
     Label,

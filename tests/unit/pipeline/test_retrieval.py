@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.components.retrievers import Candidates
+from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve

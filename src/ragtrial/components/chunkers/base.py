@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.options import Options, TokenizerName
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
-from ragtrial.registry import Registry
+from ragtrial.registry import AnyOf, Registry
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ class Chunker(Options):
 
 
 CHUNKERS: Registry[type[Chunker]] = Registry("chunker", __package__)
+
+if TYPE_CHECKING:
+    AnyChunker = Chunker
+else:
+    AnyChunker = Annotated[Any, AnyOf(CHUNKERS)]
 
 
 class MeasuredChunker(Chunker):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.dataset.chunks import Chunks, ForeignPlaces

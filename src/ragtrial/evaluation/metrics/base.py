@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,6 @@ from ragtrial.records import Direction, Unit
 from ragtrial.registry import Registry
 
 
-class Parametrised(Protocol):
-    """A metric, as far as its structure may depend on it: its cutoff and its parameters."""
-
-    @property
-    def k(self) -> int | None: ...
-
-    def value_of(self, name: str) -> Any:
-        """The value of a parameter."""
-        ...
-
-
 @dataclass(frozen=True)
 class HitCount:
     """The value is the number of relevant hits in the first k over a divisor, which R or the number of hits may change.
@@ -35,9 +24,9 @@ class HitCount:
     document, or stays.
     """
 
-    divisor: Callable[[Parametrised, Counts, Counts], npt.NDArray[Any]]
+    divisor: Callable[[Metric, Counts, Counts], npt.NDArray[Any]]
 
-    def value(self, metric: Parametrised, found: Counts, relevant: Counts, hits: Counts) -> Scores:
+    def value(self, metric: Metric, found: Counts, relevant: Counts, hits: Counts) -> Scores:
         """The score of rankings with ``found`` relevant hits in the first k; the three in one shape."""
         return np.minimum(ratio(found, self.divisor(metric, relevant, hits)), 1.0)  # divisors are rounded
 
@@ -57,7 +46,7 @@ class WeightedSum:
     the sum of the best order of all judged documents.
     """
 
-    weight: Callable[[Parametrised, npt.NDArray[Any]], Scores]
+    weight: Callable[[Metric, npt.NDArray[Any]], Scores]
     normalised: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from ragtrial.evaluation.metrics.base import DEFINED_FOR, FLOOR, Metric, shown
 
@@ -14,8 +14,6 @@ _AGGREGATES = {
     "geometric": f"the geometric mean, each query at least {FLOOR:f}".rstrip("0"),
     "sum": "the sum",
 }
-_WITHOUT_CUTOFF = "without a cutoff all hits count and no ideal is cut: read k as infinite"
-
 
 _LABELS = {
     "formula": "formula", "over_passages": "unit: span", "gain": "gain", "denominator": "denominator",
@@ -26,78 +24,50 @@ _LABELS = {
 """The fields of a card, in the order in which they are shown."""
 
 
-@dataclass(frozen=True)
-class MetricCard:
-    """A metric in words, with its cutoff and its parameters filled in.
-
-    ``over_passages`` is the formula where passages are found in chunks, None where that is the only one or is none.
-    """
-
-    metric: str
-    family: str
-    formula: str
-    over_passages: str | None
-    gain: str
-    denominator: str
-    range: str
-    relevant: str | None
-    defined_for: str
-    over_queries: str
-    parameters: Mapping[str, str]
-    edge_cases: tuple[str, ...]
-    same_as: Mapping[str, str]
-    unlike: tuple[str, ...]
-    aliases: tuple[str, ...]
-    source: str
-
-
-def card(metric: Metric) -> MetricCard:
-    """The card of ``metric``."""
-    definition = metric.definition
-    words = definition.card
-    given = dict(metric.parameters)
+def card(metric: Metric) -> dict[str, Any]:
+    """A metric in words, with its cutoff and its parameters filled in: the name, the family, and ``_LABELS``."""
+    definition, words, given = metric.definition, metric.definition.card, dict(metric.parameters)
     threshold = f"grade {given['rel']}" if "rel" in given else "the relevance threshold (grade 1 unless another is set)"
-    uncut = (_WITHOUT_CUTOFF,) if metric.k is None and definition.cut == "optional" else ()
-    only_spans = () if definition.documents else ("defined under unit: span, for rankings of chunks",)
-    condensed = ("hits that nobody judged are taken out first, and those below move up",)
-    return MetricCard(
-        metric=str(metric),
-        family=definition.family,
-        formula=_cut(metric, definition.formula),
-        over_passages=_cut(metric, definition.spans) if definition.spans and definition.documents else None,
-        gain=_gain(metric),
-        denominator=_cut(metric, words.denominator),
-        range=("0 or more" if definition.highest is None else f"0 to {definition.highest:g}")
+    edges = [_cut(metric, edge) for edge in words.edges]
+    if metric.k is None and definition.cut == "optional":
+        edges.append("without a cutoff all hits count and no ideal is cut: read k as infinite")
+    if not definition.documents:
+        edges.append("defined under unit: span, for rankings of chunks")
+    if given.get("judged_only"):
+        edges.append("hits that nobody judged are taken out first, and those below move up")
+    return {
+        "metric": str(metric),
+        "family": definition.family,
+        "formula": _cut(metric, definition.formula),
+        "over_passages": _cut(metric, definition.spans) if definition.spans and definition.documents else None,
+        "gain": _gain(metric),
+        "denominator": _cut(metric, words.denominator),
+        "range": ("0 or more" if definition.highest is None else f"0 to {definition.highest:g}")
         + ("; lower is better" if definition.better == "lower" else ""),
-        relevant=f"from {threshold} on" if "rel" in definition.parameters else None,
-        defined_for=DEFINED_FOR[definition.needs],
-        over_queries=_AGGREGATES[definition.aggregate],
-        parameters={
-            key: shown(value)
-            for key, one in definition.parameters.items()
-            if (value := given.get(key, one.default)) is not None
+        "relevant": f"from {threshold} on" if "rel" in definition.parameters else None,
+        "defined_for": DEFINED_FOR[definition.needs],
+        "over_queries": _AGGREGATES[definition.aggregate],
+        "parameters": {
+            key: shown(value) for key in definition.parameters if (value := metric.value_of(key)) is not None
         },
-        edge_cases=tuple(_cut(metric, edge) for edge in words.edges)
-        + uncut
-        + only_spans
-        + (condensed if given.get("judged_only") else ()),
-        same_as=dict(_same_as(metric)),
-        unlike=tuple(_cut(metric, one) for one in words.unlike),
-        aliases=tuple(alias.name for alias in definition.aliases if alias.name != definition.name and not alias.sets),
-        source=definition.source,
-    )
+        "edge_cases": edges,
+        "same_as": dict(_same_as(metric)),
+        "unlike": [_cut(metric, text) for text in words.unlike],
+        "aliases": [alias.name for alias in definition.aliases if alias.name != definition.name and not alias.sets],
+        "source": definition.source,
+    }
 
 
-def card_text(card: MetricCard, width: int = 100) -> str:
+def card_text(card: Mapping[str, Any], width: int = 100) -> str:
     """A card as lines of at most ``width`` characters."""
-    lines = [f"{card.metric} ({card.family})"]
+    lines = [f"{card['metric']} ({card['family']})"]
     for name, label in _LABELS.items():
-        value = getattr(card, name)
+        value = card[name]
         if isinstance(value, Mapping):
-            value = tuple(f"{key}{'=' if name == 'parameters' else ': '}{one}" for key, one in value.items())
+            value = [f"{key}{'=' if name == 'parameters' else ': '}{text}" for key, text in value.items()]
         elif name == "aliases":
-            value = (", ".join(value),) if value else ()
-        for text in value if isinstance(value, tuple) else [value] if value else []:
+            value = [", ".join(value)] if value else []
+        for text in value if isinstance(value, list) else [value] if value else []:
             head, label = f"  {label:<12}  ", ""  # the label is shown once
             lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
     return "\n".join(lines)

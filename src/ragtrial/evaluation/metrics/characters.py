@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.grading.spans import CoveredText, Overlaps
 from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric, ratio
+from ragtrial.evaluation.spans import CoveredText, Overlaps
 from ragtrial.rankings import Counts
 
 _SMITH = "Smith & Troynikov 2024, Evaluating Chunking Strategies for Retrieval, Chroma Technical Report"
@@ -112,10 +112,7 @@ class CharacterMetrics(Formulas):
 
     @property
     def _overlaps(self) -> Overlaps:
-        overlaps = self._graded.overlaps
-        if overlaps is None:
-            raise ValueError("rankings of documents have no characters; ask check_unit first")
-        return overlaps
+        return cast("Overlaps", self._graded.overlaps)  # a metric is computed after ``check_unit``
 
     def _text(self, k: int) -> CoveredText:
         """The relevant characters in the first ``k`` chunks. Raises CutoffError as ``within`` does."""

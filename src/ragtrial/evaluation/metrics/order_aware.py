@@ -14,8 +14,8 @@ from ragtrial.evaluation.metrics.base import (
     Card,
     FirstHit,
     Formulas,
+    Metric,
     MetricParameter,
-    Parametrised,
     PrecisionSum,
     WeightedSum,
     metric,
@@ -40,7 +40,7 @@ EPSILON = 1e-5
 """Keeps inferred precision defined if no hit above is judged, as in trec_eval."""
 
 
-def _persistence(metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
+def _persistence(metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
     p = float(metric.value_of("p") or 0)
     return np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64)
 

@@ -14,8 +14,8 @@ from ragtrial.evaluation.metrics.base import (
     Card,
     FirstHit,
     HitCount,
+    Metric,
     MetricParameter,
-    Parametrised,
     metric,
     ratio,
 )
@@ -28,7 +28,7 @@ _WHOLE = "the whole ranking counts: its depth decides as much as its quality"
 _COUNTS = "it counts, and what it counts is not how good a ranking is."
 
 
-def _divisor_of_f(metric: Parametrised, relevant: Counts, hits: Counts) -> Scores:
+def _divisor_of_f(metric: Metric, relevant: Counts, hits: Counts) -> Scores:
     weight = cast("float", metric.value_of("beta")) ** 2
     return np.asarray((hits + weight * relevant) / (1 + weight))
 

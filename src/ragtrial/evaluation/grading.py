@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
-from ragtrial.evaluation.grading.spans import Overlaps
+from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Query, Unit, highest_grades
 from ragtrial.runs.joins import match_codes
