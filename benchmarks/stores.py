@@ -44,7 +44,7 @@ from quiet import refuse_if_busy
 from ragtrial.engines import STORES, Index, Store, Vectors
 from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.rankings import Floats
-from ragtrial.views.plot_style import NEUTRAL, series_of, styled
+from ragtrial.views.sections.plots import NEUTRAL, series_of, styled
 from store_kinds import KINDS, StoreKind, nothing, postgres_url, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 

@@ -19,7 +19,7 @@ from ragtrial.views.comparison_tables import (
     descriptive_table,
     verdict_table,
 )
-from ragtrial.views.sections.unjudged_view import UNJUDGED
+from ragtrial.views.sections.details import UNJUDGED
 from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
 from terminals import in_terminal

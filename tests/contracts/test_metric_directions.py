@@ -24,9 +24,8 @@ from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
 from ragtrial.search.search_run import Trial
 from ragtrial.views.page.packing import summary_block
-from ragtrial.views.plot_style import claimed
 from ragtrial.views.report_tables import lowest_queries, score_table
-from ragtrial.views.sections.curves_view import best_first
+from ragtrial.views.sections.plots import best_first, claimed
 from ragtrial.views.table import best_cells
 
 QUICK = Procedure(0.05, 999, 0)

@@ -11,9 +11,9 @@ import pytest
 from contests import report_of
 from ragtrial.report.model import write_folder
 from ragtrial.report.schema import Part, WarningPart
-from ragtrial.views.plot_style import new_figure
 from ragtrial.views.sections import VIEWS, all_views, plot_names
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput
+from ragtrial.views.sections.plots import new_figure
 from ragtrial.views.table import Table
 from small_experiment import ragtrial
 

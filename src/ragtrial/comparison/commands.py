@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.errors import ReportError
 from ragtrial.report.find import reference_to
 from ragtrial.report.model import Report
 
@@ -66,10 +65,9 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     """
     config = config and reference_to(Path(config).absolute())
     reports = {setting.report_name: setting.report for setting in inputs.settings}
-    try:
-        references = {name: reference_to(report.folder) for name, report in reports.items()}
-    except ReportError:  # a report that was never written
+    if not all(report.is_written for report in reports.values()):
         return Commands((), options, own, config or USUAL_CONFIG)
+    references = {name: reference_to(report.folder) for name, report in reports.items()}
 
     def written(setting: ComparedSetting) -> str:
         name = setting.part.name

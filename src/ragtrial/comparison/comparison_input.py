@@ -219,44 +219,45 @@ def input_of(
     agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
     compared = tuple(_compared(entries, [query.id for query in agreement.queries]))
     if len(compared) < 2 and not may_be_one:
-        raise ComparisonError(_nothing_to_compare(entries, compared[0].name))
+        raise ComparisonError(_nothing_to_compare(entries[0], compared[0].name))
     inputs = ComparisonInput(compared, agreement.queries, agreement.metrics, is_common=common)
     if not all_pairs:
         inputs = replace(inputs, baseline=_baseline_name(inputs, entries, meant))
     known = {metric: ~np.isnan(inputs.scores(metric).values) for metric in inputs.metrics}
     if not may_be_unlabelled and not known[inputs.primary].any():
-        counted = inputs.report.metrics[inputs.primary].counted
-        advice = (
-            "Compare by another metric."
-            if any(values.any() for values in known.values())
-            else "No other metric has one: label answers, for example with "
-            '`ragtrial search CONFIG "a question" --label`, and run again.'
-        )
-        raise ComparisonError(f"{inputs.primary} has no value for any query: it counts {counted}. {advice}")
+        raise ComparisonError(_no_value(inputs, has_others=any(values.any() for values in known.values())))
     kept = [name for name in inputs.metrics if metrics is not None or name == inputs.primary or known[name].any()]
     warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(inputs, known[inputs.primary])]
     return replace(inputs, metrics=tuple(kept), warnings=(*warnings, *_without_partner(inputs)))
 
 
-def _nothing_to_compare(entries: Sequence[ComparedReport], name: str) -> str:
-    (entry,) = entries
+def _nothing_to_compare(entry: ComparedReport, name: str) -> str:
     others = [other for other in entry.names if other != name]
+    another = f"Name another setting ({listed(others)})" if others else "Run a config with several retrievers"
     return (
-        f"there is nothing to compare {name!r} with, the only setting of {entry.name} that is "
-        f"chosen. {'Name another setting' if others else 'Run a config with several retrievers'}"
-        f"{f' ({listed(others)})' if others else ''}, or name another report; `ragtrial list runs` shows them."
+        f"there is nothing to compare {name!r} with, the only setting of {entry.name} that is chosen. {another}, or "
+        "name another report; `ragtrial list runs` shows them."
     )
+
+
+def _no_value(inputs: ComparisonInput, *, has_others: bool) -> str:
+    advice = (
+        "Compare by another metric."
+        if has_others
+        else "No other metric has one: label answers, for example with "
+        '`ragtrial search CONFIG "a question" --label`, and run again.'
+    )
+    counted = inputs.report.metrics[inputs.primary].counted
+    return f"{inputs.primary} has no value for any query: it counts {counted}. {advice}"
 
 
 def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comparability:
     """Leave out queries whose scores a search used to choose settings, because they void any test."""
-    warnings = list(agreement.warnings)
-    queries = agreement.queries
+    warnings, queries = list(agreement.warnings), agreement.queries
     for entry in entries:
         search = entry.report.search
         if search is not None and search.is_adaptive:
-            held_out = set(search.held_out)
-            queries = tuple(query for query in queries if query.id in held_out)
+            queries = tuple(query for query in queries if query.id in set(search.held_out))
             message = (
                 f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
                 "chose these settings, so that no test on them is valid."
@@ -280,16 +281,16 @@ def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], b
     """The name of the baseline, a setting or a report; None for all pairs."""
     if baseline is None:
         return entries[0].name if len(entries) > 1 and inputs.pairs_by_name(entries[0].name) else None
-    name = next((entry.name for entry in entries if entry.report is baseline.report), None)
-    if baseline.setting is None:
-        if name is not None and not inputs.pairs_by_name(name):
-            raise ComparisonError(
-                f"no report has a setting of the same name as one of {name}, which is the baseline. Name one of its "
-                f"settings: {listed(setting.name for setting in inputs.settings if setting.report_name == name)}."
-            )
-        return name
-    is_qualified = name is not None and len(entries) > 1
-    return inputs.names[inputs.place(f"{name}:{baseline.setting}" if is_qualified else baseline.setting)]
+    entry = baseline.entry
+    if baseline.setting is not None:
+        qualifier = f"{entry.name}:" if entry is not None and len(entries) > 1 else ""
+        return inputs.names[inputs.place(qualifier + baseline.setting)]
+    if entry is not None and not inputs.pairs_by_name(entry.name):
+        raise ComparisonError(
+            f"no report has a setting of the same name as one of {entry.name}, which is the baseline. Name one of its "
+            f"settings: {listed(one.name for one in inputs.settings if one.report_name == entry.name)}."
+        )
+    return None if entry is None else entry.name
 
 
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
@@ -310,15 +311,15 @@ def _left_out(inputs: ComparisonInput, known: npt.NDArray[np.bool_]) -> Iterator
     """
     anywhere = known.any(axis=0)
     for setting, own in zip(inputs.settings, known, strict=True):
-        names = [query.id for query, lacks in zip(inputs.queries, anywhere & ~own, strict=True) if lacks]
-        if names:
-            is_skipped = setting.part.per_query.skipped
-            skipped = {query.id for query, so in zip(inputs.queries, is_skipped, strict=True) if so}
-            why = "could not be answered" if skipped.issuperset(names) else f"without {inputs.primary}"
+        rows = np.flatnonzero(anywhere & ~own).tolist()
+        if rows:
+            is_failed = all(setting.part.per_query.skipped[row] for row in rows)
+            why = "could not be answered" if is_failed else f"without {inputs.primary}"
+            names = listed([repr(inputs.queries[row].id) for row in rows], 3)
             yield ReportWarning(
                 "queries-left-out",
-                f"{setting.name}: queries {why}, left out of every comparison with it: {len(names):,} of "
-                f"{int(anywhere.sum()):,} ({listed(map(repr, names), 3)}). They may be the harder ones.",
+                f"{setting.name}: queries {why}, left out of every comparison with it: {len(rows):,} of "
+                f"{int(anywhere.sum()):,} ({names}). They may be the harder ones.",
             )
 
 

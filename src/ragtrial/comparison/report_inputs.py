@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ class ComparedReport:
     """
 
     report: Report
-    chosen: list[str] | None
+    chosen: list[str] | None = None
     name: str = ""
     spellings: list[str] = field(default_factory=list)
 
@@ -46,46 +46,44 @@ class ComparedReport:
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A setting of a report, or a whole report if ``setting`` is None. ``report`` None means any report."""
+    """A setting of a report, or a whole report if ``setting`` is None. ``entry`` None means any report."""
 
     setting: str | None
-    report: Report | None
+    entry: ComparedReport | None
 
 
-@dataclass(eq=False)
-class _Reading:
-    """Reads each report once, however often it is named."""
+class _Entries(dict[object, ComparedReport]):
+    """The reports by their folders: each is read once, however often it is named."""
 
-    directory: Path
-    entries: dict[object, ComparedReport] = field(default_factory=dict)
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
-    def add(self, reference: Reference) -> ComparedReport:
+    def read(self, reference: Reference) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
         if isinstance(reference, Report):
-            return self.entries.setdefault(id(reference), ComparedReport(reference, None))
-        folder, name, setting = self.found(str(reference))
+            return self.setdefault(id(reference), ComparedReport(reference))
+        folder, name, setting = self._found(str(reference))
         key = folder.resolve()
-        if key not in self.entries:
-            report = load_report(folder)
-            self.entries[key] = ComparedReport(report, None if setting is None else [])
-        entry = self.entries[key]
-        entry.spellings += [name] if name not in entry.spellings else []
+        if key not in self:
+            self[key] = ComparedReport(load_report(folder), None if setting is None else [])
+        entry = self[key]
+        entry.spellings.append(name)
         if setting is None:
             entry.chosen = None
         elif entry.chosen is not None:
             entry.chosen.append(entry.report.setting(setting).name)
         return entry
 
-    def found(self, written: str) -> tuple[Path, str, str | None]:
+    def _found(self, written: str) -> tuple[Path, str, str | None]:
         """The folder of a report, how it is called, and the setting that is meant, if one is."""
         try:
-            return find_report(written, self.directory), written, None
+            return find_report(written, self._directory), written, None
         except ReportError as error:
             report, _, setting = written.rpartition(":")
             if not report or not setting or "/" in setting or "\\" in setting:
                 raise
             try:
-                return find_report(report, self.directory), report, setting
+                return find_report(report, self._directory), report, setting
             except ReportError:
                 raise error from None
 
@@ -100,37 +98,40 @@ def read_entries(
 
     ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in another report is read as well,
     and a baseline that is not in ``settings`` is still compared. Raises ReportError for missing reports and settings,
-    ComparisonError for a report that contradicts itself; each with all faults at once.
+    all at once; ComparisonError for a report without queries or settings.
     """
     if not references:
         raise ComparisonError("no report is given; name one or more: a folder, a run id, or `latest`.")
-    reading = _Reading(directory)
+    reading = _Entries(directory)
     faults: list[Fault] = []
     for reference in references:
         try:
-            reading.add(reference)
+            reading.read(reference)
         except ReportError as error:
             faults += error.faults
     if faults:
         raise ReportError(*dict.fromkeys(faults))
     meant = None if baseline is None else _read_baseline(reading, baseline)
-    entries = list(reading.entries.values())
-    faults = [Fault(_place(entry.report), message=told) for entry in entries for told in _contradictions(entry.report)]
-    if faults:
-        raise ComparisonError(*faults)
-    _name(entries)
+    entries = list(reading.values())
+    for number, entry in enumerate(entries, 1):
+        entry.spellings = [*_spellings(entry), f"report-{number}"]
+    counts = Counter(name for entry in entries for name in entry.spellings)
+    for entry in entries:
+        entry.name = next(name for name in entry.spellings if counts[name] == 1)
+        if not entry.report.queries or not entry.names:
+            lacking = "settings" if entry.report.queries else "queries"
+            raise ComparisonError(f"{entry.name} has no {lacking}; there is nothing to compare.")
     _choose(entries, settings, meant)
     return entries, meant
 
 
-def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
+def _read_baseline(reading: _Entries, baseline: Reference) -> Baseline:
     """Resolve a baseline: first as a setting, then as a compared report, then as another report."""
     if isinstance(baseline, Report):
-        return Baseline(None, reading.add(baseline).report)
-    written = str(baseline)
-    entries = list(reading.entries.values())
+        return Baseline(None, reading.read(baseline))
+    written, entries = str(baseline), list(reading.values())
     if any(written in entry.names for entry in entries):
-        return Baseline(written, entries[0].report if len(entries) == 1 else None)
+        return Baseline(written, entries[0] if len(entries) == 1 else None)
     first, _, last = written.rpartition(":")
     for report, setting in ((written, None), (first, last)):
         known = [entry for entry in entries if report in _spellings(entry)]
@@ -138,45 +139,22 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
             ids = listed(entry.report.run_id for entry in known)
             raise ComparisonError(f"the baseline's report {report!r} may be any of: {ids}. Write its id.")
         if known:
-            return Baseline(known[0].report.setting(setting).name if setting else None, known[0].report)
+            return Baseline(known[0].report.setting(setting).name if setting else None, known[0])
     try:
-        added = reading.add(written)
+        added = reading.read(written)
     except ReportError as error:
         names = dict.fromkeys(name for entry in entries for name in entry.names)
         raise ComparisonError(
             f"the baseline {written!r} is neither a setting that is compared nor a report."
             f"{did_you_mean(last, names)} The settings are: {listed(names)}."
         ) from error
-    return Baseline(added.chosen[-1] if added.chosen else None, added.report)
-
-
-def _contradictions(report: Report) -> Iterator[str]:
-    """Find contradictions that no valid report has."""
-    known = [query.id for query in report.queries]
-    all_names = {"setting": [setting.name for setting in report.settings], "query": known}
-    for what, names in all_names.items():
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            yield f"has two of the {what} {listed(map(repr, twice), 3)}. It was changed by hand; run it again."
-    if not report.queries or not report.settings:
-        yield f"has no {'settings' if report.queries else 'queries'}; there is nothing to compare."
-
-
-def _folder(report: Report) -> Path | None:
-    """The folder of a report; None if it was never written."""
-    try:
-        return report.folder
-    except ReportError:
-        return None
-
-
-def _place(report: Report) -> str:
-    folder = _folder(report)
-    return f"report {report.run_id}" if folder is None else str(folder / "report.json")
+    return Baseline(added.chosen[-1] if added.chosen else None, added)
 
 
 def _spellings(entry: ComparedReport) -> list[str]:
     """Names for a report, the shortest first."""
-    report, folder = entry.report, _folder(entry.report)
+    report = entry.report
+    folder = report.folder if report.is_written else None
     written = [name.removesuffix("report.json").rstrip("/\\") for name in entry.spellings]
     names = [name for name in written if re.fullmatch(r"[^/\\:]+", name) and name.strip(".")]
     names += [] if folder is None else [folder.name, f"{folder.parent.name}/{folder.name}"]
@@ -186,15 +164,6 @@ def _spellings(entry: ComparedReport) -> list[str]:
     return list(dict.fromkeys(name for name in (*names, *entry.spellings) if name))
 
 
-def _name(entries: Sequence[ComparedReport]) -> None:
-    """Give each entry the first of its names that no other has, a number where it has none, and all its spellings."""
-    for number, entry in enumerate(entries, 1):
-        entry.spellings = [*_spellings(entry), f"report-{number}"]
-    counts = Counter(name for entry in entries for name in entry.spellings)
-    for entry in entries:
-        entry.name = next(name for name in entry.spellings if counts[name] == 1)
-
-
 def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: Baseline | None) -> None:
     """Limit the entries to the settings in ``settings`` and to the baseline."""
     wanted = {entry.name: {setting.name for setting in entry.settings} for entry in entries}
@@ -202,8 +171,8 @@ def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, b
         wanted = _wanted(entries, settings)
     for entry in entries:
         names = wanted[entry.name]
-        if baseline is not None and baseline.setting is not None and baseline.report in (None, entry.report):
-            names |= {baseline.setting} & set(entry.names)
+        if baseline is not None and baseline.entry in (None, entry):
+            names |= {name for name in entry.names if name == baseline.setting}
         entry.chosen = [name for name in entry.names if name in names]
         if not entry.chosen:
             asked = listed(settings or ())
@@ -271,7 +240,9 @@ def agreement_of(
         count = counted(len(shared), "query that is", "queries that are")
         said = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
         warnings.append(ReportWarning("common-queries", said))
-    queries = tuple(query for query in _fullest(entries) if query.id in shared)
+    # `score` knows no texts of questions: each query is taken from the first report that does
+    texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
+    queries = tuple(texts.get(query.id, query) for query in first.report.queries if query.id in shared)
     return Comparability(queries, names, (*warnings, *_document_warnings(entries)))
 
 
@@ -279,19 +250,19 @@ def _metrics(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None
 ) -> tuple[tuple[str, ...], list[ReportWarning]]:
     """The names of the metrics to compare by, the primary one first, and which are left out."""
-    reports = {entry.name: entry.report for entry in entries}
-    usual = entries[0].report.primary_metric
-    everywhere = [name for name in entries[0].report.metrics if all(name in one.metrics for one in reports.values())]
+    first = entries[0]
+    everywhere = [name for name in first.report.metrics if all(name in entry.report.metrics for entry in entries)]
     comparable = [name for name in everywhere if not _is_geometric(name)]
     others = comparable if metrics is None else [_known(name, entries) for name in metrics]
-    decisive = _known(primary, entries) if primary is not None else others[0] if metrics else usual
+    usual = others[0] if metrics else first.report.primary_metric
+    decisive = usual if primary is None else _known(primary, entries)
     names = tuple(dict.fromkeys([decisive, *others]))
     faults = [
-        f"{report} has no {name}{', the metric that decides' if name == decisive else ''}. "
+        f"{entry.name} has no {name}{', the metric that decides' if name == decisive else ''}. "
         f"All have: {listed(everywhere, 40) or 'no metric'}."
         for name in names
-        for report in reports
-        if name not in reports[report].metrics
+        for entry in entries
+        if name not in entry.report.metrics
     ]
     faults += [
         f"{name} is {_GEOMETRIC}. Compare by another metric: {listed(comparable, 40)}."
@@ -300,13 +271,16 @@ def _metrics(
     ]
     if faults:
         raise ComparisonError(*faults)
+    if metrics is not None:
+        return names, []
     warnings = []
-    unlike = [f"{one.primary_metric} in {name}" for name, one in reports.items() if one.primary_metric != decisive]
-    if unlike and primary is None and metrics is None:
-        message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {listed(unlike)}."
+    primaries = {entry.name: entry.report.primary_metric for entry in entries}
+    unlike = [f"{metric} in {name}" for name, metric in primaries.items() if metric != decisive]
+    if unlike and primary is None:
+        message = f"{decisive} decides, the primary metric of {first.name}; it is {listed(unlike)}."
         warnings.append(ReportWarning("other-primary-metric", message))
-    left_out = dict.fromkeys(name for one in reports.values() for name in one.metrics if name not in comparable)
-    if left_out and metrics is None:
+    left_out = dict.fromkeys(name for entry in entries for name in entry.report.metrics if name not in comparable)
+    if left_out:
         message = f"left out, not in every report, or geometric means over queries: {listed(left_out)}."
         warnings.append(ReportWarning("metrics-left-out", message))
     return names, warnings
@@ -350,9 +324,7 @@ def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str],
     scoring: Mapping[str, Any] = score if isinstance(score, Mapping) else {}
     rules: dict[tuple[str, str], object] = {("unit", ""): report.unit}
     if report.unit == "span":
-        written = report.config.get("evaluators")
-        before = written.get("span_coverage", 0.5) if isinstance(written, Mapping) else 0.5
-        rules["span_coverage", ""] = before if report.span_coverage is None else report.span_coverage
+        rules["span_coverage", ""] = report.span_coverage or 0.5
     for rule in ("judged_only", "trec_compat"):
         rules[rule, ""] = bool(scoring.get(rule))
     for name in names:
@@ -369,42 +341,41 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     For documents the highest grade counts. For passages each grade counts, with its position, or with its length if the
     documents differ: the same passage may be elsewhere in them. The ``orders`` of labels matter to metrics of orders.
     """
-    spans = first.report.unit == "span"
+    is_span = first.report.unit == "span"
     places = first.report.dataset.documents_fingerprint == other.report.dataset.documents_fingerprint
-    ours = {query.id: query for query in first.report.queries}
-    theirs = {query.id: query for query in other.report.queries}
-    told: dict[str, str] = {}
-    for name in ours.keys() & theirs.keys():
-        one, two = ours[name], theirs[name]
-        ones, twos = (_labels(query, spans=spans, places=places) for query in (one, two))
-        if one.text and two.text and one.text != two.text:
-            told[name] = "another text"
-        elif unlike := [doc for doc in {**ones, **twos} if ones.get(doc) != twos.get(doc)]:
-            told[name] = f"other labels of {unlike[0]!r}"
-        elif orders and _order(one) != _order(two):
-            told[name] = "another order of its labels"
+    ours, theirs = ({query.id: query for query in entry.report.queries} for entry in (first, other))
+    unlike: dict[str, str] = {}
+    for name in (name for name in ours if name in theirs):
+        query, twin = ours[name], theirs[name]
+        labels, others = (_labels(own, is_span=is_span, places=places) for own in (query, twin))
+        if query.text and twin.text and query.text != twin.text:
+            unlike[name] = "another text"
+        elif docs := [doc for doc in {**labels, **others} if labels.get(doc) != others.get(doc)]:
+            unlike[name] = f"other labels of {docs[0]!r}"
+        elif orders and _order(query) != _order(twin):
+            unlike[name] = "another order of its labels"
     faults = []
-    for entry, own, others in ((first, ours, theirs), (other, theirs, ours)):
-        if alone := [repr(name) for name in own if name not in others]:
+    for entry, own, known in ((first, ours, theirs), (other, theirs, ours)):
+        if alone := [repr(name) for name in own if name not in known]:
             counts = f"{len(alone):,} of {counted(len(own), 'query', 'queries')}"
             are = "is" if len(alone) == 1 else "are"
             faults.append(f"{counts} {are} only in {entry.name} ({listed(alone, _MOST_NAMED)}).")
-    if told:
-        shown = listed([f"query {name!r} has {told[name]}" for name in ours if name in told], _MOST_NAMED)
-        have = f"{counted(len(told), 'query has', 'queries have')} other labels"
+    if unlike:
+        shown = listed([f"query {name!r} has {how}" for name, how in unlike.items()], _MOST_NAMED)
+        have = f"{counted(len(unlike), 'query has', 'queries have')} other labels"
         faults.append(f"{have} in {first.name} and {other.name} ({shown}).")
-    return (ours.keys() & theirs.keys()) - told.keys(), faults
+    return (ours.keys() & theirs.keys()) - unlike.keys(), faults
 
 
-def _labels(query: QueryPart, *, spans: bool, places: bool) -> Mapping[str, object]:
+def _labels(query: QueryPart, *, is_span: bool, places: bool) -> Mapping[str, object]:
     """For each document its highest grade; of passages every grade with its stretches of the document."""
-    if not spans:
+    if not is_span:
         return highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
-    found: dict[str, list[tuple[int, list[tuple[int, int]]]]] = {}
-    for one in query.relevant_docs:
-        passage = sorted((span.start * places, span.end - span.start) for span in one.spans)
-        found.setdefault(one.doc, []).append((one.relevance, passage))
-    return {doc: sorted(labels) for doc, labels in found.items()}
+    passages = defaultdict(list)
+    for label in query.relevant_docs:
+        spans = sorted((span.start * places, span.end - span.start) for span in label.spans)
+        passages[label.doc].append((label.relevance, spans))
+    return {doc: sorted(labels) for doc, labels in passages.items()}
 
 
 def _order(query: QueryPart) -> list[str] | None:
@@ -417,17 +388,6 @@ def _remedy(shared: int) -> str:
         return f"No query is the same in all of them. {again}."
     same = f"{counted(shared, 'query that is', 'queries that are')} the same"
     return f"{again}, or compare over the {same}: --common."
-
-
-def _fullest(entries: Sequence[ComparedReport]) -> Iterator[QueryPart]:
-    """The queries of the first report, each as the first one has it that knows its text: `score` does not know it."""
-    with_text: dict[str, QueryPart] = {}
-    for entry in entries:
-        for query in entry.report.queries:
-            if query.text:
-                with_text.setdefault(query.id, query)
-    for query in entries[0].report.queries:
-        yield with_text.get(query.id, query)
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:

@@ -164,6 +164,11 @@ class Report(Part):
             raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
         return self._folder
 
+    @property
+    def is_written(self) -> bool:
+        """True if the report has a folder."""
+        return self._folder is not None
+
     def file(self, name: str) -> Path:
         """Where a file of the folder is, such as ``texts.jsonl.gz``, compared with its checksum if it is there.
 

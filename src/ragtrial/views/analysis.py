@@ -14,9 +14,9 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.errors import PlotError, did_you_mean
 from ragtrial.report.schema import WarningPart
-from ragtrial.views.plot_style import styled
 from ragtrial.views.sections import VIEWS, View, all_views, plot_names
 from ragtrial.views.sections.base import AnalysisInput, ViewInput
+from ragtrial.views.sections.plots import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ from ragtrial.comparison.statistics.procedures import infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.errors import InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
-from ragtrial.views.sections.evidence_view import judge_tables
+from ragtrial.views.sections.details import judge_tables
 from scored_runs import scored_report
 
 

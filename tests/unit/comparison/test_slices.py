@@ -15,7 +15,7 @@ from ragtrial.comparison.slices import MOST_SLICED, SlicePart, SlicesPart, compa
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.sections.slices_view import slice_heading, slice_overview
+from ragtrial.views.sections.details import slice_heading, slice_overview
 
 
 def sliced(inputs: ComparisonInput, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:

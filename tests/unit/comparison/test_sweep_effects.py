@@ -1,4 +1,4 @@
-"""Main effects and interactions of a sweep's parameters."""
+"""The effects of a sweep's parameters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
-from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
+from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, sweep_effects
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.sections.effects_view import effect_table, interaction_table
+from ragtrial.views.sections.details import effect_table
 from small_experiment import CONFIG, small_experiment
 
 Values = npt.NDArray[np.float64]
@@ -47,14 +47,6 @@ def effect(found: EffectsPart, parameter: str, level: object) -> EffectPart:
     return next(one for one in found.effects if (one.levels.parameter, one.levels.level) == (parameter, level))
 
 
-def interaction(found: EffectsPart, one: tuple[str, object], two: tuple[str, object]) -> InteractionPart:
-    return next(
-        part
-        for part in found.interactions
-        if (part.first.parameter, part.first.level, part.second.parameter, part.second.level) == (*one, *two)
-    )
-
-
 def test_effects_of_a_table_worked_by_hand() -> None:
     """Size 20 adds 0.1 at rank constant 10 and 0.3 at 60; each query has its own level, which cancels out."""
     base = np.linspace(0, 0.4, 12)
@@ -64,10 +56,7 @@ def test_effects_of_a_table_worked_by_hand() -> None:
     assert (size.difference, rank.difference) == pytest.approx((0.2, 0.3))
     assert (size.mean_reference, size.mean) == pytest.approx((base.mean() + 0.1, base.mean() + 0.3))
     assert (size.matched, size.n, size.differing, size.levels.reference) == (2, 12, 12, 10)
-    both = interaction(found, (SIZE, 20), (RANK, 60))
-    assert (both.difference, both.matched) == pytest.approx((0.2, 1))
     assert len(found.effects) == 2
-    assert len(found.interactions) == 1
 
 
 def test_of_one_parameter_with_two_levels_the_effect_is_the_comparison_of_the_two_settings() -> None:
@@ -78,19 +67,16 @@ def test_of_one_parameter_with_two_levels_the_effect_is_the_comparison_of_the_tw
     assert part.ci == pytest.approx((alone.low[0], alone.high[0]), abs=1e-12)
     assert part.p_corrected == pytest.approx(alone.p_corrected[0])
     assert part.difference == pytest.approx((two - one).mean())
-    assert found.interactions == []
 
 
-def test_main_effects_are_one_family_and_interactions_another() -> None:
+def test_all_effects_are_one_family() -> None:
     values = np.random.default_rng(4).random((4, 30))
     cells = list(product((10, 20), (1, 2)))
     found = effects_of([swept("a", {SIZE: s, RANK: r}, one) for (s, r), one in zip(cells, values, strict=True)])
     mains = np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]) / 2
-    families = [Family(mains @ values), Family(np.array([[1.0, -1, -1, 1]]) @ values)]
-    of_mains, of_twos = infer(families, Procedure(flips=300))
+    (of_mains,) = infer([Family(mains @ values)], Procedure(flips=300))
     for row, part in enumerate(found.effects):
         assert part.ci == pytest.approx((of_mains.low[row], of_mains.high[row]), abs=1e-12)
-    assert found.interactions[0].ci == pytest.approx((of_twos.low[0], of_twos.high[0]), abs=1e-12)
 
 
 def brute_force(
@@ -143,19 +129,9 @@ def test_the_retriever_is_a_parameter_matched_by_what_reaches_both() -> None:
     part = effect(found, "retriever", "hybrid")
     assert (part.levels.reference, part.matched) == ("bm25", 4)
     assert part.difference == pytest.approx((0.2 + 0.4 + 0.7 + 0.5) / 4)
-    both = interaction(found, (SIZE, 20), ("retriever", "hybrid"))
-    assert both.difference == pytest.approx((0.6 + 0.2) / 2 - 0.1)
     size = effect(found, SIZE, 20)
     assert size.by_retriever == pytest.approx({"bm25": 0.1, "hybrid": 0.4})
     assert effect(found, RANK, 2).by_retriever == pytest.approx({"hybrid": 0.0})
-    names = [(one.first.parameter, one.second.parameter) for one in found.interactions]
-    assert names == [(SIZE, RANK), (SIZE, "retriever")]  # the rank constant reaches one retriever alone
-
-
-def test_parameters_that_never_meet_have_no_interaction() -> None:
-    made = [swept("hybrid", {RANK: one}, [0.1 * one]) for one in (1, 2)]
-    made += [swept("bm25", {STEM: one}, [0.2]) for one in ("none", "english")]
-    assert effects_of(made).interactions == []
 
 
 def test_where_no_settings_match_it_says_so() -> None:
@@ -175,7 +151,6 @@ def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
         0.0,
         None,
     )
-    assert [one.differing for one in found.interactions] == [0, 0]
     assert effect_table(found).cells[-1][1:] == [
         "1",
         "2",
@@ -238,17 +213,6 @@ def test_a_share_of_another_key_is_matched_by_the_share() -> None:
     assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
 
 
-def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
-    config: dict[str, Any] = {"retrievers": {"dense": {}, "dense-large": {}}}
-    made = [
-        setting_of(name, [score], parameters={"values": {SIZE: size}})
-        for name, size, score in (("dense-size1", 1, 0.1), ("dense-large-size1", 1, 0.5), ("dense-size2", 2, 0.2))
-    ]
-    found = effects_of(made, config)
-    assert (effect(found, SIZE, 2).matched, effect(found, SIZE, 2).difference) == pytest.approx((1, 0.1))
-    assert effect(found, "retriever", "dense-large").difference == pytest.approx(0.4)
-
-
 def test_settings_of_different_reports_are_never_matched() -> None:
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
@@ -290,10 +254,6 @@ def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
     rows = effect_table(found).cells
     assert rows[0] == [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p"]
     assert [row[:4] for row in rows[1:]] == [[SIZE, "true", "false", "2"], [RANK, "x", "y", "2"]]
-    [header, row] = interaction_table(found).cells
-    assert header[:8] == ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by"]
-    assert row[:7] == [SIZE, "true", "false", RANK, "y", "x", "1"]
-    assert row[7].startswith(("+0.39", "+0.40", "+0.41"))
 
 
 def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.tradeoffs import TradeoffsPart, pareto, weigh_costs
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.sections.costs_view import tradeoff_table
+from ragtrial.views.sections.details import tradeoff_table
 
 
 def priced(

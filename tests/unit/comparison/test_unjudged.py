@@ -18,7 +18,7 @@ from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
-from ragtrial.views.sections.unjudged_view import UNJUDGED, unjudged_reasons, unjudged_table
+from ragtrial.views.sections.details import UNJUDGED, unjudged_reasons, unjudged_table
 from report_hits import hits_of
 from scored_runs import scored_report
 

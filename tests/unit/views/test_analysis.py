@@ -13,9 +13,8 @@ from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.sections.evidence_view import SELECTION
+from ragtrial.views.sections.details import SELECTION, UNJUDGED
 from ragtrial.views.sections.queries_view import QUERIES, QUERY
-from ragtrial.views.sections.unjudged_view import UNJUDGED
 from scored_runs import scored_report
 
 AIM = ComparisonOptions(procedure=Procedure(flips=199))

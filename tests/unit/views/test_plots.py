@@ -18,8 +18,8 @@ from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse, draw, image
-from ragtrial.views.plot_style import _COLOURS, BETTER, NEUTRAL, WORSE
 from ragtrial.views.sections import plot_names
+from ragtrial.views.sections.plots import _COLOURS, BETTER, NEUTRAL, WORSE
 from scored_runs import scored_report
 from small_experiment import ragtrial
 

@@ -29,7 +29,7 @@ from ragtrial.views.page.reasons import reasons_block
 from ragtrial.views.report_tables import budget_table, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
-from ragtrial.views.sections.curves_view import best_first
+from ragtrial.views.sections.plots import best_first
 from ragtrial.views.table import Table, cell_kind, mean_row, mean_table
 from ragtrial.views.words import COLUMNS, meanings_in
 

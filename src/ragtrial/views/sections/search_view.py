@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
-from ragtrial.views.sections.effects_view import level_text
+from ragtrial.views.sections.details import level_text
 from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:

@@ -28,15 +28,12 @@ function drawAxes() {
   const axes = summary.axes;
   if (!axes) return put("axes-plot");
   const known = (part) => part.difference != null;
-  const draw = (rows, size, title, label, domain) => forest(rows.map((row, place) => ({ ...row, label: plain(row.label), key: String(place) })), { label, size, title, domain });
   const domain = spread(axes.effects.filter(known));
   const figures = [...new Set(axes.effects.filter(known).map(({ parameter }) => parameter))].map((parameter) => {
-    const rows = axes.effects.filter((part) => known(part) && part.parameter === parameter);
-    const figure = draw(rows, SMALL, `Effect of ${plain(parameter)} on ${axes.metric}, all else equal`, `effect on ${axes.metric}`, domain);
+    const rows = axes.effects.filter((part) => known(part) && part.parameter === parameter)
+      .map((row, place) => ({ ...row, label: plain(row.label), key: String(place) }));
+    const figure = forest(rows, { label: `effect on ${axes.metric}`, size: SMALL, domain, title: `Effect of ${plain(parameter)} on ${axes.metric}, all else equal` });
     return made("div", {}, made("h3", {}, plain(parameter)), figure);
   });
-  const meeting = axes.interactions.filter(known).toSorted((one, other) => Math.abs(other.difference) - Math.abs(one.difference)).slice(0, 12);
-  const both = meeting.length ? made("div", {}, made("h3", {}, "Interactions"),
-    draw(meeting, FULL, `Interactions: how much the effect of one parameter on ${axes.metric} grows with another`, `difference of effects on ${axes.metric}`)) : null;
-  put("axes-plot", ...figures, both);
+  put("axes-plot", ...figures);
 }

@@ -1,0 +1,381 @@
+"""Details of a comparison: costs, parameters, slices, unjudged hits, the choice of the best setting, and a judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragtrial.comparison.number_text import digits_of, probability, signed, signed_interval
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
+from ragtrial.views.table import Column, Table, cells_if_different, mean_number, number
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from ragtrial.comparison.judge import JudgePart
+    from ragtrial.comparison.selection import SelectionPart
+    from ragtrial.comparison.slices import SlicePart, SlicesPart
+    from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart
+    from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
+    from ragtrial.comparison.unjudged import UnjudgedPart
+    from ragtrial.report.schema import WarningPart
+
+
+class SelectionView(View["SelectionPart"]):
+    """The winner's luck; nothing where reports are compared name by name."""
+
+    name, order = "selection", 10
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> SelectionPart | None:
+        return given.comparison.selection
+
+    def summary_lines(self, part: SelectionPart) -> Sequence[str]:
+        return [f"{part.sentence}."]
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        return PageSection(summary=self.summary_lines(part)) if part else None
+
+
+SELECTION = registered(SelectionView())
+
+
+class JudgeView(View["JudgePart"]):
+    """Where a comparison has a judge."""
+
+    name, order = "judge", 15
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> JudgePart | None:
+        return given.comparison.judge
+
+    def as_json(self, part: JudgePart | None) -> dict[str, Any]:
+        return {} if part is None else super().as_json(part)
+
+    def summary_lines(self, part: JudgePart) -> Sequence[str]:
+        return part.sentences
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        if part is None:
+            return None
+        return PageSection("The judge", list(judge_tables(part)), summary=part.sentences)
+
+
+def judge_tables(part: JudgePart) -> Iterator[tuple[str, Table]]:
+    """The comparisons, the settings, and the grades, each with a caption."""
+    rows = [
+        [
+            one.setting, one.baseline, signed(one.people_difference), signed(one.judge_difference),
+            number(one.correlation, 2), signed(one.bias), signed_interval(one.bias_ci), number(one.worth, 0),
+            number(one.people_needed, 0), one.basis.value,
+        ]
+        for one in part.comparisons
+    ]  # fmt: skip
+    titles = ["setting", "against", "people", "judge", "correlation", "bias", "interval", "worth", "needed", "labels"]
+    yield "Differences according to people and to the judge", Table.of(titles, rows, texts=(0, 1, 9))
+    settings = [[one.setting, signed(one.bias), signed_interval(one.ci)] for one in part.bias]
+    yield (
+        "The judge's mean scores minus people's",
+        Table.of(["setting", "bias", "interval"], settings, texts=(0,)),
+    )
+    if part.agreement.n:
+        grades = part.agreement.grades
+        counts = [[str(grade), *map(str, row)] for grade, row in zip(grades, part.agreement.confusion, strict=True)]
+        table = Table.of(["people", *map(str, grades)], counts)
+        yield "People's grades (rows) and the judge's grades (columns)", table
+
+
+JUDGE = registered(JudgeView())
+
+
+MOST_LINES = 3
+"""Lines about verdicts that depend on unlabelled hits."""
+
+
+class UnjudgedView(View["list[UnjudgedPart]"]):
+    """Scenarios of comparisons by the primary metric; with many, only comparisons with the best setting.
+
+    Comparisons that claim something come first, up to MOST_QUERIES queries in all, or without limit if the option is
+    given.
+    """
+
+    name, order = "unjudged", 20
+    help = "Each difference in two scenarios: all unjudged hits go in favour of one setting."
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
+        from ragtrial.comparison.unjudged import MOST_QUERIES, unjudged_parts
+
+        unclaimed = ("inconclusive", "identical", "too few differences")
+        close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
+        if self.name not in given.options:
+            close = close[: max(1, MOST_QUERIES // len(given.contest.queries))]
+        return unjudged_parts(given.contest, close, given.aim.margin)
+
+    def as_json(self, part: list[UnjudgedPart] | None) -> dict[str, Any]:
+        return {self.name: [one.model_dump(mode="json") for one in part or ()]}
+
+    def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
+        """The verdicts that labels of unjudged hits could change; the first lines, and the number of the others."""
+        lines = _dependent(part)
+        if len(lines) > MOST_LINES:
+            more = f"More verdicts that depend on unlabelled hits: {len(lines) - MOST_LINES:,} (--json shows all)."
+            lines[MOST_LINES:] = [more]
+        return lines
+
+    def blocks(self, part: list[UnjudgedPart] | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        yield unjudged_table(part or ())
+        yield from unjudged_reasons(part or ())
+
+    def page(self, given: ViewInput) -> PageSection:
+        lines = _dependent(self.of(given.analysis) or ())
+        more = lines[MOST_LINES:]
+        about = f"{len(more):,} more that depend on unlabelled hits"
+        return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
+
+
+def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
+    return [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.depends_on_unjudged]
+
+
+def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
+    """One row per comparison: the difference, and the difference in two scenarios of unjudged hits."""
+    verdicts = {None: "", True: "depends", False: "holds"}
+    rows = [
+        [
+            part.setting, part.baseline, *(signed(end, part.n) for end in (part.low, part.difference, part.high)),
+            "-" if part.unjudged is None else f"{part.unjudged:,}",
+            verdicts[part.depends_on_unjudged],
+        ]
+        for part in parts
+    ]  # fmt: skip
+    titles = ["scenarios", "against", "all against", "difference", "all for", "unjudged", "verdict"]
+    return Table.of(titles, rows, texts=(0, 1))
+
+
+def unjudged_reasons(parts: Sequence[UnjudgedPart]) -> list[str]:
+    """Each reason once why the scenarios of a comparison are not known."""
+    reasons = dict.fromkeys((part.metric, part.why_not_known) for part in parts if part.why_not_known)
+    return [f"{metric}: what unjudged hits could change is not known: {why}" for metric, why in reasons]
+
+
+UNJUDGED = registered(UnjudgedView())
+
+
+_PAGE_WIDTH = 160
+
+
+class SlicesView(View["SlicesPart"]):
+    """The comparison again, by tag, number of answers, and length."""
+
+    name, order = "slices", 30
+    help = "The same by tag, number of answers, and length."
+    is_on_page = True
+
+    def compute(self, given: AnalysisInput) -> SlicesPart:
+        from ragtrial.comparison.slices import compare_slices
+
+        return compare_slices(given.contest, given.close, given.aim.procedure)
+
+    def warnings(self, part: SlicesPart) -> Sequence[WarningPart]:
+        return part.warnings
+
+    def blocks(self, part: SlicesPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        if part:
+            yield "\n" + slice_heading(part)
+            yield slice_overview(part, width)
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        if not part or not part.comparisons:
+            return None
+        tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
+        return PageSection("By kind of query", tables, data=part.model_dump(mode="json"))
+
+
+def slice_heading(slices: SlicesPart) -> str:
+    """One line above the overview: the meaning of the differences and of their marks."""
+    if not slices.comparisons:
+        return "No slices: by tag, relevant documents and length all queries are of one kind."
+    baselines = {part.baseline for part in slices.comparisons}
+    shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
+    left_out = f" {slices.settings_left_out:,} more settings are left out." if slices.settings_left_out else ""
+    return (
+        f"Differences in {slices.metric} from {shared}, by kind of query.{left_out} ± half-width of the interval; "
+        "* significant; ! significant and opposite to the overall result"
+    )
+
+
+def slice_overview(slices: SlicesPart, width: int) -> Table:
+    """One row per slice, with the differences of as many settings as fit ``width``.
+
+    Behind a difference are half of its interval, if that fits for all, a * if the interval leaves out 0, and a ! if it
+    contradicts the overall result.
+    """
+    whole = _differences(slices, intervals=True)
+    return whole if whole.width <= width else _differences(slices, intervals=False).fitted(width, "--json has all")
+
+
+def _differences(slices: SlicesPart, *, intervals: bool) -> Table:
+    settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
+    cells: dict[tuple[str, str, str], list[str]] = {}
+    for part in slices.comparisons:
+        row = cells.setdefault((part.slicing, part.name, f"{part.queries:,}"), [])
+        row.append(_marked(part, interval=intervals))
+    rows, before = [], ""
+    for (slicing, name, queries), marked in cells.items():
+        rows.append(["" if slicing == before else slicing, name, queries, *marked])
+        before = slicing
+    columns = [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
+    return Table([Column("queries by", is_text=True), Column("slice", is_text=True), Column("queries"), *columns], rows)
+
+
+def _marked(part: SlicePart, *, interval: bool) -> str:
+    if part.difference is None:
+        return "-"
+    if part.ci is None:
+        return f"{signed(part.difference, part.n)}{' ' * (8 if interval else 1)}"
+    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.{digits_of(part.n)}f}" if interval else ""
+    mark = "!" if part.contradicts else " " if part.ci[0] <= 0 <= part.ci[1] else "*"
+    return signed(part.difference, part.n) + half + mark
+
+
+registered(SlicesView())
+
+
+class EffectsView(View["EffectsPart"]):
+    """The effect of each parameter; nothing where nothing was swept."""
+
+    name, order = "axes", 40
+    help = "Effect of each parameter of a sweep."
+    is_on_page = True
+
+    def compute(self, given: AnalysisInput) -> EffectsPart | None:
+        from ragtrial.comparison.sweep_effects import sweep_effects
+
+        return sweep_effects(given.contest, given.aim.procedure)
+
+    def blocks(self, part: EffectsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        yield effect_table(part) if part else "\nNo axes: these settings are no sweep over the values of a parameter."
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        if part is None:
+            return None
+        effects = [
+            {
+                "difference": effect.difference,
+                "ci": effect.ci,
+                "label": " → ".join(_ends(effect.levels)),
+                "parameter": effect.levels.parameter,
+            }
+            for effect in part.effects
+        ]
+        tables = [("Effect of each parameter, all else equal", effect_table(part))]
+        return PageSection("Parameters", tables, data={"metric": part.metric, "effects": effects})
+
+
+def effect_table(effects: EffectsPart) -> Table:
+    """One row per level of a parameter: its effect compared with the reference, all else equal.
+
+    A note says why there is no interval; the column is left out where there is none.
+    """
+    titles = [f"effect on {effects.metric}", "from", "to", "pairs", "mean", "difference", "interval", "p", "note"]
+    rows, before = [], ""
+    for part in effects.effects:
+        name = part.levels.parameter
+        cells = ["-", "-", "-", "no query counts for all" if part.matched else "no settings match in all else"]
+        if part.difference is not None:
+            p = "-" if part.p_corrected is None else probability(part.p_corrected)
+            few = "" if part.ci else f"{part.differing} of {part.n:,} queries differ"
+            cells = [signed(part.difference, part.n), signed_interval(part.ci, part.n), p, few]
+        levels = ["" if name == before else name, *_ends(part.levels), str(part.matched)]
+        rows.append([*levels, mean_number(part.mean, part.n), *cells])
+        before = name
+    if any(row[-1] for row in rows):
+        return Table.of(titles, rows, texts=(0, -1))
+    return Table.of(titles[:-1], [row[:-1] for row in rows])
+
+
+def _ends(levels: LevelsPart) -> list[str]:
+    return [level_text(levels.reference), level_text(levels.level)]
+
+
+def level_text(value: JsonValue) -> str:
+    """A value of a sweep, nearly as it is written in a config."""
+    if isinstance(value, dict) and value.keys() == {"share", "of"}:
+        return f"{value['share']} of {value['of']}"
+    if isinstance(value, list):
+        return ", ".join(map(level_text, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+registered(EffectsView())
+
+
+class CostsView(View["TradeoffsPart"]):
+    """Each setting's quality and costs, with those marked that no other one beats."""
+
+    name, order = "costs", 50
+    help = "Quality against latency, context and index size."
+    is_on_page = True
+
+    def compute(self, given: AnalysisInput) -> TradeoffsPart:
+        from ragtrial.comparison.tradeoffs import weigh_costs
+
+        return weigh_costs(given.contest)
+
+    def warnings(self, part: TradeoffsPart) -> Sequence[WarningPart]:
+        return part.warnings
+
+    def blocks(self, part: TradeoffsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        if part:
+            yield tradeoff_table(part)
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        return PageSection("Quality against cost", data=part.model_dump(mode="json")) if part else None
+
+
+def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:
+    """One row per setting, best first; no row if no cost is known.
+
+    A * behind a cost: no other setting is as good and as cheap, and better in one of the two; in the last column: the
+    same for all costs together. An unknown cost is a dash. Bytes per vector are shown if they differ.
+    """
+    cutoff = "" if tradeoffs.k is None else f"@{tradeoffs.k}"
+    titles: dict[CostName, str] = {
+        "latency": "ms p50",
+        "context": f"{tradeoffs.context_unit}{cutoff}",
+        "index": "index MB",
+    }
+    marks = {True: "*", False: "", None: "-"}
+    vectors = cells_if_different([part.vector_bytes for part in tradeoffs.settings])
+    rows = [
+        [
+            part.setting,
+            mean_number(part.mean, 0),
+            *vector,
+            *(_cost(part, cost) for cost in tradeoffs.costs),
+            marks[part.undominated_in_all],
+        ]
+        for part, vector in zip(tradeoffs.settings, vectors, strict=True)
+    ]
+    own = ["B/vector"] if any(vectors) else []
+    columns = ["quality and costs", tradeoffs.metric, *own, *(titles[cost] for cost in tradeoffs.costs), "all"]
+    return Table.of(columns, rows if tradeoffs.costs else [])
+
+
+def _cost(part: TradeoffPart, cost: CostName) -> str:
+    shown = {
+        "latency": None if part.latency is None else f"{part.latency * 1000:,.1f}",
+        "context": None if part.context is None else f"{part.context:,.0f}",
+        "index": None if part.index is None else f"{part.index / 1e6:,.1f}",
+    }[cost]
+    return "-" if shown is None else f"{shown}{'*' if part.undominated[cost] else ' '}"
+
+
+COSTS = registered(CostsView())
