@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from threading import Lock
 from typing import Protocol, Self, TypeVar
 
@@ -25,7 +25,7 @@ MOST_BATCHES = 16
 """Batches whose texts are read at once, so that a document is not opened for each chunk of it."""
 
 _MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
-_MOST_TEXTS = 1_024
+_MOST_TEXTS = 256
 
 Batch = tuple[Counts, list[str]]
 """Positions of texts in their source, and the texts."""
@@ -131,9 +131,8 @@ def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> 
         if tokenizer is not None:
             lengths.append(tokenizer.counts([prefix + text for text in texts]))
         else:
-            lengths.append(
-                np.array([round(estimated_tokens(text) * CHARACTERS_PER_TOKEN) for text in texts], dtype=np.int64)
-            )
+            characters = [round(estimated_tokens(text) * CHARACTERS_PER_TOKEN) for text in texts]
+            lengths.append(np.array(characters, dtype=np.int64))
     return np.concatenate(lengths)
 
 
@@ -195,14 +194,6 @@ def _fitting(lengths: Counts, most: int | None) -> int:
 
 
 def _groups(texts: Iterator[str]) -> Iterator[list[str]]:
-    """``texts`` in lists that are neither long nor large."""
-    group: list[str] = []
-    held = 0
-    for text in texts:
-        group.append(text)
-        held += len(text)
-        if len(group) == _MOST_TEXTS or held > _MOST_TEXT:
-            yield group
-            group, held = [], 0
-    if group:
+    """``texts`` in lists that fit in memory, however long one is."""
+    while group := list(islice(texts, _MOST_TEXTS)):
         yield group

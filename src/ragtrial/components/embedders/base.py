@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -20,7 +20,10 @@ from ragtrial.rankings import Floats
 from ragtrial.registry import Registry
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
-"""Texts to vectors, shape (texts, dimension), in the order of the texts."""
+"""Texts to vectors, shape (texts, dimension), in the order of the texts.
+
+One that is billed has the attribute ``tokens``: those of all calls so far, None if the endpoint does not report them.
+"""
 
 
 SIDES = ("query\x1f", "document\x1f")
@@ -39,18 +42,6 @@ def sided(texts: Sequence[str]) -> tuple[int, list[str]]:
     if len(side) > 1:
         raise ValueError("queries and texts of documents do not go to a model together")
     return side.pop(), [without_side(text) for text in texts]
-
-
-class MeteredEncode(ABC):
-    """An Encode that is billed by tokens. ``tokens`` counts those of all calls so far; None if the endpoint does not
-    report them.
-    """
-
-    tokens: int | None
-
-    @abstractmethod
-    def __call__(self, texts: Sequence[str]) -> npt.NDArray[Any]:
-        """The vectors of ``texts``."""
 
 
 class Embedder(Options):
@@ -176,7 +167,8 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
     Raises EmbedderError for another shape or dimension, or values that are not finite numbers.
     """
     try:
-        made = np.asarray(vectors, dtype=np.float32)
+        with np.errstate(over="ignore"):  # too large values become infinite
+            made = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f"{who} returned {type(vectors).__name__}, not an array of numbers: {error}.") from error
     if made.ndim != 2 or made.shape[0] != len(texts) or made.shape[1] == 0:

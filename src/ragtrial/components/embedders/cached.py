@@ -37,7 +37,6 @@ from ragtrial.components.embedders.base import (
     SIDES,
     Embedder,
     Encode,
-    MeteredEncode,
     Workers,
     checked,
     model_vectors,
@@ -114,10 +113,6 @@ class _Model:
                 self.encode = self._embedder.load()
             return self.encode
 
-    @property
-    def is_loaded(self) -> bool:
-        return self.encode is not None
-
     def release(self) -> None:
         self.encode = None
         self.is_known = False
@@ -186,7 +181,7 @@ class CachedEmbedder:
     @property
     def is_loaded(self) -> bool:
         """If true, the model takes memory now."""
-        return self._model.is_loaded
+        return self._model.encode is not None
 
     def release(self) -> None:
         """Free the model's memory; the model is loaded again when it is needed."""
@@ -239,7 +234,7 @@ class CachedEmbedder:
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
             billed = self._billed()
-            workers = self._workers_for(len(order))
+            workers = self._model.workers if len(order) > _WORTH_WORKERS * self.embedder.batch_size else None
             if len(order):
                 self._refuse_another_model(cache)
                 if workers is None:
@@ -282,7 +277,7 @@ class CachedEmbedder:
                 keep([(batch, self._of_one_dimension(vectors, batch[1])) for batch, vectors in pairs])
                 return len(positions)
 
-            most_batches = min(max(self._batch_count(len(order)) // _SHARDS, 1), MOST_BATCHES)
+            most_batches = min(max(-(-len(order) // size) // _SHARDS, 1), MOST_BATCHES)
             work = shards(source, order, lengths, size, most_length, most_batches)
             yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
             return
@@ -303,10 +298,7 @@ class CachedEmbedder:
             return len(batch[0])
 
         todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
-        if at_once > 1:
-            yield from (done for _, done in as_they_come(embed, todo, at_once))
-        else:
-            yield from map(embed, todo)
+        yield from map(embed, todo) if at_once == 1 else (done for _, done in as_they_come(embed, todo, at_once))
         refusals.check()
         if refused:
             longest = max(refused, key=lambda position: lengths[position])
@@ -315,16 +307,9 @@ class CachedEmbedder:
                 f"{refusals.first} All others are embedded and kept."
             )
 
-    def _workers_for(self, texts: int) -> Workers | None:
-        """The workers, if there are any and enough texts for them."""
-        return self._model.workers if self._batch_count(texts) > _WORTH_WORKERS else None
-
-    def _batch_count(self, texts: int) -> int:
-        return -(-texts // self.embedder.batch_size)
-
     def _billed(self) -> int | None:
-        encode = self._model.encode
-        return encode.tokens if isinstance(encode, MeteredEncode) else None
+        tokens: int | None = getattr(self._model.encode, "tokens", None)
+        return tokens
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, each distinct text once, and their keys."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,11 +14,11 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, MeteredEncode, sided
+from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, Encode, checked, sided
 from ragtrial.components.endpoints.client import Client, billed, in_order, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl
 from ragtrial.components.endpoints.transport import vectors_budget
-from ragtrial.errors import EndpointError
+from ragtrial.errors import EmbedderError, EndpointError
 from ragtrial.rankings import Floats
 
 
@@ -43,37 +43,26 @@ def embed(
     answer = client.post("embeddings", body, vectors_budget(len(texts), dimensions))
     who = named(client)
     rows = in_order(member(answer, "data", list, who), len(texts), who)
-    vectors = [_vector(row.get("embedding"), who) for row in rows]
-    return EmbeddingReply(matrix(vectors, len(texts), who), billed(answer, "usage", ("total_tokens", "prompt_tokens")))
+    vectors = matrix([row.get("embedding") for row in rows], texts, who)
+    return EmbeddingReply(vectors, billed(answer, "usage", ("total_tokens", "prompt_tokens")))
 
 
-def matrix(vectors: Sequence[Any], count: int, who: str) -> Floats:
-    """Vectors as float32 (count, dimension). Raises EndpointError for another shape, and other values than numbers."""
+def matrix(vectors: Sequence[Any], texts: Sequence[str], who: str) -> Floats:
+    """Vectors as float32 (texts, dimension). Raises EndpointError for another shape, and other values than numbers."""
     try:
-        if not all(isinstance(vector, np.ndarray) or {*map(type, vector)} <= {int, float} for vector in vectors):
-            raise TypeError("neither true nor a text is a number")
-        with np.errstate(over="ignore"):  # too large values become infinite
-            made = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise EndpointError(
-            f"{who} answered with vectors of different lengths, or with values that are not numbers."
-        ) from error
-    if made.ndim != 2 or made.shape[0] != count or not made.shape[1]:
-        raise EndpointError(f"{who} answered with vectors of the shape {made.shape} for {count:,} texts.")
-    if not np.isfinite(made).all():
-        bad = int((~np.isfinite(made).all(axis=1)).sum())
-        raise EndpointError(f"{who} answered with NaN or infinity in the vectors of {bad:,} of {count:,} texts.")
-    return made
+        return checked([_numbers(vector, who) for vector in vectors], texts, None, who)
+    except EmbedderError as error:
+        raise EndpointError(str(error)) from error
 
 
-def _vector(value: Any, who: str) -> Any:
+def _numbers(vector: Any, who: str) -> Any:
     """A list of numbers as it is; base64 (of float32, little-endian) as an array."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
-    except (binascii.Error, ValueError) as error:
-        raise EndpointError(f"{who} answered with a vector that is not base64 of float32 numbers.") from error
+    if isinstance(vector, str):
+        with suppress(ValueError):
+            return np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4")
+    elif isinstance(vector, list) and vector and {*map(type, vector)} <= {int, float}:  # a boolean is no number
+        return vector
+    raise EndpointError(f"{who} answered with a vector that is neither numbers nor base64 of float32 numbers.")
 
 
 _LEAST_CHARACTERS = 2
@@ -135,11 +124,11 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
     def dimension(self) -> int | None:
         return self.dimensions
 
-    def load(self) -> MeteredEncode:
+    def load(self) -> Encode:
         return _Encode(self)
 
 
-class _Encode(MeteredEncode):
+class _Encode:
     def __init__(self, embedder: EndpointEmbedder) -> None:
         self.tokens: int | None = 0
         self._embedder = embedder
@@ -147,8 +136,8 @@ class _Encode(MeteredEncode):
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        fields, plain = self._sorted(texts)
-        reply = self._embedder.request(self._client, plain, fields)
+        side, plain = sided(texts) if self._embedder.tells_sides else (0, texts)
+        reply = self._embedder.request(self._client, plain, self._embedder.side_fields()[side])
         wanted, found = self._embedder.dimensions, reply.vectors.shape[1]
         if wanted is not None and found != wanted:
             raise EndpointError(
@@ -158,13 +147,6 @@ class _Encode(MeteredEncode):
         with self._lock:
             self.tokens = None if self.tokens is None or reply.tokens is None else self.tokens + reply.tokens
         return reply.vectors
-
-    def _sorted(self, texts: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
-        """The extra fields of a request for texts that are all queries or all documents, and the texts to send."""
-        if not self._embedder.tells_sides:
-            return self._embedder.side_fields()[0], texts
-        side, plain = sided(texts)
-        return self._embedder.side_fields()[side], plain
 
 
 @EMBEDDERS.register("openai")
@@ -188,8 +170,8 @@ class OpenAIEmbedder(EndpointEmbedder):
         return {**self.fields, **self.query_fields}, {**self.fields, **self.document_fields}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
-        size = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        return embed(client, texts, {"encoding_format": self.encoding, **size, **fields}, self.dimensions)
+        asked = {"encoding_format": self.encoding, "dimensions": self.dimensions, **fields}
+        return embed(client, texts, asked, self.dimensions)
 
 
 @EMBEDDERS.register("cohere")
@@ -212,12 +194,12 @@ class CohereEmbedder(EndpointEmbedder):
         return {"input_type": "search_query", **cut}, {"input_type": "search_document", **cut}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
-        size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
-        body = {"model": self.model, "texts": list(texts), "embedding_types": ["float"], **size, **fields}
+        asked = {"embedding_types": ["float"], "output_dimension": self.dimensions, **fields}
+        body = {"model": self.model, "texts": list(texts), **asked}
         answer, who = client.post("embed", body, vectors_budget(len(texts), self.dimensions)), named(client)
         vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
         tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
-        return EmbeddingReply(matrix(vectors, len(texts), who), tokens)
+        return EmbeddingReply(matrix(vectors, texts, who), tokens)
 
 
 @EMBEDDERS.register("voyage")
@@ -240,5 +222,5 @@ class VoyageEmbedder(EndpointEmbedder):
         return {"input_type": "query", **cut}, {"input_type": "document", **cut}
 
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
-        size = {} if self.dimensions is None else {"output_dimension": self.dimensions}
-        return embed(client, texts, {"encoding_format": "base64", **size, **fields}, self.dimensions)
+        asked = {"encoding_format": "base64", "output_dimension": self.dimensions, **fields}
+        return embed(client, texts, asked, self.dimensions)

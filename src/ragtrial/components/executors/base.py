@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import Literal, Protocol
 
-from ragtrial.components.embedders.base import Embedder, Shard, Workers, blaming_a_text
-from ragtrial.errors import EmbedderError
+from ragtrial import __version__
+from ragtrial.components.embedders.base import Embedder, Encode, Shard, Workers, blaming_a_text, shard_vectors
+from ragtrial.errors import EmbedderError, RagtrialError, counted
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
 from ragtrial.registry import Registry
@@ -42,21 +44,18 @@ class SerialExecutor(Executor):
 _MOST_DEATHS = 3
 """How many workers may die over one batch before it is looked for a text that kills them."""
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-"""The environment variables that torch, its matrix products and the tokenizers read."""
-
 
 class DiedError(EmbedderError):
     """A worker ended before it had answered."""
 
 
 class Worker(Protocol):
-    """A worker that embeds one shard at a time."""
+    """A worker that embeds one shard at a time, as the run sees it."""
 
     number: int
 
-    def embed(self, shard: Shard) -> Iterator[Floats]:
-        """The vectors of each batch, as they come. Raises the error of the worker, and DiedError."""
+    def embed(self, shard: Shard) -> Iterator[Floats | Exception]:
+        """The vectors of each batch, as they come, or an error of the model. Raises DiedError."""
         ...
 
     def end(self) -> None: ...
@@ -114,13 +113,19 @@ class Pool:
 
     def _by_a_worker(self, shard: Shard) -> Iterator[Floats]:
         """The result of a worker for each batch, as it arrives. The worker is idle afterwards, or ended."""
-        worker, is_well = self._taken(), False
+        with self._lock:
+            if not self._idle:
+                self._idle.append(self._begin(self._unused[0]))
+                self._all.update(self._idle)
+                del self._unused[0]
+            worker, is_well = self._idle.pop(), False
         try:
-            yield from worker.embed(shard)
+            for answer in worker.embed(shard):
+                if isinstance(answer, Exception):
+                    is_well = isinstance(answer, EmbedderError)
+                    raise answer
+                yield answer
             is_well = True
-        except EmbedderError as error:
-            is_well = not isinstance(error, DiedError)
-            raise
         finally:
             if not is_well:
                 worker.end()
@@ -131,24 +136,39 @@ class Pool:
                     self._all.discard(worker)
                     self._unused.append(worker.number)
 
-    def _taken(self) -> Worker:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-            worker = self._begin(self._unused[0])
-            del self._unused[0]
-            self._all.add(worker)
-            return worker
 
+class ModelWorker:
+    """The model of ``embedder`` in a worker's own process. It is loaded when it is asked for the first time."""
 
-def thread_limits(workers: int) -> dict[str, str]:
-    """The environment in which each of ``workers`` uses its share of the cores."""
-    share, limit = max(1, _cores() // workers), os.environ.get(_THREADS[0], "")
-    threads = min(share, int(limit)) if limit.isdigit() else share
-    return dict.fromkeys(_THREADS, str(max(1, threads)))
+    def __init__(self, embedder: Embedder, gpus: int) -> None:
+        self._embedder = embedder
+        self._gpus = gpus
+        self._encode: Encode | None = None
 
+    def version(self) -> str:
+        return __version__
 
-def _cores() -> int:
-    """How many this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+    def embed(self, shard: Shard) -> Iterator[Floats | Exception]:
+        """The vectors of each batch, or the error, in a form that another process can read."""
+        try:
+            self._encode = self._encode or self._loaded()
+            yield from shard_vectors(self._embedder, self._encode, shard)
+        except RagtrialError as error:
+            yield error
+        except Exception as error:  # noqa: BLE001 - raised in the process that asked, which may not know its class
+            sent = RuntimeError(f"{type(error).__name__}: {error}")
+            sent.add_note("".join(traceback.format_tb(error.__traceback__)))
+            yield sent
+
+    def _loaded(self) -> Encode:
+        """The model. Raises EmbedderError if it cannot be loaded, or if there are fewer GPUs than were assigned."""
+        if self._gpus:
+            import torch
+
+            if (seen := torch.cuda.device_count()) < self._gpus:
+                assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
+                raise EmbedderError(
+                    f"a worker was assigned {counted(self._gpus, 'GPU')} (number {assigned}), and torch finds {seen}. "
+                    "Lower executor.workers, or remove executor.gpus."
+                )
+        return self._embedder.load()
