@@ -12,7 +12,7 @@ from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
-from ragtrial.labelling.importers.placement import HOWS
+from ragtrial.labelling.importers.converting import HOWS
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")

@@ -337,8 +337,7 @@ def _without_answers(converted: Converted) -> int:
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.resolution import unlabelled_sentence
-    from ragtrial.labelling.importers.converting import describe_places
-    from ragtrial.labelling.importers.placement import HOWS
+    from ragtrial.labelling.importers.converting import HOWS, describe_places
 
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)
@@ -350,7 +349,7 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
     most = len(inexact) if terminal.verbose else _LISTED
     listed = []
     for one in inexact[:most]:
-        score = f" {one.score:.3f}" if one.how == "fuzzy" else ""
+        score = f" {one.located.score:.3f}" if one.how == "fuzzy" else ""
         text = one.answer.passage or one.answer.doc
         places = "; ".join(filter(None, (describe_places(one, library), *one.notes)))
         listed.append([one.query, one.how + score, f"{short(text, 50)!r}", places])

@@ -1,26 +1,233 @@
-"""Convert the labels of another tool to prompt_queries.json, and report the result for each label."""
+"""Convert the labels of another tool to prompt_queries.json: each answer is located in the documents."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.locating import PassageQuery, locate_all, nearest
+from ragtrial.dataset.locating import (
+    LOST,
+    DocumentNames,
+    MatchKind,
+    PassageMatch,
+    PassageQuery,
+    Place,
+    locate_all,
+    nearest,
+    places_in,
+)
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, ReadLabels
 from ragtrial.labelling.importers.content import first_faults
-from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, PlacedLabel, place
+from ragtrial.records import Span
+
+How = Literal[
+    "document", "exact", "spacing", "case", "typography", "markup", "title", "moved", "several", "fuzzy", "lost"
+]
+CONTEXT_ALONE = "its context is in the documents, the answer is not in it"
+"""The note of a lost answer whose paragraph was found."""
+
+HOWS: Mapping[How, str] = {
+    "document": "the label is the whole document",
+    "exact": "as it is in the document",
+    "spacing": "with other white space",
+    "case": "in other case",
+    "typography": "with other quotation marks or dashes",
+    "markup": "without Markdown signs",
+    "title": "without its first line, which is the document's title",
+    "moved": "not where the file says: another character, another document",
+    "several": "in several places, each of which counts as the answer",
+    "fuzzy": "similar text, with its score",
+    "lost": "not found",
+}
+"""The ways in which labels are resolved, from certain to uncertain; the last one that applies is reported."""
 
 _MOST_GUESSED = 20  # comparing a name with all ids, or a text with all texts, is slow
 _MOST_PLACES = 5
 _PARTS = re.compile(r"\n|[|;]")
+
+
+@dataclass(slots=True)
+class PlacedLabel:
+    """An answer and its places, ascending; without places it is lost, or the whole of ``document``.
+
+    ``sought`` is the text that is looked up, ``named`` the document that the file names. ``located`` says how the text
+    was found. ``notes`` and ``hows`` add to that.
+    """
+
+    query: str
+    answer: ImportedAnswer
+    sought: str = ""
+    named: int | None = None
+    document: int | None = None
+    located: PassageMatch = LOST
+    notes: list[str] = field(default_factory=list)
+    hows: list[How] = field(default_factory=list)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return self.located.places
+
+    @property
+    def how(self) -> How:
+        """The least certain way in which it was found."""
+        if self.document is not None:
+            return "document"
+        return max((self.located.how, *(self.hows if self.places else ())), key=list(HOWS).index)
+
+    @property
+    def is_one(self) -> bool:
+        """True if the first place in each document is meant; otherwise all are alternatives."""
+        return bool(self.answer.context) or len({place.document for place in self.places}) == len(self.places)
+
+    def move(self, note: str) -> None:
+        """Note that it is not where its file says."""
+        self.hows.append("moved")
+        self.notes.append(note)
+
+
+def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None) -> list[PlacedLabel]:
+    """The place of each answer, in the order of the questions.
+
+    An answer is searched in the document that its file names, then in all documents, then without its first line in
+    documents that have this line as title, and then by likeness if ``fuzzy`` is given.
+    """
+    names = DocumentNames(library)
+    answers = ((question.id, answer) for question in labels.questions for answer in question.answers)
+    placed = [_begun(query, answer, names, library) for query, answer in answers]
+    sought = [label for label in placed if label.sought]
+    _look(sought, library, lambda label: label.named)
+    _look(sought, library, lambda _: None)  # an answer may have moved to another document
+    _look_without_title(sought, library)
+    if fuzzy is not None:
+        _look(sought, library, lambda label: label.named, fuzzy)
+    for label in sought:
+        if label.places:
+            _narrow(label, library)
+    for label in placed:
+        label.notes += filter(None, [label.answer.note])
+    return placed
+
+
+def _begun(query: str, answer: ImportedAnswer, names: DocumentNames, library: Library) -> PlacedLabel:
+    """An answer whose text is still to be looked up, or which names a document instead of a text."""
+    if answer.passage:
+        named = names.position(answer.doc) if answer.doc else None
+        return PlacedLabel(query, answer, normalised(answer.context or answer.passage), named)
+    document = library.position(answer.doc) if answer.may_be_passage else names.position(answer.doc)
+    if document is None:
+        return PlacedLabel(query, answer, normalised(answer.doc) if answer.may_be_passage else "")
+    if answer.start is None or answer.end is None:
+        return PlacedLabel(query, answer, document=document)
+    text, name = library.text(document), library.ids[document]
+    if answer.text_hash and answer.text_hash != text_hash(text):
+        return PlacedLabel(query, answer, notes=[f"{name} was changed since this label was made"])
+    if not 0 <= answer.start < answer.end <= len(text):
+        return PlacedLabel(query, answer, notes=[f"{name} has {len(text):,} characters"])
+    there = (Place(document, Span(answer.start, answer.end)),)
+    return PlacedLabel(query, answer, located=PassageMatch("exact", there))
+
+
+def _look(
+    sought: Sequence[PlacedLabel],
+    library: Library,
+    among: Callable[[PlacedLabel], int | None],
+    fuzzy: float | None = None,
+) -> None:
+    """Locate the lost answers, each in one document or in all."""
+    lost = [label for label in sought if not label.places]
+    matches = locate_all([PassageQuery(label.sought, among(label)) for label in lost], library, fuzzy=fuzzy)
+    for label, match in zip(lost, matches, strict=True):
+        label.located = match
+
+
+def _look_without_title(sought: Iterable[PlacedLabel], library: Library) -> None:
+    titled: dict[str, list[int]] = {}
+    for position, title in enumerate(library.titles):
+        if title.strip():
+            titled.setdefault(" ".join(title.split()), []).append(position)
+    tried: list[tuple[PlacedLabel, PassageQuery]] = []
+    for label in sought:
+        line, _, rest = label.sought.strip().partition("\n")
+        if not label.places and rest.strip():
+            documents = titled.get(" ".join(line.lstrip("#").split()), ())
+            tried += ((label, PassageQuery(rest.strip(), document)) for document in documents
+                      if label.named in (None, document))  # fmt: skip
+    for (label, query), match in zip(tried, locate_all([query for _, query in tried], library), strict=True):
+        if match.places and not label.places:
+            label.sought, label.located = query.text, match
+            label.hows.append("title")
+        elif match.places:
+            label.located = replace(label.located, places=(*label.places, *match.places))
+
+
+def _narrow(label: PlacedLabel, library: Library) -> None:
+    """Choose the places that the file means, and note where it is wrong."""
+    answer = label.answer
+    if answer.context:
+        _look_inside(label, library)
+    elif answer.start is not None and "title" not in label.hows:
+        passage = normalised(answer.passage)
+        places = tuple(_widened(meant, passage, library) for meant in _meant(label, answer.start))
+        label.located = replace(label.located, places=places)
+    if label.places and answer.doc_is_known and answer.passage and answer.doc:
+        if label.named is None:
+            label.move(f"the corpus has no document {answer.doc!r}")
+        elif all(meant.document != label.named for meant in label.places):
+            label.move(f"it is not in {library.ids[label.named]!r}")
+    if len(label.places) > 1:
+        label.hows.append("several")
+
+
+def _meant(label: PlacedLabel, start: int) -> list[Place]:
+    """The place in each document that is nearest to the character in the file."""
+    start += len(label.answer.passage) - len(label.answer.passage.lstrip())
+    nearest_in: dict[int, Place] = {}
+    for meant in sorted(label.places, key=lambda place: abs(place.span.start - start)):
+        nearest_in.setdefault(meant.document, meant)
+    in_order = sorted(nearest_in.values())
+    at_start = [meant for meant in in_order if meant.span.start == start]
+    if not at_start:
+        label.move(f"the file says character {start:,}")
+    return at_start or in_order
+
+
+def _widened(meant: Place, passage: str, library: Library) -> Place:
+    """The place with the white space that ``passage`` has at its ends, if the document has it there, too."""
+    start = meant.span.start - len(passage) + len(passage.lstrip())
+    end = meant.span.end + len(passage) - len(passage.rstrip())
+    is_there = start >= 0 and library.text(meant.document)[start:end] == passage
+    return replace(meant, span=Span(start, end)) if is_there else meant
+
+
+def _look_inside(label: PlacedLabel, library: Library) -> None:
+    """Replace each place of a context by the place of the answer in it; the least certain kind of match counts."""
+    answer = label.answer
+    passage, start = normalised(answer.passage).strip(), max(answer.start or 0, 0)
+    to_end = len(normalised(answer.context[start:]).rstrip())  # the title may be missing in front
+    inside: list[Place] = []
+    kinds: list[MatchKind] = []
+    for around in label.places:
+        first, last = around.span.start, around.span.end
+        kind, spans = places_in(passage, library.text(around.document)[first:last])
+        if spans:
+            nearest_span = min(spans, key=lambda span: abs(last - first - to_end - span.start))
+            inside.append(Place(around.document, Span(first + nearest_span.start, first + nearest_span.end)))
+            kinds.append(kind)
+    if not inside:
+        label.located = LOST
+        label.notes.append(CONTEXT_ALONE)
+        return
+    kind = max(kinds, key=list(HOWS).index) if label.located.how == "exact" else label.located.how
+    label.located = replace(label.located, how=kind, places=tuple(inside))
+    if not answer.context[start:].startswith(answer.passage):
+        label.move(f"it is not at character {answer.start} of its context")
 
 
 @dataclass(frozen=True)
@@ -57,16 +264,22 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
     """
     labels = _with_parts(read, library) if read.content.is_csv else read.labels
     placed = place(labels, library, fuzzy=fuzzy)
-    by_query: dict[str, list[PlacedLabel]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {question.id: [] for question in labels.questions}
+    repeated, conflicts = 0, []
     for label in placed:
-        by_query.setdefault(label.query, []).append(label)
-    writer = _Writer(library)
-    queries = [writer.query(question, by_query.get(question.id, ())) for question in labels.questions]
-    if writer.conflicts:
-        faults = [read.content.fault_at(label.answer.where, message) for label, message in writer.conflicts]
-        raise LabelsError(*first_faults(faults, read.content.file))
+        known = rows[label.query]
+        for row in _rows(label, library):
+            if message := _conflict(label.query, row, known):
+                conflicts.append(read.content.fault_at(label.answer.where, message))
+            elif any(_is_same(row, other) for other in known):
+                repeated += 1
+            else:
+                known.append(row)
+    if conflicts:
+        raise LabelsError(*first_faults(conflicts, read.content.file))
     prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
-    return Converted({**prompt, "queries": queries}, placed, writer.repeated)
+    queries = [_query_row(question, rows[question.id]) for question in labels.questions]
+    return Converted({**prompt, "queries": queries}, placed, repeated)
 
 
 def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
@@ -77,13 +290,15 @@ def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
         for answer in question.answers
         if not answer.context and len(pieces := list(filter(None, map(str.strip, _PARTS.split(answer.passage))))) > 1
     }
-    sought = [PassageQuery(normalised(text)) for answer, pieces in parts.items() for text in (answer.passage, *pieces)]
-    located = iter(locate_all(sought, library)) if sought else iter(())
-    several: dict[ImportedAnswer, list[ImportedAnswer]] = {}
-    for answer, pieces in parts.items():
-        whole, *of_pieces = (next(located).how for _ in range(len(pieces) + 1))
-        if whole == "lost" and "lost" not in of_pieces:
-            several[answer] = [replace(answer, passage=piece, start=None) for piece in pieces]
+    sought = list({text: PassageQuery(normalised(text)) for answer, pieces in parts.items()
+                   for text in (answer.passage, *pieces)}.items())  # fmt: skip
+    matches = locate_all([query for _, query in sought], library) if sought else []
+    lost = {text for (text, _), match in zip(sought, matches, strict=True) if not match.places}
+    several = {
+        answer: [replace(answer, passage=piece, start=None) for piece in pieces]
+        for answer, pieces in parts.items()
+        if answer.passage in lost and lost.isdisjoint(pieces)
+    }
     questions = (
         replace(question, answers=tuple(part for answer in question.answers for part in several.get(answer, [answer])))
         for question in read.labels.questions
@@ -91,67 +306,46 @@ def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
     return replace(read.labels, questions=tuple(questions))
 
 
+def _query_row(question: ImportedQuestion, labels: list[dict[str, Any]]) -> dict[str, Any]:
+    optional = {"tags": [normalised(tag) for tag in question.tags], **(question.more or {})}
+    given = {key: value for key, value in optional.items() if value}
+    return {"id": question.id, "text": normalised(question.text), "relevant_docs": labels, **given}
+
+
+def _rows(label: PlacedLabel, library: Library) -> Iterator[dict[str, Any]]:
+    """A row for each document, with its characters unless several places of the document are the answer."""
+    if label.document is not None:
+        yield {"doc": library.ids[label.document], "relevance": label.answer.relevance}
+    for document, spot in sorted({spot.document: spot for spot in reversed(label.places)}.items()):
+        row: dict[str, Any] = {"doc": library.ids[document], "relevance": label.answer.relevance}
+        if label.is_one:
+            text, (start, end) = library.text(document), (spot.span.start, spot.span.end)
+            yield row | {"quote": text[start:end], "start": start, "end": end, "text_hash": text_hash(text)}
+        else:
+            yield row | {"quote": label.sought.strip()}
+
+
+def _is_same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(row.get(key) == other.get(key) for key in ("doc", "quote", "start"))
+
+
+def _conflict(query: str, row: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> str:
+    """A sentence about another grade for the same place; empty without one."""
+    for other in known:
+        same = _is_same(row, other)
+        meets = row["doc"] == other["doc"] and (same or "quote" not in other or "quote" not in row)
+        if meets and other["relevance"] != row["relevance"]:
+            what = "that passage of it" if same and "quote" in row else "it, as a whole or a passage of it,"
+            return (
+                f"query {query!r} gives {row['doc']!r} the grade {row['relevance']}, and {what} the grade "
+                f"{other['relevance']} before; one document (or one passage of it) has one grade."
+            )
+    return ""
+
+
 def as_json(converted: Converted) -> str:
     """The text of prompt_queries.json."""
     return json.dumps(converted.rows, ensure_ascii=False, indent=1) + "\n"
-
-
-class _Writer:
-    def __init__(self, library: Library) -> None:
-        self.library = library
-        self.repeated = 0
-        self.conflicts: list[tuple[PlacedLabel, str]] = []
-        self._hash = cache(lambda position: text_hash(library.text(position)))
-
-    def query(self, question: ImportedQuestion, placed: Sequence[PlacedLabel]) -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        for label in placed:
-            for row in self._rows(label):
-                if not self._is_known(label, row, rows):
-                    rows.append(row)
-        optional = {"tags": [normalised(tag) for tag in question.tags], **(question.more or {})}
-        given = {key: value for key, value in optional.items() if value}
-        return {"id": question.id, "text": normalised(question.text), "relevant_docs": rows, **given}
-
-    def _rows(self, placed: PlacedLabel) -> Iterator[dict[str, Any]]:
-        """A row for each document, with its characters unless several places of the document are the answer."""
-        grade = placed.answer.relevance
-        if placed.document is not None:
-            yield {"doc": self.library.ids[placed.document], "relevance": grade}
-        done: set[int] = set()
-        for spot in placed.places:
-            if spot.document in done:
-                continue
-            done.add(spot.document)
-            row: dict[str, Any] = {"doc": self.library.ids[spot.document], "relevance": grade}
-            if placed.is_one:
-                quote = self.library.text(spot.document)[spot.span.start : spot.span.end]
-                row |= {"quote": quote, "start": spot.span.start, "end": spot.span.end}
-                row["text_hash"] = self._hash(spot.document)
-            else:
-                row["quote"] = placed.sought
-            yield row
-
-    def _is_known(self, placed: PlacedLabel, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-        """True if an equal row exists; another grade for the same place is a conflict."""
-        for known in rows:
-            if known["doc"] != row["doc"]:
-                continue
-            same = all(known.get(key) == row.get(key) for key in ("quote", "start"))
-            if (same or "quote" not in known or "quote" not in row) and known["relevance"] != row["relevance"]:
-                what = "that passage of it" if same and "quote" in row else "it, as a whole or a passage of it,"
-                self.conflicts.append(
-                    (
-                        placed,
-                        f"query {placed.query!r} gives {row['doc']!r} the grade {row['relevance']}, and {what} the "
-                        f"grade {known['relevance']} before; one document (or one passage of it) has one grade.",
-                    )
-                )
-                return True
-            if same:
-                self.repeated += 1
-                return True
-        return False
 
 
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
@@ -187,20 +381,19 @@ def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[
     """The result for a label, as JSON values."""
     # In one JSON value the path is enough, and finding the lines of all values takes long.
     line = read.content.fault_at(placed.answer.where, "").line if read.content.lines else None
+    places = [
+        {"doc": library.ids[spot.document], "start": spot.span.start, "end": spot.span.end} for spot in placed.places
+    ]
+    is_whole = placed.document is not None
     return {
         "query": placed.query,
         "line": line,
         "at": read.content.called(placed.answer.where),
         "how": placed.how,
-        "match": placed.match,
-        "score": placed.score,
-        "places": [
-            {"doc": library.ids[spot.document], "start": spot.span.start, "end": spot.span.end}
-            for spot in placed.places
-        ]
-        if placed.document is None
-        else [{"doc": library.ids[placed.document]}],
-        "notes": list(placed.notes),
+        "match": "exact" if is_whole else placed.located.how,
+        "score": 1.0 if is_whole else placed.located.score,
+        "places": places if placed.document is None else [{"doc": library.ids[placed.document]}],
+        "notes": placed.notes,
         "text": placed.answer.passage or placed.answer.doc,
     }
 
