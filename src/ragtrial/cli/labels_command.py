@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.importers.converting import Converted
     from ragtrial.labelling.label_files import LabelsText
 
-_FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
+_FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "rows")
 _LISTED = 20
 _MOST_DOCUMENTS = 5
 _ACTIONS = (
@@ -198,7 +198,6 @@ def convert_labels(
     FILE may be, and is recognised by what it holds:
       kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
       llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
-      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
       squad                SQuAD 1.1 or 2.0
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)

@@ -1,20 +1,256 @@
-"""Importers of labels: the registry, the labels that each returns, and the choice of the importer for a file."""
+"""Importers of labels: the file that another tool wrote, the models to read it, and the registry of the formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import ast
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from ragtrial.dataset.texts import is_unicode
-from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.importers.content import Content, read_content
-from ragtrial.options import FieldPath
-from ragtrial.records import UNANSWERABLE
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.json_places import fault_in, id_of, json_value
+from ragtrial.dataset.qrels_text import whole_number
+from ragtrial.dataset.texts import decoded, is_unicode, is_western, read_bytes
+from ragtrial.errors import Fault, LabelsError, listed
+from ragtrial.options import FieldPath, dotted, shown, validate
+from ragtrial.records import MOST_GRADE, UNANSWERABLE
 from ragtrial.registry import Registry
 
+M = TypeVar("M", bound=BaseModel)
 Empty = Literal["unlabelled", "unanswerable"]
+
+MOST_FAULTS = 20
+_LOOKED_AT = 20  # rows
+_DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_NO_DELIMITER = "\x1f"
+_LONGEST_CELL = 2**31 - 1
+
+
+def cell_value(cell: object) -> object:
+    """The list or object that a cell of CSV contains, as JSON or as Python prints it; else the cell itself."""
+    if isinstance(cell, str) and cell[:1] in ("[", "{"):
+        for read in (json.loads, ast.literal_eval):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return read(cell)
+    return cell
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty.")
+    return text
+
+
+def _name(value: object) -> object:
+    """An id, which may be a number; a blank one counts as missing."""
+    name = id_of(value)
+    return value if name is None else name if name.strip() else ""
+
+
+def _whole(value: object) -> object:
+    """A whole number, written as 1.0 or as the digits of a cell, as an integer."""
+    number = whole_number(str(value)) if isinstance(value, str | float) else None
+    return value if number is None else number
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+Name = Annotated[str, BeforeValidator(_name)]
+Number = Annotated[int, BeforeValidator(_whole)]
+Grade = Annotated[Number, Field(ge=-MOST_GRADE, le=MOST_GRADE)]
+InCell = BeforeValidator(cell_value)
+
+
+class Foreign(BaseModel):
+    """An object in the file of another tool: unknown keys are ignored, and null counts as a missing key."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        return {key: item for key, item in value.items() if item is not None} if isinstance(value, Mapping) else value
+
+
+@dataclass
+class Content:
+    """The content of a file: one JSON value, or rows with the ``lines`` on which they begin.
+
+    Faults are collected with their places, and raised together by ``check``.
+    """
+
+    file: str
+    value: object
+    text: str = ""
+    lines: Sequence[int] = ()
+    is_csv: bool = False
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[object]:
+        """The value, if it is a list; else nothing."""
+        return self.value if isinstance(self.value, list) else []
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the first rows, by which rows are recognised."""
+        return {str(key) for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
+
+    def read(self, model: type[M], value: object, where: FieldPath = ()) -> M | None:
+        """The value as a ``model``; None, and all its faults noted, if it is not one."""
+        try:
+            return validate(model, value, LabelsError, lambda path, message: self.fault_at((*where, *path), message))
+        except LabelsError as error:
+            self.faults += error.faults
+            return None
+
+    def read_rows(self, model: type[M]) -> Iterator[tuple[FieldPath, M]]:
+        """The rows that are valid, each with its place."""
+        if not isinstance(self.value, list):
+            self.fault((), "must be a list of rows, JSON lines or CSV.")
+        for position, value in enumerate(self.rows):
+            row = self.read(model, value, (position,))
+            if row is not None:
+                yield (position,), row
+
+    def fault(self, where: FieldPath, message: str) -> None:
+        """Note a fault of the value there. ``message`` follows the name of the value."""
+        self.faults.append(self.fault_at(where, f"{self.called(where)} {message}"))
+
+    def called(self, where: FieldPath) -> str:
+        """The name of a value, ``queries[3].text``; rows with their own lines are not numbered."""
+        if self.lines and where:
+            return dotted(where[1:]) or "the row"
+        return dotted(where) or "the file"
+
+    @cached_property
+    def _in_text(self) -> Callable[[FieldPath, str], Fault]:
+        return fault_in(self.text, self.file)
+
+    def fault_at(self, where: FieldPath, message: str) -> Fault:
+        """``message`` with the line and the column of the value."""
+        if not self.lines:
+            return self._in_text(where, message)
+        position = where[0] if where else 0
+        return Fault(self.file, self.lines[position] if isinstance(position, int) else 0, 0, message)
+
+    def check(self) -> None:
+        """Raise LabelsError with all faults, if there are any."""
+        if self.faults:
+            raise LabelsError(*first_faults(sorted(self.faults), self.file))
+
+    def seen(self) -> str:
+        """The shape of the file, for a message that no format fits."""
+        first = self.rows[0] if self.rows else self.value
+        if not isinstance(first, Mapping):
+            return f"JSON that holds {shown(self.value)}"
+        what = "a JSON list, the first with the keys" if self.rows else "a JSON object with the keys"
+        if self.lines:
+            what = "CSV with the columns" if self.is_csv else "JSON lines with the keys"
+        return f"{what} {listed(map(str, first)) or '(none)'}"
+
+
+def first_faults(faults: Sequence[Fault], file: str) -> list[Fault]:
+    """The first faults, and the count of the others."""
+    rest = len(faults) - MOST_FAULTS
+    more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
+    return [*faults[:MOST_FAULTS], *more]
+
+
+def read_content(path: Path) -> Content:
+    """The values of a JSON, JSON lines or CSV file; ``.gz`` is unpacked.
+
+    Raises LabelsError for a file that is missing, empty, not UTF-8 or not JSON.
+    """
+    if path.suffix.lower() in _SPREADSHEETS:
+        message = (
+            "is a spreadsheet; save it as CSV, with a header such as question,answer: in Excel by File > Save As > "
+            "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+        )
+        raise LabelsError(Fault(str(path), message=message))
+    content = read_bytes(path, LabelsError)
+    try:
+        text = decoded(content, path, LabelsError)
+    except LabelsError:
+        # Excel writes CSV in the encoding of Windows.
+        if content.lstrip()[:1] in (b"{", b"[") or b"\0" in content or not is_western(content):
+            raise
+        text = content.decode("cp1252")
+    if not text.strip():
+        raise LabelsError(Fault(str(path), message="is empty."))
+    if text.lstrip()[0] not in "{[":
+        return _csv(path, text)
+    if not _is_lines(text):
+        return Content(str(path), json_value(text, str(path), LabelsError, "labels"), text)
+    faults: list[Fault] = []
+    numbered = list(json_rows(path, faults))
+    if faults:
+        raise LabelsError(*first_faults(faults, str(path)))
+    return Content(str(path), [row for _, row in numbered], lines=[number for number, _ in numbered])
+
+
+def _is_lines(text: str) -> bool:
+    """True if the first line is a JSON object, and others follow."""
+    line, _, rest = text.lstrip().partition("\n")
+    with suppress(ValueError, RecursionError):
+        return bool(rest.strip()) and isinstance(json.loads(line), dict)
+    return False
+
+
+def _csv(path: Path, text: str) -> Content:
+    """The rows of CSV with commas, semicolons or tabs; Excel may name the sign in a first line, ``sep=;``."""
+    given = _SEPARATOR_LINE.match(text)
+    start = given.end() if given else len(text) - len(text.lstrip())
+    header = text[start:].partition("\n")[0]
+    usual = max(_DELIMITERS, key=header.count)
+    delimiter = given[1] if given else usual if usual in header else _NO_DELIMITER
+    limit = csv.field_size_limit(_LONGEST_CELL)
+    rows: list[object] = []
+    lines: list[int] = []
+    faults: list[Fault] = []
+    try:
+        reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter, strict=True)
+        names = [name.strip().lower() for name in next(reader)]
+        first_line = text.count("\n", 0, start) + 1
+        if twice := listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1):
+            message = f"has more than one column {twice}; which one counts is not known."
+            faults.append(Fault(str(path), first_line, 0, message))
+        line = reader.line_num
+        for cells in reader:
+            at, line = line + first_line, reader.line_num
+            if not any(map(str.strip, cells)):
+                continue  # a row that was cleared in a spreadsheet
+            if any(map(str.strip, cells[len(names) :])):
+                sign = _DELIMITERS.get(delimiter, repr(delimiter))
+                beyond = f"has more cells than the header has columns ({len(names)})"
+                message = f'{beyond}. Quote texts that contain {sign}: "...".'
+                faults.append(Fault(str(path), at, 0, message))
+            row = zip_longest(names, cells[: len(names)])
+            rows.append({name: cell or None for name, cell in row if name})
+            lines.append(at)
+    except csv.Error as failure:
+        faults.append(Fault(str(path), message=f"is neither JSON nor CSV: {failure}."))
+    finally:
+        csv.field_size_limit(limit)
+    if not rows and not faults:
+        begins = shown(text[start:].partition("\n")[0][:60])
+        message = f"is not JSON, and as CSV has no row below its first line; it begins {begins}."
+        faults.append(Fault(str(path), message=message))
+    if faults:
+        raise LabelsError(*faults[:MOST_FAULTS])
+    return Content(str(path), rows, lines=lines, is_csv=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +258,9 @@ class ImportedAnswer:
     """One known good answer, not located yet.
 
     ``passage`` is its text; without it the label is the document ``doc``, or its characters ``start`` to ``end`` if the
-    text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty. ``doc_is_known`` says that
-    this name is a claim; otherwise it only narrows the search. With ``may_be_passage``, ``doc`` is a name or a passage.
-    ``start`` is the first character of the passage in the document or in ``context``, the paragraph around the
-    passage. ``note`` explains a choice of the importer.
+    text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty. With ``may_be_passage``,
+    ``doc`` is a name or a passage. ``start`` is the first character of the passage in the document or in ``context``,
+    the paragraph around the passage. ``note`` explains a choice of the importer.
     """
 
     where: FieldPath
@@ -36,7 +271,6 @@ class ImportedAnswer:
     end: int | None = None
     text_hash: str = ""
     context: str = ""
-    doc_is_known: bool = True
     may_be_passage: bool = False
     note: str = ""
 
@@ -109,10 +343,8 @@ def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled"
     if importer is None:
         raise LabelsError(_unknown_form(content))
     labels = importer.read(content)
-    labels = replace(labels, questions=tuple(_named(labels.questions)))
+    labels = replace(labels, questions=tuple(_completed(labels.questions, empty)))
     _check(content, labels)
-    if empty == "unanswerable":
-        labels = replace(labels, questions=tuple(map(_tagged, labels.questions)))
     return ReadLabels(importer.name, content, labels)
 
 
@@ -133,22 +365,16 @@ def _unknown_form(content: Content) -> Fault:
     return Fault(content.file, message=f"has labels of no known form: it is {content.seen()}. Tried: {tried}.")
 
 
-def _tagged(question: ImportedQuestion) -> ImportedQuestion:
-    if question.answers or UNANSWERABLE in question.tags:
-        return question
-    return replace(question, tags=(*question.tags, UNANSWERABLE))
-
-
-def _named(questions: tuple[ImportedQuestion, ...]) -> list[ImportedQuestion]:
+def _completed(questions: Sequence[ImportedQuestion], empty: Empty) -> Iterator[ImportedQuestion]:
+    """The questions with an id, and those without an answer with the tag unanswerable if they are to have it."""
     taken = {question.id for question in questions}
-    named = []
     for number, question in enumerate(questions, 1):
         name = question.id or f"q{number}"
         while not question.id and name in taken:
             name += "-2"
-        named.append(question if question.id else replace(question, id=name))
         taken.add(name)
-    return named
+        is_tagged = empty == "unanswerable" and not question.answers and UNANSWERABLE not in question.tags
+        yield replace(question, id=name, tags=(*question.tags, UNANSWERABLE) if is_tagged else question.tags)
 
 
 def _check(content: Content, labels: ForeignLabels) -> None:
@@ -161,6 +387,6 @@ def _check(content: Content, labels: ForeignLabels) -> None:
             content.fault(question.where, f"has the id {question.id!r}, which {taken} has already.")
         if not is_unicode(question.id):
             content.fault(question.where, f"has the id {question.id!r}, with half of a surrogate pair.")
-    if not labels.questions and content.is_valid:
+    if not labels.questions and not content.faults:
         content.fault((), "has no question.")
     content.check()

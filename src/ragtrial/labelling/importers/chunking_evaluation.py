@@ -6,8 +6,19 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
-from ragtrial.labelling.importers.content import Content, Foreign, InCell, Name, Number, Text
+from ragtrial.labelling.importers.base import (
+    Content,
+    Foreign,
+    ForeignLabels,
+    ImportedAnswer,
+    ImportedQuestion,
+    Importer,
+    InCell,
+    Name,
+    Number,
+    Text,
+    register,
+)
 
 
 class _Reference(Foreign):

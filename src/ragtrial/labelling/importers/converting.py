@@ -23,8 +23,13 @@ from ragtrial.dataset.locating import (
 )
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, ReadLabels
-from ragtrial.labelling.importers.content import first_faults
+from ragtrial.labelling.importers.base import (
+    ForeignLabels,
+    ImportedAnswer,
+    ImportedQuestion,
+    ReadLabels,
+    first_faults,
+)
 from ragtrial.records import Span
 
 How = Literal[
@@ -176,7 +181,7 @@ def _narrow(label: PlacedLabel, library: Library) -> None:
         passage = normalised(answer.passage)
         places = tuple(_widened(meant, passage, library) for meant in _meant(label, answer.start))
         label.located = replace(label.located, places=places)
-    if label.places and answer.doc_is_known and answer.passage and answer.doc:
+    if label.places and answer.passage and answer.doc:
         if label.named is None:
             label.move(f"the corpus has no document {answer.doc!r}")
         elif all(meant.document != label.named for meant in label.places):

@@ -7,8 +7,16 @@ from typing import Any
 
 from ragtrial.dataset.labels import LabelRow, QueryRow, row_faults
 from ragtrial.dataset.texts import normalised
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
-from ragtrial.labelling.importers.content import Content, Foreign, Name
+from ragtrial.labelling.importers.base import (
+    Content,
+    Foreign,
+    ForeignLabels,
+    ImportedAnswer,
+    ImportedQuestion,
+    Importer,
+    Name,
+    register,
+)
 from ragtrial.options import FieldPath
 
 

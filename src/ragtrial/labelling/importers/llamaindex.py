@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
-from ragtrial.labelling.importers.content import Content, Foreign, Name, Text
+from ragtrial.labelling.importers.base import (
+    Content,
+    Foreign,
+    ForeignLabels,
+    ImportedAnswer,
+    ImportedQuestion,
+    Importer,
+    Name,
+    Text,
+    register,
+)
 
 
 class _Pairs(Foreign):

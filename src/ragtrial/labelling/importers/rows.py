@@ -10,8 +10,21 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from ragtrial.errors import listed
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
-from ragtrial.labelling.importers.content import Content, Foreign, Grade, InCell, Name, Number, Text, cell_value
+from ragtrial.labelling.importers.base import (
+    Content,
+    Foreign,
+    ForeignLabels,
+    Grade,
+    ImportedAnswer,
+    ImportedQuestion,
+    Importer,
+    InCell,
+    Name,
+    Number,
+    Text,
+    cell_value,
+    register,
+)
 from ragtrial.options import FieldPath, shown
 from ragtrial.records import UNANSWERABLE
 

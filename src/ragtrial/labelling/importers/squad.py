@@ -8,8 +8,19 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, Importer, register
-from ragtrial.labelling.importers.content import Content, Foreign, InCell, Name, Number, Text
+from ragtrial.labelling.importers.base import (
+    Content,
+    Foreign,
+    ForeignLabels,
+    ImportedAnswer,
+    ImportedQuestion,
+    Importer,
+    InCell,
+    Name,
+    Number,
+    Text,
+    register,
+)
 from ragtrial.options import FieldPath
 from ragtrial.records import UNANSWERABLE
 
