@@ -68,7 +68,7 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
     assert "bm25: queries of the run without judgments are left out, 1 in number: q9." in done.err
     last = done.err.splitlines()[-1]
     assert last.startswith("bm25: 7 rows in ")
-    assert all(f"{stage} " in last for stage in ("qrels", "read", "check", "join", "metrics"))
+    assert all(f"{stage} " in last for stage in ("qrels", "read", "metrics"))
 
 
 def test_several_runs_stand_in_one_table_by_their_names(capsys: Capture) -> None:

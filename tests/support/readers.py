@@ -29,7 +29,7 @@ from ragtrial.labelling.worklist import read_worklist
 from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.runs.formats.own_files import read_results
-from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.inputs import read_qrels, read_runs
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import write_work
 

@@ -20,7 +20,7 @@ from ragtrial.errors import Fault, InputError, MetricError, did_you_mean
 from ragtrial.evaluation.grading import GradedRankings, Scores, graded_hits
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.metrics.base import Aggregate, gains_of, ratio, summary
-from ragtrial.runs.inputs import RunInput, joined_runs, load_judgments
+from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.score_runs import Protocol, evaluate
 
 Compute = Callable[[GradedRankings, str], npt.NDArray[Any]]
@@ -323,15 +323,15 @@ def trec_lines(given: RunInput, protocol: Protocol, measures: str, *, per_query:
     Queries that the run lacks count, as with its option ``-c``. Raises as ``score`` does.
     """
     asked = parse_measures(measures)
-    qrels = load_judgments(given)
+    qrels = given.judgments()
     runs = [
         joined
         for source, name in given.named_runs()
-        for joined in joined_runs(source, name, given, qrels, "trec", protocol.duplicates, lenient=True)
+        for joined in given.joined(source, name, qrels, "trec", protocol.duplicates, lenient=True)
     ]
     if len(runs) != 1:
         raise InputError(f"there are {len(runs)} runs; trec_eval's lines do not name theirs: give one.")
-    whole = graded_hits(qrels.judgments, runs[0].hits, protocol.relevance_threshold, pooled=True)
+    whole = graded_hits(qrels.judgments, runs[0][1], protocol.relevance_threshold, pooled=True)
     graded = protocol.prepared(whole)
     columns = [
         (label, measure, measure.compute(graded, value))
@@ -345,7 +345,7 @@ def trec_lines(given: RunInput, protocol: Protocol, measures: str, *, per_query:
                 if measure.of_queries:
                     yield _line(label, qrels.queries[query], values[query], whole=measure.whole)
     if "runid" in asked:
-        yield _line("runid", "all", _tag(given.runs[0]) or runs[0].name)
+        yield _line("runid", "all", _tag(given.runs[0]) or runs[0][0])
     if "num_q" in asked:
         yield _line("num_q", "all", len(qrels), whole=True)
     for label, measure, values in columns:

@@ -12,7 +12,7 @@ import click
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import InputError
-from ragtrial.runs.formats.output import check_folder, opened
+from ragtrial.runs.streams import check_folder, written
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.chunk_preview import CutSetting
@@ -83,7 +83,7 @@ def _write(target: str, found: list[CutSetting], most: int | None) -> int:
     from ragtrial.pipeline.chunk_preview import distinct_rows
 
     count = 0
-    with opened(target) as file:
+    with written(target) as file:
         for row in distinct_rows(found, most):
             file.write(json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
             count += 1

@@ -31,12 +31,12 @@ def command(
     Rows keep their scores if that gives their order; otherwise they get scores that count down.
     """
     from ragtrial.runs.formats.writing import write_trec_qrels, write_trec_run
-    from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
+    from ragtrial.runs.inputs import chosen_run, read_qrels
 
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):
         if qrels:
-            judged = load_judgments(RunInput(source, (), qrels_form=form))  # type: ignore[arg-type]  # click checks
+            judged = read_qrels(source, form=form)  # type: ignore[arg-type]  # click checks
             write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
         else:

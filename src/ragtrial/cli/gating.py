@@ -13,7 +13,7 @@ import click
 
 from ragtrial.cli.terminal import Terminal, write
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
-from ragtrial.runs.formats.output import check_folder
+from ragtrial.runs.streams import check_folder
 from ragtrial.views.table import wrapped
 
 if TYPE_CHECKING:

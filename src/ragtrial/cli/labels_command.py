@@ -21,7 +21,7 @@ from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 from ragtrial.labelling.label_files import Change, Grade, current_user, label_store, query_of
 from ragtrial.progress import stage
 from ragtrial.records import UNANSWERABLE
-from ragtrial.runs.formats.output import check_folder, opened
+from ragtrial.runs.streams import check_folder, written
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
     """Write the labels; if they go to standard output, the terminal prints to standard error from now on."""
-    with contextlib.redirect_stdout(terminal.out), opened(output) as file:
+    with contextlib.redirect_stdout(terminal.out), written(output) as file:
         file.write(text.encode("utf-8"))
     if output == _STANDARD_OUTPUT:
         terminal.out = sys.stderr

@@ -122,8 +122,8 @@ def _check_options(files: Sequence[str], options: Mapping[str, Any]) -> None:
 
 def _check_file(target: str) -> None:
     """Raises InputError if a table cannot become ``target``."""
-    from ragtrial.runs.formats.output import check_folder
     from ragtrial.runs.formats.writing import table_form
+    from ragtrial.runs.streams import check_folder
 
     if target != "-":
         table_form(target)

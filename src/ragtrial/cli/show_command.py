@@ -11,7 +11,7 @@ import click
 
 from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, results_option
-from ragtrial.runs.formats.output import opened
+from ragtrial.runs.streams import written
 
 if TYPE_CHECKING:
     from ragtrial.report.model import Report
@@ -165,7 +165,7 @@ def _write_expected(
 
     kept = read_expected(target) if target != "-" and Path(target).is_file() else []
     text = expected_text(report.run_id, settings, metrics, kept)
-    with contextlib.redirect_stdout(terminal.out), opened(target) as file:
+    with contextlib.redirect_stdout(terminal.out), written(target) as file:
         file.write(text.encode("utf-8"))
     if target != "-":
         terminal.say(f"wrote {target}")

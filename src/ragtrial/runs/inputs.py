@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragtrial.dataset.qrels_text import Columns
-from ragtrial.errors import RunFileError, did_you_mean, listed
-from ragtrial.records import PromptQueries
-from ragtrial.runs.formats import reading
-from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.dataset.faults import Faults
+from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
+from ragtrial.errors import Fault, InputError, LabelsError, RunFileError, did_you_mean, listed
+from ragtrial.records import ExperimentResults, PromptQueries
+from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
+from ragtrial.runs.formats.rows import Rows, file_rows, qrels_of, run_of, value_rows
 from ragtrial.runs.joins import in_order, match
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
-from ragtrial.runs.run_files import read_run
-from ragtrial.runs.streams import stem_of
+from ragtrial.runs.run_files import load_run_file, read_run, read_sound_qrels
+from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of
+
+REPORTS = "results"
+"""Where reports are looked for by id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,59 +41,142 @@ class RunInput:
         """Each source of runs with the name that it is given, if any."""
         yield from zip(self.runs, self.names or (None,) * len(self.runs), strict=True)
 
+    def judgments(self) -> Qrels:
+        """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
+        return read_qrels(self.qrels, form=self.qrels_form, columns=self.qrels_columns)
 
-@dataclass(frozen=True, eq=False)
-class JoinedRun:
-    """A run joined with its qrels, and the seconds that each part of it took."""
+    def loaded(
+        self, source: Any, name: str | None, labels: PromptQueries | None, *, lenient: bool = False
+    ) -> list[Run]:
+        """The runs of ``source`` in memory, as they came. Raises RunFileError, ReportError."""
+        form, columns = self.run_form, self.run_columns
+        return read_runs(source, form=form, columns=columns, name=name, labels=labels, lenient=lenient)
 
-    name: str
-    hits: RunHits
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    def joined(
+        self, source: Any, name: str | None, qrels: Qrels, order: Order, duplicates: Duplicates, *, lenient: bool
+    ) -> Iterator[tuple[str, RunHits]]:
+        """The runs that ``source`` holds, by name, joined with their judgments; a report or results may hold several.
+
+        Runs with scores are put in ``order``; ``lenient`` reads lines as trec_eval does. Raises RunFileError,
+        ReportError.
+        """
+        form = (self.run_form or guess(source, "run")) if isinstance(source, str | Path) else None
+        if form == "trec" or form == "msmarco":
+            if self.run_columns:
+                raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
+            order = "rank" if form == "msmarco" else order
+            hits = read_run(source, qrels, form=form, order=order, duplicates=duplicates, lenient=lenient)
+            yield name or stem_of(source), hits
+            return
+        for run in self.loaded(source, name, qrels.labels):
+            _refuse_chunks(run, duplicates)
+            yield run.name, match(run, qrels, order="rank" if run.by_rank else order, duplicates=duplicates)
 
 
-def load_judgments(given: RunInput) -> Qrels:
-    """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
-    return reading.read_qrels(given.qrels, form=given.qrels_form, columns=given.qrels_columns)
+def read_qrels(
+    source: object, *, form: Form | None = None, columns: Columns | None = None, directory: Source = REPORTS
+) -> Qrels:
+    """Qrels of a file (``-`` is standard input), or of a Python object.
 
-
-def joined_runs(
-    source: Any, name: str | None, given: RunInput, qrels: Qrels, order: Order, duplicates: Duplicates, *, lenient: bool
-) -> Iterator[JoinedRun]:
-    """The runs that ``source`` holds, joined with their judgments; a report or results may hold several.
-
-    Runs with scores are put in ``order``; ``lenient`` reads lines as trec_eval does. Raises RunFileError, ReportError.
+    The object is ``{query: {document: grade}}``, ``{query: [document, ...]}`` (all of grade 1), a DataFrame of pandas
+    or polars, an Arrow table, labels, or rows: tuples (query, document, grade), named tuples or mappings. ``columns``
+    maps roles to columns, such as ``{"document": "docno"}``; usual names are known. ``form`` is guessed by default.
+    Raises LabelsError with every fault, ReportError if the report does not exist.
     """
-    start = time.perf_counter()
-    form = None
+    if isinstance(source, Qrels):
+        return source
+    faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
-        form = given.run_form or guess(source, "run")
-    if form == "trec" or form == "msmarco":
-        if given.run_columns:
-            raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
-        order = "rank" if form == "msmarco" else order
-        hits = read_run(source, qrels, form=form, order=order, duplicates=duplicates, lenient=lenient)
-        seconds = _shares(hits.seconds, time.perf_counter() - start)
-        yield JoinedRun(name or stem_of(source), hits, seconds)
-        return
-    for run in loaded_runs(source, name, given, qrels.labels):
-        _refuse_chunks(run, duplicates)
-        read = time.perf_counter() - start
-        start = time.perf_counter()
-        hits = match(run, qrels, order="rank" if run.by_rank else order, duplicates=duplicates)
-        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start})
-        start = time.perf_counter()
+        form = _known(form, "qrels") or guess(source, "qrels")
+        if form == "report":
+            from ragtrial.runs.formats.own_files import report_qrels
+
+            return report_qrels(source, directory)
+        if form == "labels":
+            source = labels_of(source)
+        elif form == "trec" and (sound := read_sound_qrels(source)):
+            return sound
+    if isinstance(source, PromptQueries):
+        from ragtrial.runs.formats.own_files import qrels_of_labels  # its models take longer to load than most files
+
+        return qrels_of_labels(source)
+    return qrels_of(_rows(source, form, "qrels", columns, faults), faults)
 
 
-def loaded_runs(
-    source: Any, name: str | None, given: RunInput, labels: PromptQueries | None, *, lenient: bool = False
+def labels_of(source: Source) -> PromptQueries:
+    """The labels of a prompt_queries.json."""
+    from ragtrial.dataset.labels import load_prompt_queries
+
+    if is_read_once(source):
+        release(source)
+        raise LabelsError(Fault(name_of(source), message="labels can only be read from a file: name it."))
+    return load_prompt_queries(Path(source))
+
+
+def read_runs(
+    source: object,
+    *,
+    form: Form | None = None,
+    columns: Columns | None = None,
+    name: str | None = None,
+    labels: PromptQueries | None = None,
+    directory: Source = REPORTS,
+    lenient: bool = False,
 ) -> list[Run]:
-    """The runs of ``source`` in memory, as they came; lines as trec_eval's where ``lenient``.
+    """The runs of a file (``-`` is standard input), or of a Python object; several only for reports and results.
 
-    Raises RunFileError, ReportError.
+    Inputs are those of qrels, with scores instead of grades (tables and mappings may have a ``rank`` instead);
+    documents in a list are best first. A run is called ``name``, or like its file; several runs ``name:setting``.
+    Results without ids of queries need ``labels`` with the texts of the queries; ``lenient`` reads lines of TREC
+    text as trec_eval does. Duplicates are kept. Raises RunFileError with every fault, ReportError if the report does
+    not exist.
     """
-    return reading.read_runs(
-        source, form=given.run_form, columns=given.run_columns, name=name, labels=labels, lenient=lenient
-    )
+    if isinstance(source, Run):
+        return [replace(source, name=name or source.name)]
+    if isinstance(source, ExperimentResults):
+        from ragtrial.runs.formats.own_files import results_run
+
+        return [replace(results_run(source, labels), name=name or source.name)]
+    faults = _faults(source, RunFileError)
+    own = name or "run"
+    if isinstance(source, str | Path):
+        form = _known(form, "run") or guess(source, "run")
+        own = name or stem_of(source)
+        if form in ("report", "results", "rankings"):
+            from ragtrial.runs.formats import own_files
+
+            if form == "rankings":
+                return [own_files.rankings_run(source, own, faults)]
+            if form == "report":
+                return _renamed(own_files.report_runs(source, directory, faults), name)
+            return _renamed([own_files.results_run(one, labels) for one in own_files.read_results(source)], name)
+        if form in ("trec", "msmarco"):
+            return [load_run_file(source, form=form, name=own, lenient=lenient)]
+    return [run_of(own, _rows(source, form, "run", columns, faults), faults)]
+
+
+def _rows(source: object, form: Form | None, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    if form is not None and isinstance(source, str | Path):
+        return file_rows(source, form, kind, columns, faults)
+    return value_rows(source, kind, columns, faults)
+
+
+def _renamed(runs: list[Run], name: str | None) -> list[Run]:
+    if name and len(runs) > 1:
+        return [replace(run, name=f"{name}:{run.name}") for run in runs]
+    return [replace(run, name=name or run.name) for run in runs]
+
+
+def _faults(source: object, error: type[InputError]) -> Faults:
+    is_file = isinstance(source, str | Path)
+    return Faults(name_of(source) if is_file else f"the given {type(source).__name__}", error)  # type: ignore[arg-type]
+
+
+def _known(form: Form | None, kind: Kind) -> Form | None:
+    if form is not None and form not in FORMS_OF[kind]:
+        error = LabelsError if kind == "qrels" else RunFileError
+        raise error(f"{form!r} is not a form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")
+    return form
 
 
 def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:
@@ -116,7 +202,7 @@ def run_named(
     ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
     with their names; ``choice`` is how one of them is named.
     """
-    runs = {run.name: run for run in reading.read_runs(source, form=form, labels=labels)}
+    runs = {run.name: run for run in read_runs(source, form=form, labels=labels)}
     if name is None and len(runs) > 1:
         raise RunFileError(f"{source} holds several runs: {listed(runs)}. Name one with {choice}.")
     if name is not None and name not in runs:
@@ -138,9 +224,3 @@ def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
             'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
             "each document counts, at its first chunk."
         )
-
-
-def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:
-    """``wall`` seconds, divided as the work of all threads was."""
-    whole = sum(work.values())
-    return {stage: wall * seconds / whole for stage, seconds in work.items()} if whole else {"read": wall}

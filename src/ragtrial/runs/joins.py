@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -38,10 +37,6 @@ MOST_NAMES = 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class _SameHashError(Exception):
-    """Two documents have the same hash."""
-
-
 @dataclass(frozen=True)
 class Rules:
     """How the rows of a run are ordered and checked.
@@ -68,155 +63,130 @@ class Judged:
         self.hashes = hasher()(ids)
         self.bits = _bits_of(self.hashes)
 
-    def exact(self, rows: RunRows) -> tuple[Hashes, Hashes]:
-        """Numbers that differ if documents differ, for the judgments and for ``rows``."""
-        codes: dict[bytes, int] = {}
-        names = ([encoded(name) for name in ids] for ids in (self.qrels.documents, rows.documents()))
-        judged, own = (
-            np.array([codes.setdefault(name, len(codes)) for name in some], dtype=np.uint64) for some in names
-        )
-        return judged, own
-
-
-class Seconds(NamedTuple):
-    """Seconds of work, summed over threads: reading and parsing, checking and ordering, joining with the qrels."""
-
-    read: float = 0.0
-    check: float = 0.0
-    join: float = 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class JoinedRows:
-    """Some queries of a run, joined: ``queries`` of the qrels or -1, in the order of the run, and columns of RunHits.
+    """Some queries of a run, joined: for each query of ``hits`` its place in the qrels, or -1, and its name.
 
-    ``hit_counts``, ``lengths``, ``tied`` and ``contradicted`` are one value per query; the others one per hit.
+    ``hits`` are in the order of the run, of all queries; ``lines`` counts the lines of its text.
     """
 
     names: Sequence[bytes]
     queries: Counts
-    hit_counts: Counts
-    lengths: Counts
-    tied: Bools
-    contradicted: Bools
-    judgments: Counts
-    ranks: Codes
-    tie_first: Codes
-    tie_last: Codes
-    rows: int
-    duplicates: int
+    hits: RunHits
     lines: int
     faults: Sequence[LineFault]
     fault_count: int
-    some_documents: tuple[str, ...]
-    seconds: Seconds
+
+
+class Ordered(NamedTuple):
+    """The ``best`` rows are in their final order, each document of a query once; ``every`` row is in this order.
+
+    The ``later`` rows have the document of an ``earlier`` one, as numbers of ``every`` row.
+    """
+
+    best: RunRows
+    every: RunRows
+    later: Counts
+    earlier: Counts
+
+
+def _ordered(rows: RunRows, rules: Rules) -> Ordered:
+    every = _in_order(rows, rules)
+    later, earlier = _repeated(every)
+    return Ordered(every.without(later) if len(later) else every, every, later, earlier)
 
 
 def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
-    """The ``rows`` of queries, each of which comes once, joined with their judgments."""
-    try:
-        return _Join(rows, judged, judged.hashes, rules).joined()
-    except _SameHashError:
-        hashes, own = judged.exact(rows)
-        return _Join(replace(rows.unknown(), hashes=own), judged, hashes, rules).joined()
+    """The ``rows`` of queries, each of which comes once, joined with their judgments.
+
+    Raises RunFileError if two documents have the same hash.
+    """
+    ordered = _ordered(rows, rules)
+    best = ordered.best
+    queries = np.array([judged.query.get(name, -1) for name in rows.queries], dtype=np.int64)
+    hits, judgments = _hits(best, queries, judged)
+    tie_first, tie_last = _ties(best, hits, rules)
+    faults = list(_pair_faults(ordered, rules))
+    first = (rows.document(row) for row in range(min(len(rows), MOST_NAMES)))
+    ends = np.cumsum(np.bincount(best.query_of(hits), minlength=len(queries)))
+    found = RunHits(
+        np.append(0, ends), best.place_of(hits), judgments, tie_first, tie_last, np.diff(best.starts),
+        *_flags(best, rules), len(rows), len(ordered.later), int((queries < 0).sum()), (), _decoded(first),
+    )  # fmt: skip
+    faults_seen = first_faults(faults, rows.faults)
+    return JoinedRows(rows.queries, queries, found, rows.lines, faults_seen, len(faults) + len(rows.faults))
 
 
-class _Join:
-    """The ``rows`` are in their final order, without later rows of a document."""
+def _decoded(names: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(name.decode("utf-8", "surrogateescape") for name in names)
 
-    def __init__(self, rows: RunRows, judged: Judged, hashes: Hashes, rules: Rules) -> None:
-        started = time.perf_counter()
-        self._all, self._judged, self._hashes, self._rules = rows, judged, hashes, rules
-        self._sorted = _in_order(rows, rules)
-        self._later, self._earlier = _repeated(self._sorted)
-        self.rows = self._sorted.without(self._later) if len(self._later) else self._sorted
-        self._check = time.perf_counter() - started
 
-    def joined(self) -> JoinedRows:
-        started = time.perf_counter()
-        queries = np.array([self._judged.query.get(name, -1) for name in self._all.queries], dtype=np.int64)
-        hits, judgments = self._hits(queries)
-        joined = time.perf_counter()
-        tied, contradicted = self._flags()
-        tie_first, tie_last = self._ties(hits)
-        faults = list(self._pair_faults())
-        check = self._check + time.perf_counter() - joined
-        first = (self._all.document(row) for row in range(min(len(self._all), MOST_NAMES)))
-        counts = np.bincount(self.rows.query_of(hits), minlength=len(queries))
-        return JoinedRows(
-            self._all.queries, queries, counts, np.diff(self.rows.starts), tied, contradicted, judgments,
-            self.rows.place_of(hits), tie_first, tie_last, len(self._all), len(self._later), self._all.lines,
-            first_faults(faults, self._all.faults), len(faults) + len(self._all.faults),
-            tuple(name.decode("utf-8", "surrogateescape") for name in first), Seconds(0.0, check, joined - started),
-        )  # fmt: skip
+def _hits(rows: RunRows, queries: Counts, judged: Judged) -> tuple[Counts, Counts]:
+    """The rows that are judged, and their judgments."""
+    starts, known = judged.qrels.judgments.starts, np.flatnonzero(queries >= 0)
+    begin, counts = starts[queries[known]], np.diff(starts)[queries[known]]
+    judgments = places_of(begin, counts)
+    keys = judged.hashes[judgments] + np.repeat(_seeds(known), counts)
+    by_key = np.argsort(keys)
+    keys = keys[by_key]
+    _check_hashes(are_sound=bool((keys[1:] != keys[:-1]).all()))
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    near = rows.with_flag(MAY_BE_JUDGED)
+    wanted = rows.hashes[near] + _seeds(rows.query_of(near))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    is_hit = keys[at] == wanted
+    hits, judgments = near[is_hit], judgments[by_key[at[is_hit]]]
+    texts = rows.text, rows.at[hits], rows.length[hits]
+    ids = judged.qrels.documents.text, judged.at[judgments], judged.length[judgments]
+    _check_hashes(are_sound=_are_same(*texts, *ids))
+    return hits, judgments
 
-    def _hits(self, queries: Counts) -> tuple[Counts, Counts]:
-        """The rows that are judged, and their judgments."""
-        starts, known = self._judged.qrels.judgments.starts, np.flatnonzero(queries >= 0)
-        begin, counts = starts[queries[known]], np.diff(starts)[queries[known]]
-        judgments = places_of(begin, counts)
-        keys = self._hashes[judgments] + np.repeat(_seeds(known), counts)
-        by_key = np.argsort(keys)
-        keys = keys[by_key]
-        if (keys[1:] == keys[:-1]).any():
-            raise _SameHashError
-        if not len(keys):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        rows, judged, near = self.rows, self._judged, self.rows.with_flag(MAY_BE_JUDGED)
-        wanted = rows.hashes[near] + _seeds(rows.query_of(near))
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        is_hit = keys[at] == wanted
-        hits, judgments = near[is_hit], judgments[by_key[at[is_hit]]]
-        texts = rows.text, rows.at[hits], rows.length[hits]
-        if not _are_same(*texts, judged.qrels.documents.text, judged.at[judgments], judged.length[judgments]):
-            raise _SameHashError
-        return hits, judgments
 
-    def _flags(self) -> tuple[Bools, Bools]:
-        """Whether two rows of a query have one score, and whether ranks contradict the scores."""
-        rows, is_tied, is_contradicted = self.rows, *np.zeros((2, len(self._all.queries)), dtype=np.bool_)
-        if not self._rules.has_scores:
-            return is_tied, is_contradicted
-        if self._rules.order in ("rank", "file"):
-            rows = _in_order(rows, Rules("score", "first"))
-        is_tied[rows.query_of(rows.with_flag(TIES))] = True
-        if not rows.any_has(FALLS_BACK):
-            return is_tied, is_contradicted
-        ranked = np.flatnonzero(rows.ranks != NO_RANK)
-        query, ranks, scores = rows.query_of(ranked), rows.ranks[ranked], rows.scores[ranked]
-        order = np.lexsort((ranks, -scores, query))
-        query, ranks = query[order], ranks[order]
-        is_contradicted[query[1:][(ranks[1:] < ranks[:-1]) & (query[1:] == query[:-1])]] = True
+def _flags(rows: RunRows, rules: Rules) -> tuple[Bools, Bools]:
+    """Whether two rows of a query have one score, and whether ranks contradict the scores."""
+    is_tied, is_contradicted = np.zeros((2, len(rows.queries)), dtype=np.bool_)
+    if not rules.has_scores:
         return is_tied, is_contradicted
+    if rules.order in ("rank", "file"):
+        rows = _in_order(rows, Rules("score", "first"))
+    is_tied[rows.query_of(rows.with_flag(TIES))] = True
+    if not rows.any_has(FALLS_BACK):
+        return is_tied, is_contradicted
+    ranked = np.flatnonzero(rows.ranks != NO_RANK)
+    query, ranks, scores = rows.query_of(ranked), rows.ranks[ranked], rows.scores[ranked]
+    order = np.lexsort((ranks, -scores, query))
+    query, ranks = query[order], ranks[order]
+    is_contradicted[query[1:][(ranks[1:] < ranks[:-1]) & (query[1:] == query[:-1])]] = True
+    return is_tied, is_contradicted
 
-    def _ties(self, hits: Counts) -> tuple[Codes, Codes]:
-        """The first and the last rank with the score of each hit."""
-        rows = self.rows
-        if not self._rules.has_scores or self._rules.order in ("rank", "file") or not rows.any_has(TIES):
-            return rows.place_of(hits), rows.place_of(hits)
-        tied = rows.with_flag(TIES)
-        begins = np.flatnonzero(np.diff(tied, prepend=-1) > 1)
-        first, last = tied[begins] - 1, tied[np.append(begins[1:], len(tied)) - 1]
-        group = np.searchsorted(first, hits, side="right") - 1
-        is_tied = np.append(last, -1)[group] >= hits
-        return rows.place_of(np.where(is_tied, first[group], hits)), rows.place_of(np.where(is_tied, last[group], hits))
 
-    def _pair_faults(self) -> Iterable[LineFault]:
-        """Documents that a query retrieves twice, and ranks that it gives twice, if neither is allowed."""
-        rows = self._sorted
-        if self._rules.duplicates == "error":
-            names = rows.query_of(self._later)
-            for one, other, query in zip(self._earlier.tolist(), self._later.tolist(), names.tolist(), strict=True):
-                earlier, later = sorted((int(rows.line[one]), int(rows.line[other])))
-                yield LineFault(later, LineError.DUPLICATE, earlier, rows.document(one), rows.queries[query])
-        if self._rules.unique_ranks:
-            rows = self.rows
-            of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
-            order = np.lexsort((rows.line, rows.ranks, of_row))
-            queries, ranks, line = of_row[order], rows.ranks[order], rows.line[order]
-            for at in np.flatnonzero((queries[1:] == queries[:-1]) & (ranks[1:] == ranks[:-1])).tolist():
-                found, name = str(ranks[at]).encode(), rows.queries[queries[at]]
-                yield LineFault(int(line[at + 1]), LineError.RANK_TAKEN, int(line[at]), found, name)
+def _ties(rows: RunRows, hits: Counts, rules: Rules) -> tuple[Codes, Codes]:
+    """The first and the last rank with the score of each hit."""
+    if not rules.has_scores or rules.order in ("rank", "file") or not rows.any_has(TIES):
+        return rows.place_of(hits), rows.place_of(hits)
+    tied = rows.with_flag(TIES)
+    begins = np.flatnonzero(np.diff(tied, prepend=-1) > 1)
+    first, last = tied[begins] - 1, tied[np.append(begins[1:], len(tied)) - 1]
+    group = np.searchsorted(first, hits, side="right") - 1
+    is_tied = np.append(last, -1)[group] >= hits
+    return rows.place_of(np.where(is_tied, first[group], hits)), rows.place_of(np.where(is_tied, last[group], hits))
+
+
+def _pair_faults(ordered: Ordered, rules: Rules) -> Iterable[LineFault]:
+    """Documents that a query retrieves twice, and ranks that it gives twice, if neither is allowed."""
+    best, rows, later, earlier = ordered
+    if rules.duplicates == "error":
+        for one, other, query in zip(earlier.tolist(), later.tolist(), rows.query_of(later).tolist(), strict=True):
+            first, second = sorted((int(rows.line[one]), int(rows.line[other])))
+            yield LineFault(second, LineError.DUPLICATE, first, rows.document(one), rows.queries[query])
+    if rules.unique_ranks:
+        order = np.lexsort((best.line, best.ranks, best.query_of_each()))
+        queries, ranks, line = best.query_of_each()[order], best.ranks[order], best.line[order]
+        for at in np.flatnonzero((queries[1:] == queries[:-1]) & (ranks[1:] == ranks[:-1])).tolist():
+            found, name = str(ranks[at]).encode(), best.queries[queries[at]]
+            yield LineFault(int(line[at + 1]), LineError.RANK_TAKEN, int(line[at]), found, name)
 
 
 def _in_order(rows: RunRows, rules: Rules) -> RunRows:
@@ -224,8 +194,8 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     if rules.order == "file" or (rules.order != "rank" and not rules.has_scores) or not len(rows):
         return rows
     if rows.any_has(FALLS_BACK if rules.order == "rank" else RISES):
-        of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
-        rows = rows.of_rows(np.lexsort((rows.ranks if rules.order == "rank" else -rows.scores, of_row)))
+        values = rows.ranks if rules.order == "rank" else -rows.scores
+        rows = rows.of_rows(np.lexsort((values, rows.query_of_each())))
     if rules.order != "trec" or not rows.any_has(TIES):
         return rows
     later = rows.with_flag(TIES)
@@ -233,15 +203,14 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     names = {row: rows.document(row) for row in tied}
     place = np.zeros(len(rows), dtype=np.int64)
     place[sorted(tied, key=names.__getitem__, reverse=True)] = np.arange(len(tied))
-    of_row = np.repeat(np.arange(len(rows.queries)), np.diff(rows.starts))
-    return rows.of_rows(np.lexsort((place, -rows.scores, of_row)))
+    return rows.of_rows(np.lexsort((place, -rows.scores, rows.query_of_each())))
 
 
 def _repeated(rows: RunRows) -> tuple[Counts, Counts]:
     """The rows whose document an earlier one of the same query has, and the first such rows."""
     if not rows.any_has(MAY_REPEAT):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    keys = rows.hashes + np.repeat(_seeds(np.arange(len(rows.queries))), np.diff(rows.starts))
+    keys = rows.hashes + _seeds(rows.query_of_each())
     in_order = np.sort(keys)
     if not (in_order[1:] == in_order[:-1]).any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -250,9 +219,17 @@ def _repeated(rows: RunRows) -> tuple[Counts, Counts]:
     first = by_key[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
     later, earlier = by_key[~begins], first[~begins]
     texts = rows.at[later], rows.length[later], rows.text, rows.at[earlier], rows.length[earlier]
-    if not _are_same(rows.text, *texts) or (rows.query_of(later) != rows.query_of(earlier)).any():
-        raise _SameHashError
+    is_same_query = bool((rows.query_of(later) == rows.query_of(earlier)).all())
+    _check_hashes(are_sound=is_same_query and _are_same(rows.text, *texts))
     return later, earlier
+
+
+def _check_hashes(*, are_sound: bool) -> None:
+    if not are_sound:
+        raise RunFileError(
+            "two documents have the same hash of 64 bits, so they cannot be told apart; score the files again with the "
+            "environment variable RAGTRIAL_COMPILED=0, which makes other hashes."
+        )
 
 
 def _seeds(queries: Counts) -> Hashes:
@@ -279,32 +256,29 @@ def _are_same(
 
 def all_hits(parts: Sequence[JoinedRows], count: int) -> RunHits:
     """The hits of ``count`` queries of the qrels, of parts in which each query comes once."""
-    queries = _column(parts, "queries")
+    queries = np.concatenate([part.queries for part in parts])
     known = queries >= 0
-    order = np.argsort(np.repeat(queries, _column(parts, "hit_counts")), kind="stable")
 
-    def of_queries(name: str) -> npt.NDArray[Any]:
-        column = _column(parts, name)
-        spread = np.zeros(count, dtype=column.dtype)
-        spread[queries[known]] = column[known]
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(part.hits, name) for part in parts])
+
+    def of_queries(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        spread = np.zeros(count, dtype=values.dtype)
+        spread[queries[known]] = values[known]
         return spread
 
+    hit_counts = np.concatenate([np.diff(part.hits.starts) for part in parts])
+    order = np.argsort(np.repeat(queries, hit_counts), kind="stable")
     names = [name for part in parts for name, query in zip(part.names, part.queries.tolist(), strict=True) if query < 0]
-    return RunHits(
-        starts=np.concatenate(([0], np.cumsum(of_queries("hit_counts")))).astype(np.int64),
-        **{name: _column(parts, name)[order] for name in ("ranks", "judgments", "tie_first", "tie_last")},
-        **{name: of_queries(name) for name in ("lengths", "tied", "contradicted")},
-        rows=sum(part.rows for part in parts),
-        duplicates=sum(part.duplicates for part in parts),
-        unknown=len(names),
-        unknown_names=tuple(name.decode("utf-8", "surrogateescape") for name in names[:MOST_NAMES]),
-        seconds={name: sum(getattr(part.seconds, name) for part in parts) for name in Seconds._fields},
-        some_documents=parts[0].some_documents if parts else (),
+    hits = parts[0].hits
+    return replace(
+        hits,
+        starts=np.append(0, np.cumsum(of_queries(hit_counts))).astype(np.int64),
+        **{name: column(name)[order] for name in ("ranks", "judgments", "tie_first", "tie_last")},  # type: ignore[arg-type]
+        **{name: of_queries(column(name)) for name in ("lengths", "tied", "contradicted")},  # type: ignore[arg-type]
+        **{name: sum(getattr(part.hits, name) for part in parts) for name in ("rows", "duplicates", "unknown")},
+        unknown_names=_decoded(names[:MOST_NAMES]),
     )
-
-
-def _column(parts: Sequence[JoinedRows], name: str) -> npt.NDArray[Any]:
-    return np.concatenate([getattr(part, name) for part in parts])
 
 
 # --- runs in memory
@@ -356,11 +330,7 @@ def in_order(run: Run, order: Order) -> Run:
     """The rows of each query best first, each document once, at its best place."""
     has_scores = run.values is not None and not run.by_rank
     rules = Rules("file" if run.values is None else "rank" if run.by_rank else order, "first", has_scores)
-    rows, nothing = _rows_of(run), Judged(Qrels.of([]))
-    try:
-        best = _Join(rows, nothing, nothing.hashes, rules).rows
-    except _SameHashError:
-        best = _Join(replace(rows.unknown(), hashes=nothing.exact(rows)[1]), nothing, nothing.hashes, rules).rows
+    best = _ordered(_rows_of(run), rules).best
     counts = np.zeros(len(run) + 1, dtype=np.int64)
     counts[1:][np.diff(run.starts) > 0] = np.diff(best.starts)
     values = None if run.values is None else run.values[best.line]

@@ -165,6 +165,10 @@ class RunRows:
         follows[self.starts[1:-1] - 1] = False
         return follows
 
+    def query_of_each(self) -> Counts:
+        """The query of every row, by its place."""
+        return np.repeat(np.arange(len(self.queries)), np.diff(self.starts))
+
     def query_of(self, rows: Counts) -> Counts:
         """The query of each of the ``rows``, by its place."""
         return np.searchsorted(self.starts, rows, side="right") - 1

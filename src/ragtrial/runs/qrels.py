@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -162,8 +162,7 @@ class RunHits:
     documents retrieved for each query of the qrels, judged or not, without duplicates. ``tied`` is True for a query
     with two equal scores, ``contradicted`` if its rank column contradicts the order of its scores. ``rows`` counts the
     lines read, ``duplicates`` those dropped because the document has a higher place. ``unknown`` counts unjudged
-    queries of the run, ``unknown_names`` has up to ten of them; ``some_documents`` has up to ten documents. ``seconds``
-    of work, summed over threads, went into ``read`` (and parse), ``check`` (and order) and ``join``.
+    queries of the run, ``unknown_names`` has up to ten of them; ``some_documents`` has up to ten documents.
     """
 
     starts: Counts
@@ -178,5 +177,4 @@ class RunHits:
     duplicates: int
     unknown: int
     unknown_names: tuple[str, ...]
-    seconds: Mapping[str, float] = field(default_factory=dict)
     some_documents: tuple[str, ...] = ()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from itertools import accumulate
 from typing import IO, NamedTuple
 
@@ -34,15 +32,15 @@ def read_sound_qrels(path: Source) -> Qrels | None:
     if compiled_library() is None:
         return None
     with opened(path, LabelsError, keeps=True) as stream:
-        content = stream.read().removeprefix(BOM)
-    rows = split_qrels(padded(content), len(content))
+        block = _whole(stream)
+    rows = split_qrels(block.buffer, block.size)
     if rows is None or not len(rows) or np.abs(rows.ranks).max() > MOST_GRADE:
         return None
     rows = rows.gathered()
     names = tuple(name.decode("utf-8", "surrogateescape") for name in rows.queries)
     judgments = Judgments(rows.starts, rows.ranks.astype(np.int32), np.zeros(len(names), dtype=np.bool_))
     qrels = Qrels(names, rows.documents(), judgments)
-    return None if join(rows, Judged(Qrels.of([])), Rules("file", "first", has_scores=False)).duplicates else qrels
+    return None if join(rows, Judged(Qrels.of([])), Rules("file", "first", has_scores=False)).hits.duplicates else qrels
 
 
 def read_run(
@@ -77,27 +75,24 @@ def read_run(
     faults, judged = Faults(name_of(path), RunFileError), Judged(qrels)
 
     def joined(block: Block) -> JoinedRows:
-        started = time.perf_counter()
         rows = split(
             block.buffer, block.size, form, lenient=lenient, needs_ranks=order == "rank" or not lenient,
             room=block.room, judged_bits=judged.bits,
         )  # fmt: skip
-        read = time.perf_counter() - started
-        part = join(rows.gathered(), judged, rules)
-        return replace(part, seconds=part.seconds._replace(read=read))
+        return join(rows.gathered(), judged, rules)
 
     with opened(path, RunFileError) as stream, ThreadPoolExecutor(threads) as pool:
-        parts = list(_in_turn(pool, joined, _blocks(stream, faults, threads + 1, block_size), threads))
+        blocks = [_whole(stream)] if compiled_library() is None else _blocks(stream, faults, threads + 1, block_size)
+        parts = list(_in_turn(pool, joined, blocks, threads))
         names = [name for part in parts for name in part.names]
         if len(set(names)) < len(names):  # the rows of a query are not consecutive
             stream.seek(0)
-            content = stream.read().removeprefix(BOM)
-            parts = [joined(Block(padded(content), len(content), Room()))]
+            parts = [joined(_whole(stream))]
     before = accumulate((part.lines for part in parts), initial=0)
     placed = (fault.below(lines) for part, lines in zip(parts, before, strict=False) for fault in part.faults)
     add_line_faults(faults, first_faults(placed), sum(part.fault_count for part in parts), form)
     faults.raise_any()
-    if not sum(part.rows for part in parts):
+    if not sum(part.hits.rows for part in parts):
         raise faults.fail("has no rows; a run has at least one.")
     return all_hits(parts, len(qrels))
 
@@ -105,8 +100,8 @@ def read_run(
 def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = False) -> Run:
     """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
     with opened(path, RunFileError) as stream:
-        content = stream.read().removeprefix(BOM)
-    rows = split(padded(content), len(content), form, lenient=lenient, needs_ranks=not lenient).gathered()
+        block = _whole(stream)
+    rows = split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
     faults = Faults(name_of(path), RunFileError)
     add_line_faults(faults, first_faults(rows.faults), len(rows.faults), form)
     faults.raise_any()
@@ -124,6 +119,11 @@ class Block(NamedTuple):
     buffer: Bytes
     size: int
     room: Room
+
+
+def _whole(stream: IO[bytes]) -> Block:
+    content = stream.read().removeprefix(BOM)
+    return Block(padded(content), len(content), Room())
 
 
 def _in_turn(
@@ -157,7 +157,7 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
         while end < len(free) and (count := stream.readinto(free[end:])):  # type: ignore[attr-defined]
             end += count
         is_last = end < len(free)
-        cut = end if is_last else _cut(buffer, end)
+        cut = end if is_last else cut_of(buffer, end)
         carried = buffer[cut:end].copy()
         if cut:
             yield Block(buffer, cut, rooms[index])
@@ -166,21 +166,3 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
             return
         if len(carried) > _MOST:
             raise faults.fail("has a query of more than 2 GiB; is it text with line ends?")
-
-
-def _cut(buffer: Bytes, end: int) -> int:
-    """The place where the lines of the last query begin, 0 if it is the only one; it may go on behind ``end``."""
-    if (loaded := compiled_library()) is not None:
-        return cut_of(loaded, buffer, end)
-    content = buffer[:end].tobytes()
-    at = begin = content.rfind(b"\n") + 1  # the rest is no whole line yet
-    last = b""
-    while at:
-        before = content.rfind(b"\n", 0, at - 1) + 1
-        name = content[before:at].split(maxsplit=1)[:1]
-        if name and not name[0].startswith(b"#"):
-            if last and name[0] != last:
-                return begin
-            begin, last = before, name[0]
-        at = before
-    return 0

@@ -1,4 +1,4 @@
-"""The bytes of files, pipes and standard input, unpacked if they are gzip data; a look at the first uses none up.
+"""The bytes of files, pipes and standard input, unpacked if they are gzip data; and the targets of tables and runs.
 
 A pipe gives its bytes once. It is copied to a temporary file at the first look, and kept until it is read.
 """
@@ -6,18 +6,22 @@ A pipe gives its bytes once. It is copied to a temporary file at the first look,
 from __future__ import annotations
 
 import gzip
+import io
+import os
 import shutil
 import stat
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
+from ragtrial.cache.atomic import new_file
+from ragtrial.cache.untrusted import for_terminal
 from ragtrial.dataset.texts import as_utf8, decoded
-from ragtrial.errors import Fault, InputError
+from ragtrial.errors import Fault, InputError, RunError
 
 Source = str | Path
 """A file, or ``-``: standard input."""
@@ -129,18 +133,14 @@ def _raw(source: Source, *, keeps: bool) -> Iterator[IO[bytes]]:
         with Path(source).open("rb") as file:
             yield file
         return
-    if key not in _copies:
-        _copies[key] = _copied(source)
-    copy = _copies[key]
+    copy = _copies.pop(key, None) or _copied(source)
     copy.seek(0)
-    try:
+    with ExitStack() as stack:
+        stack.callback(copy.close)
         yield copy
-    except BaseException:
-        keeps = False
-        raise
-    finally:
-        if not keeps:
-            _copies.pop(key).close()
+        if keeps:
+            stack.pop_all()
+            _copies[key] = copy
 
 
 def _copied(source: Source) -> IO[bytes]:
@@ -151,3 +151,52 @@ def _copied(source: Source) -> IO[bytes]:
         with Path(source).open("rb", buffering=0) as pipe:
             shutil.copyfileobj(pipe, copy)
     return copy
+
+
+# --- targets
+
+Target = str | Path
+_GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
+
+
+def check_folder(target: Target) -> None:
+    """Raises InputError if the folder that ``target`` shall be in is not there, or if ``target`` is a folder."""
+    parent, message = Path(target).parent, ""
+    if Path(target).is_dir():
+        message = "is a folder; name the file to write."
+    elif not parent.is_dir():
+        message = f"cannot be written: there is no folder {parent}; make it, or name another place."
+    if message and str(target) != "-":
+        raise InputError(Fault(str(target), message=message))
+
+
+@contextmanager
+def written(target: Target) -> Iterator[IO[bytes]]:
+    """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are compressed.
+
+    A file is replaced if the block succeeds; a device or a pipe is written directly. A terminal shows all of it at the
+    end, and is not steered by it. Raises InputError if its folder does not exist, RunError if it cannot be written.
+    """
+    path, is_output = Path(target), str(target) == "-"
+    check_folder(target)
+    try:
+        if is_output and sys.stdout.isatty():
+            yield (content := io.BytesIO())
+            sys.stdout.write(for_terminal(content.getvalue().decode("utf-8", "backslashreplace")))
+        elif is_output:
+            sys.stdout.flush()
+            yield sys.stdout.buffer
+            sys.stdout.flush()
+        else:
+            with new_file(path) as raw, ExitStack() as stack:
+                is_packed = path.suffix == ".gz"
+                packed = stack.enter_context(gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0)) if is_packed else raw
+                yield cast("IO[bytes]", packed)
+    except OSError as error:
+        if is_output:  # discard what standard output did not take, so that it is not written again at exit
+            with suppress(OSError, ValueError):  # it may not be a file
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        name = "standard output" if is_output else str(target)
+        raise RunError(Fault(name, message=f"cannot be written: {error.strerror or error}.")) from error

@@ -22,7 +22,7 @@ from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_i
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.rows import distinct
-from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
+from ragtrial.runs.inputs import RunInput
 from ragtrial.runs.joins import in_order
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
@@ -39,12 +39,12 @@ def write_score_report(
     """
     folder, protocol = Path(target), scoring.protocol
     check_target(folder, given)
-    qrels = load_judgments(given)
+    qrels = given.judgments()
     labels = labels_of_qrels(qrels, {})
     runs = [
         in_order(run, protocol.order)
         for source, name in given.named_runs()
-        for run in loaded_runs(source, name, given, qrels.labels, lenient=protocol.trec_compat)
+        for run in given.loaded(source, name, qrels.labels, lenient=protocol.trec_compat)
     ]
     names = distinct([file_name(run.name) for run in scoring.runs])
     rankings = {name: list(_rows(labels, run, protocol.depth)) for name, run in zip(names, runs, strict=True)}

@@ -21,8 +21,8 @@ from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_ret
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Brief, Mean, ReportWarning
 from ragtrial.runs.formats.rows import distinct
-from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
-from ragtrial.runs.qrels import Duplicates, Order, Qrels
+from ragtrial.runs.inputs import RunInput
+from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 
 MOST_NAMED = 10
 _LONGEST_PREFIX = 24
@@ -249,9 +249,9 @@ class RunScores(Brief):
         }
 
 
-def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
+def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
     """The scores of a run that was joined with its qrels; ``seconds`` has the time of each earlier stage."""
-    start, hits = time.perf_counter(), joined.hits
+    start = time.perf_counter()
     whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
     graded = protocol.prepared(whole)
     evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
@@ -266,12 +266,12 @@ def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: M
         why = {name: dropped or why_unbounded(one.metric, graded) for name, one in evaluations.items()}
         reasons = {name: reason for name, reason in why.items() if reason}
     return RunScores(
-        joined.name,
+        name,
         qrels.queries,
         evaluations,
         counts,
         mismatch,
-        tuple(_warnings(joined, qrels, mismatch, counts)),
+        tuple(_warnings(name, hits, qrels, mismatch, counts)),
         bounds={
             name: None if name in reasons else bounds(one.metric, graded)
             for name, one in evaluations.items()
@@ -318,13 +318,12 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     return {name: _joined(own).mean if own else None for name, own in known.items()}
 
 
-def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
-    name, hits = joined.name, joined.hits
+def _warnings(name: str, hits: RunHits, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
     yield from mismatch_warnings(name, mismatch, qrels.queries)
     if qrels.repeated:
         yield repeated_rows(qrels.repeated, "with the same grades")
     if mismatch.retrieved and not len(hits.ranks):
-        yield document_warning(name, list(qrels.documents), joined.hits.some_documents)
+        yield document_warning(name, list(qrels.documents), hits.some_documents)
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield ReportWarning(
@@ -422,16 +421,18 @@ def score(
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:
     """Score the ``given`` runs. Raises the errors of ``score``, for all runs at once."""
     start = time.perf_counter()
-    qrels = load_judgments(given)
+    qrels = given.judgments()
     reading = time.perf_counter() - start
     order, duplicates, lenient = protocol.order, protocol.duplicates, protocol.trec_compat
     scored: list[RunScores] = []
     faults: list[Fault] = []
     for source, name in given.named_runs():
+        start = time.perf_counter()
         try:
-            for joined in joined_runs(source, name, given, qrels, order, duplicates, lenient=lenient):
-                seconds = {"qrels": reading, **joined.seconds}
-                scored.append(score_joined(joined, qrels, protocol, seconds))
+            for own, hits in given.joined(source, name, qrels, order, duplicates, lenient=lenient):
+                seconds = {"qrels": reading, "read": time.perf_counter() - start}
+                scored.append(score_joined(own, hits, qrels, protocol, seconds))
+                start = time.perf_counter()
         except RunFileError as error:
             faults += error.faults
     if faults:

@@ -22,7 +22,7 @@ from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryColumns, QueryPart, SettingPart
-from ragtrial.runs.inputs import RunInput, load_judgments
+from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import labels_of_qrels
 
 
@@ -87,7 +87,7 @@ def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bo
         dataset = load_config(file).dataset
         loaded = load_dataset(dataset)
         return loaded.labels, dataset.beir is not None, loaded.notes
-    qrels = load_judgments(RunInput(file, ()))
+    qrels = RunInput(file, ()).judgments()
     return qrels.labels or labels_of_qrels(qrels, known), qrels.labels is None, ()
 
 

@@ -13,8 +13,8 @@ from ragtrial.comparison.gates import ExpectedOutcome, Findings, GateOutcome
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.report.schema import MeanPart
-from ragtrial.runs.formats.output import opened
 from ragtrial.runs.formats.writing import write_table
+from ragtrial.runs.streams import written
 from ragtrial.views import comparison_tables as tables
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.table import Table, mean_row, mean_table
@@ -245,7 +245,7 @@ def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
 
 def _writer(text: Callable[[Findings], str]) -> Callable[[str, Findings], object]:
     def write(target: str, findings: Findings) -> None:
-        with opened(target) as file:
+        with written(target) as file:
             file.write(text(findings).encode("utf-8", "backslashreplace"))
 
     return write

@@ -12,7 +12,7 @@ from forms import qrels_rows
 from ragtrial.dataset.datasets import beir_corpus, beir_labels
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
-from ragtrial.runs.formats.reading import read_qrels
+from ragtrial.runs.inputs import read_qrels
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 QRELS = "q2\td1\t2\nq1\td9\t1\nq1\td3\t0\n"

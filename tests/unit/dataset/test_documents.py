@@ -23,7 +23,7 @@ from ragtrial.dataset.documents import (
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Document, Judgment
-from ragtrial.runs.formats.reading import read_qrels
+from ragtrial.runs.inputs import read_qrels
 
 
 def fault_of(corpus: Path) -> str:

@@ -15,7 +15,7 @@ from forms import qrels_rows, run_rows, told
 from ragtrial.dataset.qrels_text import Kind
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.inputs import read_qrels, read_runs
 
 KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("run", "a.txt", "q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 0.4 tag\n", "trec"),

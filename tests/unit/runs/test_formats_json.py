@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corpora import write_files, write_rows
 from forms import qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.inputs import read_qrels, read_runs
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 scores = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)

@@ -17,7 +17,7 @@ from ragtrial import RetrievalEvaluator, load_prompt_queries, load_report
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
 from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.own_files import read_results, results_run
-from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.inputs import read_qrels, read_runs
 from report_hits import hits_of
 
 HEADER = "query-id\tcorpus-id\tscore\n"

@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.inputs import read_qrels, read_runs
 
 Make = Callable[[Mapping[str, Any]], object]
 

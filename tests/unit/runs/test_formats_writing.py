@@ -25,9 +25,9 @@ from pyarrow import parquet
 from forms import qrels_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError, RunFileError
-from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.formats.writing import Column, write_table, write_trec_qrels, write_trec_run
+from ragtrial.runs.inputs import read_qrels, read_runs
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=4).filter(

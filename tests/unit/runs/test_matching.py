@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.runs.formats.reading import read_qrels
+from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.joins import match, match_codes
 from ragtrial.runs.qrels import Order, PackedIds, Qrels, Run, RunHits
 from ragtrial.runs.run_files import read_run
@@ -65,7 +65,6 @@ def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> Non
         "unknown": 1,
         "unknown_names": ("q9",),
     }
-    assert set(hits.seconds) == {"read", "check", "join"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.formats.reading import read_qrels
+from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.streams import content_of
 from ragtrial.scoring.score_runs import Scoring, score
 

@@ -132,9 +132,10 @@ def split_text(
     return SplitText(split.lines, {name: column[: cut[name]] for name, column in room.columns.items()})
 
 
-def cut_of(loaded: ctypes.CDLL, buffer: npt.NDArray[np.uint8], end: int) -> int:
-    """The place where the lines of the last query before ``end`` begin, 0 if it is the only one."""
-    return int(loaded.rt_cut(buffer.ctypes.data, end))
+def cut_of(buffer: npt.NDArray[np.uint8], end: int) -> int:
+    """The place where the lines of the last query begin, 0 if it is the only one; it may go on behind ``end``."""
+    loaded = library()
+    return int(loaded.rt_cut(buffer.ctypes.data, end)) if loaded else 0
 
 
 def hashes_of(loaded: ctypes.CDLL, text: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_validator
@@ -16,22 +15,12 @@ from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_va
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import Fault, LabelsError, RunFileError
+from ragtrial.errors import RunFileError
 from ragtrial.options import validate
 from ragtrial.records import ExperimentResults, Hit, PromptQueries, Query, QueryResult, highest_grades
 from ragtrial.runs.formats.rows import distinct, json_lines, number_problem, ranked_run
 from ragtrial.runs.qrels import Qrels, Run
-from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of, text_of
-
-
-def labels_of(source: Source) -> PromptQueries:
-    """The labels of a prompt_queries.json."""
-    from ragtrial.dataset.labels import load_prompt_queries
-
-    if is_read_once(source):
-        release(source)
-        raise LabelsError(Fault(name_of(source), message="labels can only be read from a file: name it."))
-    return load_prompt_queries(Path(source))
+from ragtrial.runs.streams import Source, name_of, stem_of, text_of
 
 
 def qrels_of_labels(labels: PromptQueries) -> Qrels:

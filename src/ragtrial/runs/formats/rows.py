@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
-from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from itertools import accumulate, chain, pairwise
+from itertools import chain, count, pairwise
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -98,28 +96,26 @@ def _mapping_rows(value: object, kind: Kind, fault_at: Callable[[tuple[Any, ...]
         raise faults.fail("has no queries.")
     has_numbers = any(isinstance(row, Mapping) for row in value.values())
     shape, what = (Mapping, "an object") if has_numbers else ((list, tuple), "a list")
-    made: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for key, row in value.items():
         query = id_of(key)
-        if query is None or query in made or not isinstance(row, shape):
+        if query is None or query in given or not isinstance(row, shape):
             wanted = f"must be an id, come once, and have documents as {what}; found {shown(row)}."
             fault = fault_at((key,), f"query {key!r} {wanted}")
             faults.add(fault.message, fault.line, fault.column)
         else:
-            made[query] = row
-    queries = list(made)
-    starts = list(accumulate(map(len, made.values()), initial=0))
+            given[query] = row
+    queries = [query for query, row in given.items() for _ in row]
+    documents = list(chain.from_iterable(given.values()))
 
     def fault_of(row: int, message: str) -> Fault:
-        at = bisect_right(starts, row) - 1
-        document = list(made[queries[at]])[row - starts[at]]
-        path = (queries[at], document if has_numbers else row - starts[at])
-        return fault_at(path, f"query {queries[at]!r}, document {shown(document)}: {message}")
+        query, document = queries[row], documents[row]
+        path = (query, document if has_numbers else row - queries.index(query))
+        return fault_at(path, f"query {query!r}, document {shown(document)}: {message}")
 
     faults.fault_of = fault_of
-    numbers = [number for row in made.values() for number in row.values()] if has_numbers else None
-    repeated = [query for query, row in made.items() for _ in row]
-    return Rows(repeated, list(chain.from_iterable(made.values())), numbers, role, queries)
+    numbers = [number for row in given.values() for number in row.values()] if has_numbers else None
+    return Rows(queries, documents, numbers, role, list(given))
 
 
 def _listed_rows(rows: Sequence[Any], kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
@@ -226,25 +222,23 @@ def _number_in(field: str) -> object:
 
 def _trec_rows(source: Source, faults: Faults) -> Rows:
     """Rows of four columns: query, iteration, document, grade. Bytes that are no UTF-8 survive as surrogates."""
-    queries: list[str] = []
-    documents: list[str] = []
-    grades, lines = array("q"), array("q")
+    rows: list[tuple[int, str, str, int]] = []
     with opened(source, faults.error) as stream:
-        for number, fields in lines_of(stream):
+        for line, fields in lines_of(stream):
             if len(fields) != 4:
                 wanted = "qrels have 4: query, iteration, document, grade, with white space between"
-                faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
-            elif (grade := whole_number(fields[3].decode("ascii", "replace"))) is None or len(fields[3]) > 18:
-                faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
+                faults.add(f"has {len(fields):,} columns; {wanted}.", line + 1)
+                continue
+            query, _, document, written = (field.decode("utf-8", "surrogateescape") for field in fields)
+            grade = whole_number(written)
+            if grade is None or len(written) > 18:
+                faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", line + 1)
             else:
-                queries.append(fields[0].decode("utf-8", "surrogateescape"))
-                documents.append(fields[2].decode("utf-8", "surrogateescape"))
-                grades.append(grade)
-                lines.append(number + 1)
-    if not queries and not faults.count:
+                rows.append((line + 1, query, document, grade))
+    if not rows and not faults.count:
         raise faults.fail("has no judgments; qrels have at least one.")
-    faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)
-    return Rows(queries, documents, grades, "grade")
+    faults.fault_of = lambda row, message: Fault(faults.file, rows[row][0], 0, message)
+    return Rows([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows], "grade")
 
 
 Ranked = Mapping[str, Sequence[tuple[str, float | None]]]
@@ -257,18 +251,11 @@ def qrels_of(rows: Rows, faults: Faults) -> Qrels:
     queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
     can_compare = faults.count == known
     grades = np.ones(len(queries)) if rows.numbers is None else _numbers(rows.numbers, "grade", faults)
-    pairs = np.fromiter(map(hash, zip(queries, documents, strict=True)), dtype=np.int64, count=len(queries))
-    repeated: list[int] = []
-    if can_compare and len(np.unique(pairs)) < len(pairs):
-        repeated = _repeated(queries, documents, grades.tolist(), faults)
-    names, starts, order = _grouped(queries, rows, faults)
-    if repeated:
-        kept = np.delete(np.arange(len(queries)), repeated)
-        rows = rows._replace(queries=[queries[row] for row in kept], asked=names)
-        documents, grades = [documents[row] for row in kept], grades[kept]
-        names, starts, order = _grouped(rows.queries, rows, faults)  # type: ignore[arg-type]
-    judgments = Judgments(starts, grades[order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
-    ids = _packed([documents[row] for row in order.tolist()], "document", faults)
+    repeated = _repeated(queries, documents, grades.tolist(), faults) if can_compare else []
+    kept = np.delete(np.arange(len(queries)), repeated)
+    names, starts, order = _grouped([queries[row] for row in kept], rows.asked, faults)
+    judgments = Judgments(starts, grades[kept][order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
+    ids = _packed([documents[row] for row in kept[order].tolist()], "document", faults)
     return Qrels(names, ids, judgments, repeated=len(repeated))
 
 
@@ -292,7 +279,7 @@ def run_of(name: str, rows: Rows, faults: Faults) -> Run:
     """A run of rows, which stay in their order within each query. Raises the error of ``faults`` as ``qrels_of``."""
     values = None if rows.numbers is None else _numbers(rows.numbers, rows.role, faults)
     queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
-    names, starts, order = _grouped(queries, rows, faults)
+    names, starts, order = _grouped(queries, rows.asked, faults)
     ids = _packed([documents[row] for row in order.tolist()], "document", faults)
     return Run(name, names, starts, ids, None if values is None else values[order], by_rank=rows.role == "rank")
 
@@ -313,22 +300,20 @@ def ranked_run(name: str, ranked: Ranked, faults: Faults) -> Run:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """The names, with a number added to a name that repeats an earlier one."""
-    made: list[str] = []
+    known: list[str] = []
     for name in names:
-        number, candidate = 2, name
-        while candidate in made:
-            candidate, number = f"{name}-{number}", number + 1
-        made.append(candidate)
-    return made
+        candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+        known.append(next(candidate for candidate in candidates if candidate not in known))
+    return known
 
 
-def _grouped(queries: Sequence[str], rows: Rows, faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
-    """The distinct queries in the order of their first rows, the first row of each, and the order that groups the rows.
+def _grouped(queries: Sequence[str], asked: Sequence[str], faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
+    """The distinct queries, ``asked`` ones before others, the first row of each, and the order that groups the rows.
 
     Raises all faults.
     """
     faults.raise_any()
-    codes = {name: code for code, name in enumerate(rows.asked)}
+    codes = {name: code for code, name in enumerate(asked)}
     column = np.fromiter((codes.setdefault(name, len(codes)) for name in queries), np.int64, len(queries))
     _packed(list(codes), "query", faults)
     starts = np.concatenate(([0], np.cumsum(np.bincount(column, minlength=len(codes))))).astype(np.int64)

@@ -18,9 +18,9 @@ from ragtrial.cache.untrusted import for_csv, for_markdown
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.rankings import Counts
-from ragtrial.runs.formats.output import Target, opened
 from ragtrial.runs.lines import encoded
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.streams import Target, written
 
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
@@ -41,18 +41,15 @@ def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
         faults.add(
             f"the run's name {shown(ranked.name)} is empty or has white space, which ends a column; give it another."
         )
-    rows = _checked_rows(ranked.queries, ranked.starts, ranked.documents, faults)
     own = _scores_say_the_order(ranked)
-    faults.raise_any()
     values = ranked.values.tolist() if own and ranked.values is not None else []
-    with opened(target) as file:
-        for query, start, documents in zip(ranked.queries, ranked.starts.tolist(), rows, strict=False):
-            count = len(documents)
-            scores = values[start : start + count] or range(count, 0, -1)
-            lines = zip(documents, range(1, count + 1), scores, strict=True)
-            file.write(
-                encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {ranked.name}\n" for doc, rank, score in lines))
-            )
+
+    def lines_of(query: str, documents: Sequence[str], start: int) -> Iterator[str]:
+        scores = values[start : start + len(documents)] or range(len(documents), 0, -1)
+        for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
+            yield f"{query} Q0 {document} {rank} {score!r} {ranked.name}\n"
+
+    _write_lines(target, ranked.queries, ranked.starts, ranked.documents, faults, lines_of)
     return "own" if own else "by rank"
 
 
@@ -61,14 +58,14 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
 
     The form has no place for a query without judgments, nor for an order of labels; these are lost.
     """
+    grades = qrels.judgments.grades.tolist()
+
+    def lines_of(query: str, documents: Sequence[str], start: int) -> Iterator[str]:
+        for document, grade in zip(documents, grades[start : start + len(documents)], strict=True):
+            yield f"{query} 0 {document} {grade}\n"
+
     faults = Faults("qrels", LabelsError)
-    starts, grades = qrels.judgments.starts.tolist(), qrels.judgments.grades.tolist()
-    rows = _checked_rows(qrels.queries, qrels.judgments.starts, qrels.documents, faults)
-    faults.raise_any()
-    with opened(target) as file:
-        for query, start, documents in zip(qrels.queries, starts, rows, strict=False):
-            lines = zip(documents, grades[start : start + len(documents)], strict=True)
-            file.write(encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
+    _write_lines(target, qrels.queries, qrels.judgments.starts, qrels.documents, faults, lines_of)
 
 
 def _scores_say_the_order(ranked: Run) -> bool:
@@ -87,11 +84,18 @@ def _scores_say_the_order(ranked: Run) -> bool:
     return all(ids[row].encode() < ids[row - 1].encode() for row in np.flatnonzero(is_equal).tolist())
 
 
-def _checked_rows(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> list[list[str]]:
-    """The documents of each query; what trec_eval cannot read is added to ``faults``."""
-    ids = list(documents)
-    rows = [ids[start:end] for start, end in pairwise(starts.tolist())]
-    for query, names in zip(queries, rows, strict=True):
+def _write_lines(
+    target: Target,
+    queries: Sequence[str],
+    starts: Counts,
+    documents: PackedIds,
+    faults: Faults,
+    lines_of: Callable[[str, Sequence[str], int], Iterable[str]],
+) -> None:
+    """Write the lines of each query. Raises the error of ``faults`` for all that trec_eval cannot read."""
+    ids, bounds = list(documents), list(pairwise(starts.tolist()))
+    for query, (start, end) in zip(queries, bounds, strict=True):
+        names = ids[start:end]
         if _is_unfit(query):
             faults.add(f"the query {shown(query)} is empty or has white space, which ends a column in TREC text.")
         elif query.startswith("#"):
@@ -102,7 +106,10 @@ def _checked_rows(queries: Sequence[str], starts: Counts, documents: PackedIds, 
         for name in filter(_is_unfit, names):
             message = f"the document {shown(name)} (query {shown(query)}) is empty or has white space, "
             faults.add(message + "which ends a column in TREC text.")
-    return rows
+    faults.raise_any()
+    with written(target) as file:
+        for query, (start, end) in zip(queries, bounds, strict=True):
+            file.write(encoded("".join(lines_of(query, ids[start:end], start))))
 
 
 def _is_unfit(name: str) -> bool:
@@ -132,7 +139,7 @@ def write_table(target: Target, columns: Mapping[str, Column], *, form: TableFor
     if chosen == "parquet":
         _write_parquet(target, columns)
         return
-    with opened(target) as file:
+    with written(target) as file:
         lines = _WRITERS[chosen](list(columns), zip(*map(_plain, columns.values()), strict=True))
         file.writelines(line.encode("utf-8", "surrogateescape") for line in lines)
 
@@ -168,12 +175,11 @@ def _csv_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _json_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
-    yield "["
-    begin = "\n"
+    begin = "[\n"
     for line in _jsonl_lines(names, rows):
         yield begin + line.removesuffix("\n")
         begin = ",\n"
-    yield "\n]\n" if begin != "\n" else "]\n"
+    yield "[]\n" if begin == "[\n" else "\n]\n"
 
 
 def _jsonl_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
@@ -209,7 +215,7 @@ def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
         arrays = {name: pa.array(list(_plain(column))) for name, column in columns.items()}
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise InputError(Fault(str(target), message=f"cannot be written as Parquet: {error}.")) from error
-    with opened(target) as file:
+    with written(target) as file:
         parquet.write_table(pa.table(arrays), file)
 
 
