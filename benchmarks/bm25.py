@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 from quiet import refuse_if_busy
 
-from ragtrial.components.terms.analyzer import Analyzer, stop_words_of
-from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
+from ragtrial.components.terms import Analyzer, TermIndex, TermLists, Weighting, stop_words_of
 from ragtrial.rankings import PADDING, Rankings
 
 WEIGHTING = Weighting("lucene", 1.2, 0.75, 0.0)

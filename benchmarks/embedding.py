@@ -20,7 +20,7 @@ import numpy as np
 from quiet import refuse_if_busy
 
 from ragtrial.components.batching import TextList
-from ragtrial.components.chunkers import cutting
+from ragtrial.components.chunkers import base as cutting
 from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.cached import CachedEmbedder

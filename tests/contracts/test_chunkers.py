@@ -208,10 +208,10 @@ def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: st
     made = chunker(kind)
     assert made.kind == kind
     made.check()
-    assert made.unit_is_tokens == (kind in SIZED or kind == "cluster")
+    assert (made.counted_by == "embedder") == (kind in SIZED or kind == "cluster")
     if kind in LIMITED:
-        assert limited(kind, 90, 0, "tokens").unit_is_tokens
-        assert not limited(kind, 90, 0, "characters").unit_is_tokens
+        assert limited(kind, 90, 0, "tokens").counted_by == "embedder"
+        assert limited(kind, 90, 0, "characters").counted_by == "characters"
     assert made.needs_embedder == isinstance(made, EmbeddingChunker)
     if made.needs_embedder:
         with pytest.raises(TypeError, match=f"the chunker '{kind}' needs vectors"):
@@ -415,7 +415,6 @@ def test_what_counts_is_told_by_one_word_and_is_hashed_by_its_content_alone(
 ) -> None:
     made = chunker(kind, **written)
     assert made.counted_by == counted_by
-    assert made.unit_is_tokens == (counted_by == "embedder")
     assert made.identity() == chunker(kind).identity()
 
 

@@ -78,8 +78,7 @@ def test_xquad_scores_are_those_of_sentence_transformers_numpy_and_trec_eval(
 
 
 def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_data: Path, tmp_path: Path) -> None:
-    from ragtrial.components.chunkers.base import CHUNKERS
-    from ragtrial.components.chunkers.cutting import cut
+    from ragtrial.components.chunkers.base import CHUNKERS, cut
     from ragtrial.dataset.chunks import Chunks
 
     folder = shared_data / "cranfield"

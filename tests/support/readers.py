@@ -14,7 +14,7 @@ from foreign_labels import DOCUMENTS as FOREIGN
 from pdf_files import pdf
 from ragtrial.cache.untrusted import load_json
 from ragtrial.comparison.gates import read_expected
-from ragtrial.components.terms.analyzer import read_stop_words
+from ragtrial.components.terms import read_stop_words
 from ragtrial.config import load_config
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.documents import read_documents

@@ -104,7 +104,7 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
-        if "chunker" in retriever.reached_by and chunker.unit_is_tokens and not embedder.has_tokenizer:
+        if "chunker" in retriever.reached_by and chunker.counted_by == "embedder" and not embedder.has_tokenizer:
             own = getattr(retriever, "chunker", None) is not None
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (

@@ -15,7 +15,7 @@ from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded, unquoted
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
-from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer
+from ragtrial.components.terms import NONE, Analyzer
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.locating import PassageQuery, locate_all
@@ -171,7 +171,7 @@ class PassageSearch:
         self._chunks = context.chunks()
         self._bm25 = plain.open(context)
         self._analyzer = Analyzer(plain.stemmer, plain.left_out())
-        self._words = Analyzer(NO_STEMMER, ()).terms
+        self._words = Analyzer(NONE, ()).terms
 
     def __getitem__(self, position: int) -> SourcePassage:
         chunks = self._chunks

@@ -12,8 +12,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.workspace import DAMAGE
-from ragtrial.components.chunkers.base import SizedChunker
-from ragtrial.components.chunkers.cutting import cut
+from ragtrial.components.chunkers.base import SizedChunker, cut
 from ragtrial.components.contextual_text import IndexedTexts, Surroundings, name_of_texts
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN

@@ -19,8 +19,7 @@ from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
-from ragtrial.components.terms.analyzer import Analyzer
-from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
+from ragtrial.components.terms import Analyzer, TermIndex, TermLists, Weighting
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import beir_labels

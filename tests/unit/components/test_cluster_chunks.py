@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, directions
-from ragtrial.components.chunkers.meaning import ClusterChunker, segmented
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.meaning import ClusterChunker, directions, segmented
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 

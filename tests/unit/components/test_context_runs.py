@@ -13,7 +13,7 @@ import pytest
 from corpora import write_rows
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
-from ragtrial.components.chunkers.cutting import cut
+from ragtrial.components.chunkers.base import cut
 from ragtrial.components.chunkers.plain import FixedChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.library import Library

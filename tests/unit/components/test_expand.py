@@ -15,7 +15,7 @@ from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
-from ragtrial.components.refiners.expand import ExpandRefiner
+from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError

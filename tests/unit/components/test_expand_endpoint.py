@@ -14,7 +14,7 @@ from endpoint_double import EndpointDouble, Fault
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.endpoints.chat import PROMPTS, ChatOptions
-from ragtrial.components.refiners.expand import ExpandRefiner
+from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.experiment import search_settings
 from ragtrial.pipeline.run import Run, RunOptions

@@ -198,10 +198,10 @@ def test_groups_longer_than_the_size_are_cut_at_their_sentences() -> None:
 
 
 def test_tokens_are_counted_only_where_a_length_is_asked_for() -> None:
-    assert not SemanticChunker().unit_is_tokens
-    assert SemanticChunker(size=9).unit_is_tokens
-    assert SemanticChunker(target=9).unit_is_tokens
-    assert not SemanticChunker(size=9, unit="characters").unit_is_tokens
+    assert SemanticChunker().counted_by == "characters"
+    assert SemanticChunker(size=9).counted_by == "embedder"
+    assert SemanticChunker(target=9).counted_by == "embedder"
+    assert SemanticChunker(size=9, unit="characters").counted_by == "characters"
 
 
 @pytest.mark.parametrize(

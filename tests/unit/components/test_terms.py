@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.terms.analyzer import STOP_WORD_LANGUAGES, Analyzer, read_stop_words, stemmers, stop_words_of
-from ragtrial.components.terms.index import TermLists
+from ragtrial.components.terms import STOP_WORD_LANGUAGES, Analyzer, TermLists, read_stop_words, stemmers, stop_words_of
 from ragtrial.errors import ConfigError
 
 BARE = Analyzer("none", ())
@@ -149,7 +148,7 @@ def test_plain_text_has_the_same_terms_beside_letters_of_other_scripts(text: str
 
 
 def test_many_words_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtrial.components.terms.analyzer._MOST_REMEMBERED", 3)
+    monkeypatch.setattr("ragtrial.components.terms._MOST_REMEMBERED", 3)
     analyzer = Analyzer("english", ())
     assert analyzer.terms("cats dogs birds cows cats pigs") == ["cat", "dog", "bird", "cow", "cat", "pig"]
     assert len(analyzer._remembered) <= 3
@@ -180,7 +179,7 @@ def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, messa
 def test_terms_are_written_as_they_come_titles_as_often_as_they_weigh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtrial.components.terms.index._FLUSHED_AT", 2)
+    monkeypatch.setattr("ragtrial.components.terms._FLUSHED_AT", 2)
     done: list[int] = []
     TermLists.write(tmp_path, [("T", "a b a"), ("", ""), ("U", "b")], BARE, 2, done.append)
     lists = TermLists(tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,19 @@ from ragtrial.components.chunkers.base import (
     EmbeddingChunker,
     LengthFunction,
     Measure,
-    Vectors,
     chunks_of,
-    directions,
 )
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.chunkers.structured import Outline
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
 
+Vectors = npt.NDArray[np.float64]
+
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
-Distances = npt.NDArray[np.float64]
 
 _SAME_DISTANCE = 1e-12
-"""Distances that differ by less are equal: the difference is of their rounding."""
+"""Vectors that differ by less are equal: the difference is of their rounding."""
 
 _AMOUNTS = {"percentile": 95.0, "standard_deviation": 3.0, "interquartile": 1.5, "gradient": 95.0}
 
@@ -80,24 +79,18 @@ class SemanticChunker(EmbeddingChunker):
         return self
 
     @property
-    def measures(self) -> bool:
-        return self.size is not None or self.target is not None
+    def counted_by(self) -> str:
+        return "characters" if self.size is None and self.target is None else super().counted_by
 
     def texts(self, text: str, ruler: LengthFunction) -> list[str]:
         found = sentences(text)
-        if len(found) < 2:
-            return []
-        last = len(found) - 1
-        return [
-            text[found[max(index - self.buffer, 0)].start : found[min(index + self.buffer, last)].end]
-            for index in range(len(found))
-        ]
+        around = [found[max(index - self.buffer, 0) : index + self.buffer + 1] for index in range(len(found))]
+        return [text[group[0].start : group[-1].end] for group in around] if len(found) > 1 else []
 
     def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
-        found = sentences(text)
+        found, cuts = sentences(text), list[int]()
         if not found:
             return []
-        cuts: list[int] = []
         if len(found) > 1:
             rows = directions(vectors)
             distances = 1 - np.einsum("ij,ij->i", rows[:-1], rows[1:])
@@ -109,7 +102,7 @@ class SemanticChunker(EmbeddingChunker):
         measure = Measure(ruler, self.budget(self.size, ruler), 0)
         return chunks_of(text, [part for group in pairwise(starts) for part in outline.cut(*group, measure)])
 
-    def _cuts(self, distances: Distances, length: int) -> list[int]:
+    def _cuts(self, distances: Vectors, length: int) -> list[int]:
         """The sentences that are the last of their chunk, by position; the last of all is not among them."""
         if self.target is not None:
             return _largest(distances, length // self.target)
@@ -119,7 +112,7 @@ class SemanticChunker(EmbeddingChunker):
             distances = np.gradient(distances)
         return np.flatnonzero(distances > self._limit(distances) + _SAME_DISTANCE).tolist()
 
-    def _limit(self, values: Distances) -> float:
+    def _limit(self, values: Vectors) -> float:
         amount = _AMOUNTS[self.threshold] if self.amount is None else self.amount
         if self.threshold == "standard_deviation":
             return float(values.mean() + amount * values.std())
@@ -129,7 +122,7 @@ class SemanticChunker(EmbeddingChunker):
         return float(np.percentile(values, amount))
 
 
-def _largest(distances: Distances, count: int) -> list[int]:
+def _largest(distances: Vectors, count: int) -> list[int]:
     """The positions of the distances above the least threshold that at most ``count`` are above; all above 0 at most.
 
     This is the result of Smith & Troynikov's bisection between 0 and 1: equal distances are all cut or none is.
@@ -189,6 +182,13 @@ class ClusterChunker(EmbeddingChunker):
     def _pieces(self, text: str, ruler: LengthFunction) -> list[Span]:
         measure = Measure(ruler, min(self.piece, self.budget(self.size, ruler)), 0)
         return chunks_of(text, Outline(text, {}).cut(0, len(text), measure))
+
+
+def directions(vectors: npt.NDArray[np.floating[Any]]) -> Vectors:
+    """Every row scaled to length 1 in double precision; a row of zeros stays one."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True) if len(rows) else np.ones((0, 1))
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 def segmented(rows: Vectors, firsts: list[int]) -> list[tuple[int, int]]:

@@ -92,16 +92,15 @@ class RecursiveChunker(SizedChunker):
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         if self.preset == "langchain":
             special = ruler.special if self.measure == "encoded" else 0
-            stretches = _Task(
-                text, Measure(ruler, self.size, self.overlap), self.keep, special, is_literal=True
-            ).added_up
+            measure = Measure(ruler, self.size, self.overlap)
+            stretches = RecursiveCut(text, measure, self.keep, special, is_literal=True).added_up
         else:
-            stretches = _Task(text, Measure(ruler, *self.window(ruler)), self.keep).in_place
+            stretches = RecursiveCut(text, Measure(ruler, *self.window(ruler)), self.keep).in_place
         return chunks_of(text, stretches(0, len(text), self.separators))
 
 
 @dataclass(frozen=True)
-class _Task:
+class RecursiveCut:
     """A text to be cut into contiguous stretches of at most ``budget`` units.
 
     ``special`` tokens come with each text that is counted on its own, even an empty one. ``is_literal`` says that
@@ -130,7 +129,8 @@ class _Task:
         place = self.coarsest(start, end, separators)
         finer = separators[place + 1 :]
         pieces = self._split(start, end, separators[place])
-        lengths = self._alone(pieces)
+        alone = self.measure.ruler.alone or (lambda texts: [len(text) for text in texts])
+        lengths = [length + self.special for length in alone([self.text[slice(*piece)] for piece in pieces])]
         budget, overlap = self.measure.budget, self.measure.overlap
         found: list[Stretch] = []
         first = 0
@@ -143,10 +143,8 @@ class _Task:
 
     def coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
         """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
-        return next(place for place, mark in enumerate(separators) if not mark or self._is_parted(start, end, mark))
-
-    def _is_parted(self, start: int, end: int, separator: str) -> bool:
-        return next(self._cuts(start, end, separator), None) is not None
+        parts = ((place, self._cuts(start, end, separator)) for place, separator in enumerate(separators[:-1]))
+        return next((place for place, cuts in parts if next(cuts, None) is not None), len(separators) - 1)
 
     def _split(self, start: int, end: int, separator: str) -> list[Stretch]:
         """The pieces between the ``separator``s, which they keep; every character without one."""
@@ -165,24 +163,6 @@ class _Task:
         if separator == _SENTENCE and not self.is_literal and not self.text.isascii():
             yield from wide_ends(self.text, start, end)
 
-    def _alone(self, pieces: Sequence[Stretch]) -> list[int]:
-        texts = [self.text[start:end] for start, end in pieces]
-        alone = self.measure.ruler.alone
-        counts = map(len, texts) if alone is None else alone(texts)
-        return [count + self.special for count in counts]
-
-
-def separators_in(text: str, start: int, end: int, measure: Measure) -> Sequence[str]:
-    """The default separators from the first on that is in ``text[start:end]``."""
-    return SEPARATORS[_Task(text, measure).coarsest(start, end, SEPARATORS) :]
-
-
-def recursive_stretches(
-    text: str, start: int, end: int, measure: Measure, separators: Sequence[str] = SEPARATORS
-) -> list[Stretch]:
-    """The stretches of ``text[start:end]`` that fit, as ``recursive`` cuts them."""
-    return _Task(text, measure).in_place(start, end, separators)
-
 
 @CHUNKERS.register("fixed")
 class FixedChunker(SizedChunker):
@@ -198,7 +178,11 @@ class FixedChunker(SizedChunker):
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         budget, overlap = self.window(ruler)
-        edges, before = _edges(text, ruler)
+        # A unit reaches to the start of the next, so that characters which a tokenizer drops are in some chunk. Several
+        # tokens of one character (a Korean syllable can be three) are not torn apart.
+        starts = ruler.starts
+        before = [0, *(unit for unit in range(1, len(starts)) if starts[unit] > starts[unit - 1]), len(starts)]
+        edges = [0, *(starts[unit] for unit in before[1:-1]), len(text)]
         windows: list[Stretch] = []
         first, last = 0, 0
         while last < len(edges) - 1:
@@ -206,20 +190,6 @@ class FixedChunker(SizedChunker):
             windows.append((edges[first], edges[last]))
             first = max(bisect_left(before, before[last] - overlap), first + 1)
         return chunks_of(text, windows)
-
-
-def _edges(text: str, ruler: LengthFunction) -> tuple[list[int], list[int]]:
-    """The characters between which a window may be cut, and how many units start before each.
-
-    A unit reaches to the start of the next, so that characters a tokenizer drops are in some chunk; several tokens of
-    one character (a Korean syllable can be three) are not torn apart.
-    """
-    edges, before = [0], [0]
-    for index in range(1, len(ruler.starts)):
-        if ruler.starts[index] > ruler.starts[index - 1]:
-            edges.append(ruler.starts[index])
-            before.append(index)
-    return [*edges, len(text)], [*before, len(ruler.starts)]
 
 
 _WORD = re.compile(r"\S+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, Measure, SizedChunker, Stretch, chunks_of
-from ragtrial.components.chunkers.plain import SEPARATORS, recursive_stretches, separators_in
+from ragtrial.components.chunkers.base import (
+    CHUNKERS,
+    LengthFunction,
+    Measure,
+    SizedChunker,
+    Stretch,
+    chunks_of,
+    trimmed,
+)
+from ragtrial.components.chunkers.plain import SEPARATORS, RecursiveCut
 from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
@@ -50,7 +58,7 @@ class Outline:
         parts = self._parts(start, end)
         if len(parts) == 1:
             return self._within(start, end, lead, measure)
-        made: list[Stretch] = []
+        stretches: list[Stretch] = []
         fitting: list[Stretch] = []
         for part_start, part_end in parts:
             if self._fits(measure, part_start, part_end):
@@ -59,32 +67,27 @@ class Outline:
                 fitting.append((part_start, part_end))
                 lead = part_end
                 continue
-            if (
-                fitting
-                and all(self._is_header(*part) for part in fitting)
-                and self._fits(measure, fitting[0][0], part_start)
-            ):
+            are_headers = fitting and all(self._is_header(*part) for part in fitting)
+            if are_headers and self._fits(measure, fitting[0][0], part_start):
                 lead = fitting[0][0]
             else:
-                made += measure.merged(fitting)
+                stretches += measure.merged(fitting)
             fitting = []
-            made += self._cut(part_start, part_end, lead, measure)
+            stretches += self._cut(part_start, part_end, lead, measure)
             lead = part_end
-        return made + measure.merged(fitting)
+        return stretches + measure.merged(fitting)
 
     def _fits(self, measure: Measure, start: int, end: int) -> bool:
         """True if a stretch is short enough, without the white space at its ends, which will be trimmed."""
-        piece = self.text[start:end]
-        first, last = start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
-        return first >= last or measure.ruler.length(first, last) <= measure.budget
+        span = trimmed(self.text, start, end)
+        return span is None or measure.ruler.length(span.start, span.end) <= measure.budget
 
     def _within(self, start: int, end: int, lead: int, measure: Measure) -> list[Stretch]:
         """The stretches of a part without parts; a header goes with the first of them where there is room."""
-        separators: Sequence[str] = SEPARATORS
+        cut, first = RecursiveCut(self.text, measure), 0
         if lead < start:  # what parts the header from it is not looked for
-            inside = start + len(self.text[start:end].rstrip())
-            separators = separators_in(self.text, start, inside, measure)
-        return recursive_stretches(self.text, lead, end, measure, separators)
+            first = cut.coarsest(start, start + len(self.text[start:end].rstrip()), SEPARATORS)
+        return cut.in_place(lead, end, SEPARATORS[first:])
 
     def _parts(self, start: int, end: int) -> list[Stretch]:
         """The coarsest parts of ``text[start:end]``, end to end; the whole where nothing begins inside it."""
@@ -226,16 +229,12 @@ class CodeChunker(SizedChunker):
         """The root of the syntax tree, or None where the parser would search too long: see ``_BYTES_PER_STEP``."""
         most, steps = 1_000 + len(source) // _BYTES_PER_STEP, count(1)
         try:
-            return (
-                self._parser()
-                .parse(
-                    lambda start, _: source[start : start + _READ_BYTES],
-                    progress_callback=lambda *_: next(steps) > most,
-                )
-                .root_node
+            tree = self._parser().parse(
+                lambda start, _: source[start : start + _READ_BYTES], progress_callback=lambda *_: next(steps) > most
             )
         except ValueError:  # it was stopped
             return None
+        return tree.root_node
 
     def _parser(self) -> Parser:
         package, function = _grammar(self.language)
@@ -265,13 +264,10 @@ def _node_depths(root: Node, source: bytes) -> dict[int, int]:
         if not node.is_named or place not in begins or place in depths:
             continue
         depths[place] = min(depth, _DEEPEST)
-        if before is not None and _belongs_to_next(before) and source.count(b"\n", before.end_byte - 1, place) < 2:
+        belongs_to_next = before is not None and ("comment" in before.type or "attribute" in before.type)
+        if before and belongs_to_next and source.count(b"\n", before.end_byte - 1, place) < 2:
             attached.add(place)
     return {place: depth for place, depth in depths.items() if place not in attached}
-
-
-def _belongs_to_next(node: Node) -> bool:
-    return "comment" in node.type or "attribute" in node.type
 
 
 def _nodes(root: Node) -> Iterator[tuple[Node, int, Node | None]]:

@@ -20,19 +20,19 @@ from ragtrial.components.interfaces import (
     RetrieverContext,
     place_order,
 )
-from ragtrial.components.terms import analyzer as analysis
-from ragtrial.components.terms import index
-from ragtrial.components.terms.analyzer import (
-    NO_STEMMER,
-    NO_STOP_WORDS,
+from ragtrial.components.terms import (
+    INDEX_VERSION,
+    NONE,
     STOP_WORD_LANGUAGES,
+    TERMS_VERSION,
     Analyzer,
+    TermIndex,
+    TermLists,
+    Weighting,
     read_stop_words,
     stemmers,
     stop_words_of,
 )
-from ragtrial.components.terms.index import TermIndex, TermLists, Weighting
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, CorpusError, RunError, counted, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
@@ -44,16 +44,16 @@ _LANGUAGE_OF = {"porter": "english", "english_plus": "english", "dutch_porter": 
 
 def _stemmer_name(value: object) -> object:
     if value is None:
-        return NO_STEMMER
+        return NONE
     if isinstance(value, str) and value not in stemmers():
         raise ValueError(f"there is no such stemmer.{did_you_mean(value, stemmers())} Known: {', '.join(stemmers())}.")
     return str(value) if isinstance(value, str) else value
 
 
 def _stop_words(value: object) -> object:
-    known = (NO_STOP_WORDS, *STOP_WORD_LANGUAGES)
+    known = (NONE, *STOP_WORD_LANGUAGES)
     if value is None:
-        return NO_STOP_WORDS
+        return NONE
     if isinstance(value, list | tuple):
         return tuple(_word(word) for word in value)
     if not isinstance(value, str) or value in known:
@@ -131,7 +131,7 @@ class Bm25Retriever(ChunkRetriever):
         return {**super().identity(), "k1": float(self.k1), "b": float(self.b), "delta": float(self.weighting.delta)}
 
     def inputs(self, digest: Digest) -> Any:
-        return {"version": [index.VERSION, analysis.VERSION, analysis.UNICODE], "stop_words": sorted(self.left_out())}
+        return {"version": [INDEX_VERSION, *TERMS_VERSION], "stop_words": sorted(self.left_out())}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ConfigError for stop words that cannot be read, CorpusError for documents without any text."""
@@ -158,7 +158,7 @@ class Bm25Retriever(ChunkRetriever):
                 "words (ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
-        if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
+        if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NONE and len(set(languages)) > 1:
             yield ReportWarning(
                 "bm25-languages",
                 f"{setting}: `stemmer: {self.stemmer}` with `stop_words: {self.stop_words}`, two languages; is one of "
@@ -172,7 +172,7 @@ class Bm25Retriever(ChunkRetriever):
         """The stop words, as they are written. Raises ConfigError."""
         if not isinstance(self.stop_words, str):
             return frozenset(self.stop_words)
-        if self.stop_words in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
+        if self.stop_words in (NONE, *STOP_WORD_LANGUAGES):
             return stop_words_of(self.stop_words)
         return read_stop_words(Path(self.stop_words))
 
@@ -183,7 +183,7 @@ class Bm25Retriever(ChunkRetriever):
             "stemmer": self.stemmer,
             "stop_words": sorted(self.left_out()),
             "title_weight": self.title_weight,
-            "version": [analysis.VERSION, analysis.UNICODE],
+            "version": TERMS_VERSION,
             "packages": self.versions(),
         }
 
@@ -199,15 +199,8 @@ class _OpenBm25:
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         index = self._index
         terms = [index.known(self.analyzer.terms(question.text)) for question in questions]
-        facts = {
-            "terms": len(index.vocabulary),
-            "queries_without_known_words": sum(not known for known in terms),
-        }
-        return Candidates.of(self._chunks, index.search(terms, depth), facts)
-
-    @cached_property
-    def _chunks(self) -> Chunks:
-        return self.context.chunks()
+        facts = {"terms": len(index.vocabulary), "queries_without_known_words": sum(not known for known in terms)}
+        return Candidates.of(self.context.chunks(), index.search(terms, depth), facts)
 
     @cached_property
     def _index(self) -> TermIndex:
@@ -217,12 +210,12 @@ class _OpenBm25:
                 f"{context.setting}: none of the {len(lists):,} chunks has a word to look up (ignoring stop words); "
                 "BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
-        order = place_order(self._chunks)
+        order = place_order(context.chunks())
         weighting = self.retriever.weighting
         parts = {
             "terms": self.retriever.terms_parts(context.texts().name),
             "weighting": [weighting.method, float(weighting.k1), float(weighting.b), float(weighting.delta)],
-            "version": index.VERSION,
+            "version": INDEX_VERSION,
         }
         return context.keep(
             "bm25",
