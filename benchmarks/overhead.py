@@ -64,7 +64,7 @@ from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.config.settings import Setting
 from ragtrial.engines import Index
-from ragtrial.engines.chroma import ChromaIndex
+from ragtrial.engines.chroma import ChromaEngine
 from ragtrial.pipeline import results
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.vector_stages import IndexStage
@@ -159,11 +159,11 @@ class ClockedCollection:
 
 def clocked_index(index: Any) -> Any:
     """``index`` with the clock in it; in Chroma's the clock is in Chroma."""
-    if not isinstance(index, ChromaIndex):
+    if not isinstance(getattr(index, "engine", None), ChromaEngine):
         return ClockedIndex(index)
-    collection: Any = index._collection  # noqa: SLF001 - to have the clock where the work is
-    if not isinstance(collection, ClockedCollection):
-        vars(index)["_collection"] = ClockedCollection(collection)
+    engine: Any = index.engine
+    if not isinstance(engine.collection, ClockedCollection):
+        vars(engine)["collection"] = ClockedCollection(engine.collection)
     return index
 
 
@@ -420,7 +420,7 @@ def main() -> None:
     sys.modules["overhead"] = sys.modules["__main__"]  # whose clocks and shelf the functions of the configs use
     results.AUDITED_BELOW = 0  # type: ignore[attr-defined]  # what it imports, set for this measurement
     IndexStage.open = clocked_opening(IndexStage.open)  # type: ignore[method-assign]  # what opens the indexes
-    ChromaIndex.close = clocked_opening(ChromaIndex.close)  # type: ignore[method-assign]  # Chroma stops its threads
+    ChromaEngine.close = clocked_opening(ChromaEngine.close)  # type: ignore[method-assign]  # Chroma stops its threads
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")
     print(

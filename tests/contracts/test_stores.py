@@ -94,7 +94,7 @@ def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> Non
     names = {*served.connected_by, "concurrency", *(() if served.waits_here else ("timeout",))} - {"url"}
     for name in names:
         given = {name: {"headers": {"X": "y"}, "timeout": 5, "concurrency": 2}.get(name, "text")}
-        with pytest.raises(ValidationError, match=f"only a server has {name}; remove it, or set url|url is missing"):
+        with pytest.raises(ValidationError, match=f"only a server has {name}; remove it, or set url|url\n"):
             type(served).model_validate({"kind": served.kind, **given})
 
 

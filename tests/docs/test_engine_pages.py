@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from qdrant_double import qdrant_double
-from ragtrial.engines.milvus import MilvusStore
-from ragtrial.engines.milvus_index import MilvusIndexKind
+from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
 from ragtrial.engines.pgvector import PgvectorIndexOptions, PgvectorStore
 from ragtrial.engines.qdrant import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex, QdrantStore
 from ragtrial.engines.servers import ServerStore

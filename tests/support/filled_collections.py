@@ -19,12 +19,12 @@ from pydantic import SecretStr
 from qdrant_double import qdrant_double
 from ragtrial.engines import CollectionOptions
 from ragtrial.engines.base import Space
-from ragtrial.engines.chroma_collection import ChromaCollectionOptions
-from ragtrial.engines.faiss_collection import FaissCollectionOptions
+from ragtrial.engines.chroma import ChromaCollectionOptions
+from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.engines.milvus import folder_client
 from ragtrial.engines.milvus_collection import MilvusCollectionOptions
-from ragtrial.engines.pgvector_collection import PgvectorCollectionOptions
-from ragtrial.engines.qdrant_collection import QdrantCollectionOptions
+from ragtrial.engines.pgvector import PgvectorCollectionOptions
+from ragtrial.engines.qdrant import QdrantCollectionOptions
 from store_kinds import postgres_url
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def faiss(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fille
     library.write_index(index, str(folder / "docs.index"))
     rows = [{"id": one.id, "text": one.text, "metadata": one.metadata} for one in items]
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    options = FaissCollectionOptions(path=str(folder / "docs.index"), items=str(folder / "items.jsonl"))
+    options = FaissCollectionOptions(kind="faiss", path=str(folder / "docs.index"), items=str(folder / "items.jsonl"))
     yield Filled(
         options, lambda: bytes_below(folder), options.model_copy(update={"path": str(folder / "elsewhere.index")})
     )

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors
+from ragtrial.engines.base import STORES, Index, IndexUse, Store, Vectors
 from ragtrial.engines.collection import (
     COLLECTIONS,
     DEFAULT_KIND,
     Collection,
     CollectionOptions,
-    Fact,
-    Found,
     Item,
     opened,
 )
@@ -40,12 +38,9 @@ __all__ = [
     "Collection",
     "CollectionOptions",
     "Conditions",
-    "Fact",
-    "Found",
     "Index",
     "IndexUse",
     "Item",
-    "Space",
     "Store",
     "Vectors",
     "opened",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,10 @@ from ragtrial.rankings import Counts, Floats, Rankings, unfilled
 from ragtrial.registry import Registry
 
 
-def is_exception(error: BaseException) -> bool:
-    return isinstance(error, Exception)
-
-
 @contextmanager
 def failing_as(
-    made: Callable[[BaseException], RagtrialError], is_of_engine: Callable[[BaseException], bool] = is_exception
+    made: Callable[[BaseException], RagtrialError],
+    is_of_engine: Callable[[BaseException], bool] = lambda error: isinstance(error, Exception),
 ) -> Iterator[None]:
     """Raise ``made(error)`` instead of an error of the engine; our own errors pass as they are."""
     try:
@@ -42,6 +39,9 @@ def one_line(error: BaseException) -> str:
 
 
 Space = Literal["cosine", "ip", "l2"]
+
+SECRETS = frozenset({"api_key", "headers", "password", "token", "user"})
+"""The options of all engines by which users are known to a server: no fingerprint and no file has them."""
 
 _QUERY_BATCH = 256
 _OWN_NEIGHBOURS = 1_000
@@ -77,26 +77,29 @@ class IndexUse:
     """One sentence, such as: EXPLAIN names the index."""
 
 
-class Index(Protocol):
-    """A built index, open for search."""
+class Index(ABC):
+    """A built index of ``vectors``, open for search."""
 
+    vectors: Vectors
+
+    @abstractmethod
     def search(self, queries: Floats, depth: int) -> Rankings:
         """The nearest units of each query, at most ``depth``, best first; fewer if the engine returns fewer.
 
         Scores are larger for nearer units: the cosine, the inner product, or minus the squared distance.
         Raises StoreError.
         """
-        ...
 
     def unreachable(self) -> int:
         """How many units no search can return. Raises StoreError."""
-        ...
+        return count_unreachable(self.search, self.vectors.matrix)
 
+    @abstractmethod
     def use(self) -> IndexUse:
         """The use of the index, on the engine's own evidence. Raises StoreError."""
-        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027 - an index in memory has nothing to close
+        """Release its resources; it cannot be used after that."""
 
 
 class Store(Options):

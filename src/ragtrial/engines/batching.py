@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from itertools import islice
 from queue import Queue
-from threading import Thread
-from typing import Generic, TypeVar
+from threading import Event, Thread
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,73 +26,52 @@ def as_they_come(
     After a failure no call begins; those on their way are waited for and yielded, and then the first error is raised.
     If it is closed or interrupted before, calls on their way are waited for if it ``is_awaited``, else left alone.
     """
-    source = iter(items)
-    failure: BaseException | None = None
-    pool = _Pool(function, workers)
+    source, failure, handed_out = iter(items), None, 0
+    threads: list[Thread] = []
+    tasks: Queue[list[T]] = Queue()
+    results: Queue[tuple[T, list[R], BaseException | None]] = Queue()
+    is_over = Event()
     try:
         while True:
-            if failure is None:
-                pool.hand_out(islice(source, _READY * workers - pool.handed_out))
-            if not pool.handed_out:
+            for item in islice(source, 0 if failure else _READY * workers - handed_out):
+                tasks.put([item])
+                handed_out += 1
+                if len(threads) < workers:
+                    threads.append(Thread(target=_work, args=(function, tasks, results, is_over), daemon=True))
+                    threads[-1].start()
+            if not handed_out:
                 break
-            item, made, error = pool.result()
+            item, made, error = results.get()
+            handed_out -= 1
             failure = failure or error
-            for one in made:
-                yield item, one
+            yield from ((item, result) for result in made)
     finally:
-        pool.end()
-        if is_awaited:
-            pool.join()
+        is_over.set()
+        for _ in threads:
+            tasks.put([])
+        for thread in threads if is_awaited else ():
+            thread.join()
     if failure is not None:
         raise failure
 
 
-class _Pool(Generic[T, R]):
-    """Daemon threads. A task is a list of one item; an empty list ends a thread."""
+def _work(
+    function: Callable[[T], R],
+    tasks: Queue[list[T]],
+    results: Queue[tuple[T, list[R], BaseException | None]],
+    is_over: Event,
+) -> None:
+    """Work on tasks, which are lists of one item, until one is empty.
 
-    def __init__(self, function: Callable[[T], R], workers: int) -> None:
-        self.handed_out = 0
-        self._is_over = False
-        self._function = function
-        self._workers = workers
-        self._threads: list[Thread] = []
-        self._tasks: Queue[list[T]] = Queue()
-        self._results: Queue[tuple[T, list[R], BaseException | None]] = Queue()
-
-    def hand_out(self, items: Iterable[T]) -> None:
-        for item in items:
-            self._tasks.put([item])
-            self.handed_out += 1
-            if len(self._threads) < self._workers:
-                self._threads.append(Thread(target=self._work, daemon=True))
-                self._threads[-1].start()
-
-    def result(self) -> tuple[T, list[R], BaseException | None]:
-        """The next to arrive: an item with its one result, with an error, or with neither if it never began."""
-        found = self._results.get()
-        self.handed_out -= 1
-        return found
-
-    def end(self) -> None:
-        self._is_over = True
-        for _ in self._threads:
-            self._tasks.put([])
-
-    def join(self) -> None:
-        for thread in self._threads:
-            thread.join()
-
-    def _work(self) -> None:
-        while task := self._tasks.get():
-            (item,) = task
-            if self._is_over:
-                self._results.put((item, [], None))
-                continue
-            try:
-                self._results.put((item, [self._function(item)], None))
-            except BaseException as error:  # noqa: BLE001 - raised where results are read
-                self._is_over = True  # before another thread takes the next one
-                self._results.put((item, [], error))
+    The result of an item is a list: of one, or empty after an error, and if it never began.
+    """
+    while task := tasks.get():
+        (item,) = task
+        try:
+            results.put((item, [] if is_over.is_set() else [function(item)], None))
+        except BaseException as error:  # noqa: BLE001 - raised where results are read
+            is_over.set()  # before another thread takes the next one
+            results.put((item, [], error))
 
 
 def in_batches(

@@ -1,38 +1,45 @@
-"""Chroma, in a folder or on a server: builds indexes (HNSW), which are approximate."""
+"""Chroma, in a folder or on a server: indexes (HNSW) that are built, and collections that exist."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
-from ragtrial.engines.base import (
-    STORES,
-    Index,
-    IndexUse,
-    Space,
-    Vectors,
-    count_unreachable,
-    failing_as,
-    one_line,
-    ranked,
+from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
+from ragtrial.engines.collection import (
+    COLLECTIONS,
+    PAGE,
+    Collection,
+    Fact,
+    Found,
+    Item,
+    NamedCollectionOptions,
+    Stamp,
+    stamp_of,
 )
-from ragtrial.engines.batching import in_batches
+from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.engines.servers import Engine, ServerStore
 from ragtrial.errors import InputError, StoreError, StoreServerError
-from ragtrial.options import Options, Secret
-from ragtrial.rankings import Floats, Rankings
+from ragtrial.options import Options, PathText, Secret
+from ragtrial.rankings import Floats
+from ragtrial.records import ReportWarning
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
-    from chromadb.api.collection_configuration import CreateHNSWConfiguration
     from chromadb.api.models.Collection import Collection as ChromaHandle
+
+_DATABASE = "chroma.sqlite3"
+
+_ANSWER = 300
+"""The time limit for a request to a server, in seconds; Chroma's own client has none."""
 
 _PATIENCE = 10
 """The time limit for the first answer of a server, in seconds."""
@@ -82,38 +89,27 @@ def sessions(client: Client) -> list[Any]:
 
 def _look_for_server(url: str, headers: Mapping[str, str], tenant: str, database: str, named_by: str) -> None:
     """Request the heartbeat and the database: Chroma's client has no time limit here, and leaves sockets open."""
-    import urllib.error
-    import urllib.request
-    from http.client import HTTPException
+    import httpx
 
     start = f"Start it with `chroma run --path FOLDER --port {urlsplit(url).port or 8000}`, or correct {named_by}."
     place = f"tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
-    said = []
-    for path in ("heartbeat", place):
-        request = urllib.request.Request(f"{url}/api/v2/{path}", headers=dict(headers))  # noqa: S310 - http(s)
-        try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - as above
-                said.append(answer.read(10_000))
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code in (401, 403):
-                fault = f"the server at {url} refuses ({error.code} {error.reason}); set headers to its token."
-                raise InputError(fault) from error
-            break
-        except (OSError, ValueError, HTTPException) as error:
-            why = getattr(error, "reason", None) or str(error) or type(error).__name__
-            raise InputError(f"no Chroma server answers at {url} ({why}). {start}") from error
-    if not said or b"nanosecond heartbeat" not in said[0]:
+    try:
+        with httpx.Client(headers=headers, timeout=_PATIENCE, trust_env=False) as client:
+            answers = [client.get(f"{url}/api/v2/{path}") for path in ("heartbeat", place)]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise InputError(f"no Chroma server answers at {url} ({one_line(error)}). {start}") from error
+    for answer in answers:
+        if answer.status_code in (401, 403):
+            said = f"{answer.status_code} {answer.reason_phrase}"
+            raise InputError(f"the server at {url} refuses ({said}); set headers to its token.")
+    if b"nanosecond heartbeat" not in answers[0].content:
         raise InputError(f"the server at {url} is not a Chroma server of version 1. {start}")
-    if len(said) == 1:
-        named = f"{database!r} of a tenant {tenant!r}"
-        raise InputError(f"the Chroma server at {url} has no database {named}.")
+    if answers[1].is_error:
+        raise InputError(f"the Chroma server at {url} has no database {database!r} of a tenant {tenant!r}.")
 
 
 USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
 
-_COLLECTION = "chunks"
-_QUERY_BATCH = 256
 _FEWEST_SYNCED, _MOST_SYNCED = 2, 1_000  # Chroma's lowest sync_threshold, and its default
 
 
@@ -150,16 +146,13 @@ class ChromaServerOptions(Options):
 class ChromaStore(ChromaServerOptions, ServerStore):
     """A Chroma collection: one directory per index, or on a server."""
 
-    advice_for_low_recall: ClassVar[str] = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
-    advice_for_unreachable: ClassVar[str] = (
-        "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
-    )
-    advice_for_few_hits: ClassVar[str] = "Raise store.hnsw.ef_search, or set store.kind: exact."
+    advice_for_low_recall = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
+    advice_for_unreachable = "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
+    advice_for_few_hits = "Raise store.hnsw.ef_search, or set store.kind: exact."
 
-    connected_by: ClassVar[tuple[str, ...]] = ("url", "headers", "tenant", "database")
-    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"headers"}
+    connected_by = ("url", "headers", "tenant", "database")
     packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
-    most_rows: ClassVar[int] = 5_000  # Chroma refuses more than 5,461 at once
+    most_rows = 5_000  # Chroma refuses more than 5,461 at once
 
     kind: Literal["chroma"] = "chroma"
     """Chroma's approximate search (HNSW), as most prototypes ship it: in a folder, or on the server at `url`."""
@@ -174,186 +167,99 @@ class ChromaStore(ChromaServerOptions, ServerStore):
         fewest = self.most_rows if self.url is None else _MOST_SYNCED  # or it would write the graph more often
         return max(fewest, super().rows_at_once(dimension))
 
-    def engine(self) -> Engine:
-        return _ChromaServer(self)
+    def engine(self, folder: Path | None = None) -> Engine:
+        return ChromaEngine(self, folder if self.url is None else None)
 
-    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
+    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        if self.url is None:
+            (folder / _DATABASE).touch()  # with the user's umask, which SQLite follows only in part
+        super().build(vectors, folder, advance)
+        for header in folder.glob("*/header.bin"):
+            # Chroma rewrites an empty graph, with other bytes, whenever it opens the folder.
+            if not (header.parent / "index_metadata.pickle").exists():
+                shutil.rmtree(header.parent)
 
-        def unbuilt(error: BaseException) -> StoreError:
-            what = f"Chroma could not build the index in {folder}: {error}"
-            return StoreError(f"{what}. {need}; store.kind: exact needs neither.")
 
-        with failing_as(unbuilt, is_chroma_error):
-            (folder / "chroma.sqlite3").touch()  # with the user's umask, which SQLite follows only in part
-            with folder_client(folder) as client:
-                collection = self.filled(client, _COLLECTION, vectors, advance)
-                if collection.count() != len(vectors):
-                    raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
-            _remove_unfilled(folder)
+class ChromaEngine(Engine):
+    """A connection to a Chroma server, or to a folder, which only one process may open."""
 
-    def open_here(self, vectors: Vectors, folder: Path) -> Index:
-        def errors(error: BaseException) -> StoreError:
-            return _damaged(folder, error)
+    store: ChromaStore
 
-        with failing_as(errors, is_chroma_error):
-            client = folder_client(folder)
+    def __init__(self, store: ChromaStore, folder: Path | None) -> None:
+        super().__init__(store, folder)
         try:
-            with failing_as(errors, is_chroma_error):
-                collection = client.get_collection(_COLLECTION, embedding_function=None)
-                count = collection.count()
-            if count != len(vectors):
-                raise _damaged(folder, f"it has {count} of {len(vectors)} vectors")
-        except BaseException:
-            client.close()
-            raise
-        return ChromaIndex(self, vectors, collection, errors, client.close)
-
-    def filled(self, client: Client, name: str, vectors: Vectors, advance: Callable[[int], None]) -> ChromaHandle:
-        """A new collection of all vectors, each under its number."""
-        # All are set on creation: changing ef_search of a loaded collection has no effect in this process.
-        count, rows_at_once = len(vectors), self.rows_at_once(vectors.matrix.shape[1])
-        fewest = count // -(-count // rows_at_once) if count else 0  # vectors in a batch
-        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(fewest)}
-        hnsw = cast("CreateHNSWConfiguration", options)
-        collection = client.create_collection(name, configuration={"hnsw": hnsw}, embedding_function=None)
-
-        def send(rows: slice) -> None:
-            batch = np.asarray(vectors.matrix[rows])
-            collection.add(ids=[str(code) for code in range(rows.start, rows.stop)], embeddings=batch)
-
-        in_batches(send, count, rows_at_once, self.at_once, advance)
-        return collection
-
-
-class ChromaIndex:
-    """A built collection, open for search until ``close``. Only one process may open a directory."""
-
-    def __init__(
-        self,
-        store: ChromaStore,
-        vectors: Vectors,
-        collection: ChromaHandle,
-        errors: Callable[[BaseException], StoreError],
-        close: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._vectors = vectors
-        self._collection = collection
-        self._errors = errors
-        self._close = close
-
-    def search(self, queries: Floats, depth: int) -> Rankings:
-        def nearest(batch: Floats, limit: int) -> Iterator[tuple[list[int], Floats]]:
-            rows = self._collection.query(query_embeddings=batch, n_results=limit, include=["distances"])
-            for names, distances in zip(rows["ids"], rows["distances"] or [], strict=True):
-                yield [int(name) for name in names], score_of(np.asarray(distances, np.float32), self._store.space)
-
-        with failing_as(self._errors, is_chroma_error):
-            return ranked(nearest, queries, min(depth, len(self._vectors)), _QUERY_BATCH, self._store.at_once)
-
-    def unreachable(self) -> int:
-        return count_unreachable(self.search, self._vectors.matrix)
-
-    def use(self) -> IndexUse:
-        return IndexUse(is_used=True, evidence=USES_GRAPH)
-
-    def close(self) -> None:
-        self._close()
-
-
-class _ChromaServer:
-    """A connection to a Chroma server."""
-
-    def __init__(self, store: ChromaStore) -> None:
-        self._store = store
-        try:
-            with self._failing():
-                self._client = chroma_server(
-                    str(store.url), store.headers, store.tenant, store.database, store.timeout, named_by="store.url"
-                )
+            with self.failing():
+                if folder is not None:
+                    self.client = folder_client(folder)
+                else:
+                    place = (str(store.url), store.headers, store.tenant, store.database)
+                    self.client = chroma_server(*place, store.timeout, named_by="store.url")
         except InputError as error:
             raise StoreServerError(*error.faults) from error
 
-    def version(self) -> str:
-        with self._failing():
-            return self._client.get_version()
+    def failing(self) -> AbstractContextManager[None]:
+        return failing_as(self._error, is_chroma_error)
 
-    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        with self._failing():
-            collection = self._store.filled(self._client, name, vectors, advance)
-            return dict(collection.configuration_json.get("hnsw") or {})
+    def version(self) -> str:
+        return self.client.get_version()
+
+    def create(self, name: str, count: int, dimension: int) -> None:
+        # All are set on creation: changing ef_search of a loaded collection has no effect in this process.
+        # Chroma is to write the last batch into the graph at once. By default it leaves fewer than 1,000 new vectors
+        # in its log, and adds them to the graph each time it opens the collection, to a different graph each time.
+        rows_at_once = self.store.rows_at_once(dimension)
+        fewest = count // -(-count // rows_at_once) if count else 0  # vectors in a batch
+        threshold = max(_FEWEST_SYNCED, min(_MOST_SYNCED, fewest))
+        synced = {"sync_threshold": threshold, "batch_size": min(100, threshold)}
+        options: Any = {"space": self.store.space, **self.store.hnsw.model_dump(), **synced}
+        self.collection = self.client.create_collection(name, configuration={"hnsw": options}, embedding_function=None)
+
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        self.collection.add(ids=[str(code) for code in range(start, start + len(batch))], embeddings=batch)
+
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        return {} if self.folder is not None else self._handle(name).configuration_json.get("hnsw") or {}
 
     def count(self, name: str) -> int | None:
-        with self._failing():
-            found = self._found(name)
-            return None if found is None else found.count()
-
-    def rows(self, name: str, codes: list[int]) -> Floats:
-        names = [str(code) for code in codes]
-        with self._failing():
-            collection = self._client.get_collection(name, embedding_function=None)
-            found = collection.get(ids=names, include=["embeddings"])
-        rows = dict(zip(found["ids"], np.asarray(found["embeddings"], dtype=np.float32), strict=True))
-        return np.array([rows[one] for one in names if one in rows], dtype=np.float32)
-
-    def size(self, name: str) -> int | None:
-        return None  # Chroma reports none
-
-    def drop(self, name: str) -> None:
-        with self._failing():
-            if self._found(name) is not None:
-                self._client.delete_collection(name)
-
-    def open(self, name: str, vectors: Vectors) -> Index:
-        with self._failing():
-            collection = self._client.get_collection(name, embedding_function=None)
-        return ChromaIndex(self._store, vectors, collection, self._error, self.close)
-
-    def ping(self) -> None:
-        with self._failing():
-            self._client.heartbeat()
-
-    def close(self) -> None:
-        disconnect(self._client)
-
-    def _found(self, name: str) -> ChromaHandle | None:
         from chromadb.errors import NotFoundError
 
         try:
-            return self._client.get_collection(name, embedding_function=None)
+            return self._handle(name).count()
         except NotFoundError:
             return None
 
+    def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
+        found = self._handle(name).get(ids=[str(code) for code in codes], include=["embeddings"])
+        return dict(zip(map(int, found["ids"]), np.asarray(found["embeddings"]), strict=True))
+
+    def drop(self, name: str) -> None:
+        if self.count(name) is not None:
+            self.client.delete_collection(name)
+
+    def prepare(self, name: str) -> None:
+        self.collection = self._handle(name)
+
+    def nearest(self, name: str, queries: Floats, depth: int) -> Iterator[tuple[list[int], Floats]]:
+        rows = self.collection.query(query_embeddings=queries, n_results=depth, include=["distances"])
+        for names, distances in zip(rows["ids"], rows["distances"] or [], strict=True):
+            yield [int(name) for name in names], score_of(np.asarray(distances, np.float32), self.store.space)
+
+    def use(self, name: str, vectors: Vectors) -> IndexUse:
+        return IndexUse(is_used=True, evidence=USES_GRAPH)
+
+    def close(self) -> None:
+        disconnect(self.client)
+
+    def _handle(self, name: str) -> ChromaHandle:
+        return self.client.get_collection(name, embedding_function=None)
+
     def _error(self, error: BaseException) -> StoreError:
-        return StoreServerError(f"{self._store.address}: {one_line(error)}")
-
-    def _failing(self) -> AbstractContextManager[None]:
-        return failing_as(self._error, is_chroma_error)
-
-
-def _synced(fewest: int) -> dict[str, int]:
-    """Options with which Chroma writes the last batch into the graph at once.
-
-    By default it leaves fewer than 1,000 new vectors in its log, and adds them to the graph each time the collection
-    is opened, which makes a different graph each time.
-    """
-    threshold = max(_FEWEST_SYNCED, min(_MOST_SYNCED, fewest))
-    return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
-
-
-def _remove_unfilled(folder: Path) -> None:
-    """Remove the files of an empty graph: Chroma rewrites them, with other bytes, whenever it opens the folder."""
-    for header in folder.glob("*/header.bin"):
-        if not (header.parent / "index_metadata.pickle").exists():
-            shutil.rmtree(header.parent)
-
-
-def _damaged(folder: Path, why: object) -> StoreError:
-    return StoreError(
-        f"the Chroma index in {folder} cannot be read ({why}). `ragtrial cache verify` removes what is damaged; if "
-        "memory was short, free some, or set store.kind: exact."
-    )
+        if self.folder is None:
+            return StoreServerError(f"{self}: {one_line(error)}")
+        return StoreError(
+            f"Chroma cannot build or read {self} ({one_line(error)}). `ragtrial cache verify` removes what is damaged; "
+            "if disk or memory was short, free some, or set store.kind: exact."
+        )
 
 
 def is_chroma_error(error: BaseException) -> bool:
@@ -378,3 +284,161 @@ def folder_client(folder: Path, **place: str) -> Client:
         # Chroma keeps a client that failed to start, and would hand it out when the path is opened again.
         SharedSystemClient._identifier_to_system.pop(str(folder), None)  # noqa: SLF001
         raise
+
+
+@COLLECTIONS.register("chroma")
+class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
+    """A Chroma collection: in a folder (`path`), or on a server (`host`)."""
+
+    engine = "Chroma"
+    own_operators = ("$contains", "$not_contains")
+    searches_texts = True
+    advice_for_low_recall = (
+        "Raise ef_search of the collection (hnsw), or build it with more max_neighbors or ef_construction."
+    )
+    unhashed = NamedCollectionOptions.unhashed | {"kind", "ssl"}
+    packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
+
+    kind: Literal["chroma"] = "chroma"
+    """A Chroma collection, in a folder or on a server."""
+
+    path: PathText | None = None
+    """The folder of an embedded Chroma database. ragtrial searches a copy, because opening a folder changes its
+    files."""
+
+    host: str | None = None
+    """The host of a Chroma server, without `http://`."""
+
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8000
+    """The server's port."""
+
+    ssl: bool = False
+    """Use https."""
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        self.check_place("host", "a folder", ("port", "ssl", "headers"))
+        if self.host is not None and ("/" in self.host or not self.host.strip()):
+            raise ValueError(f"host is {self.host!r}; it must be a name or an address alone, like localhost (see ssl).")
+        return self
+
+    @property
+    def address(self) -> str:
+        return self.path if self.path is not None else self.url
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        host = f"[{self.host}]" if self.host and ":" in self.host else self.host
+        return f"{'https' if self.ssl else 'http'}://{host}:{self.port}"
+
+    def files(self) -> Stamp | None:
+        if self.path is None:
+            return None
+        folder = Path(self.path)
+        if not (folder / _DATABASE).is_file():
+            near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
+            hint = f" There is one in {near[0]}." if near else ""
+            raise InputError(f"{folder} is not a folder of Chroma: there is no {_DATABASE} in it.{hint}")
+        return stamp_of(folder, chain.from_iterable(map(folder.glob, (f"{_DATABASE}*", "*/*.bin", "*/*.pickle"))))
+
+    def connect(self, stack: ExitStack) -> ChromaCollection:
+        """The collection in a copy of a folder: Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened.
+
+        It upgrades the tables of older versions, and writes the graph anew at its first query while fewer than
+        sync_threshold vectors were added. In a copy it rolls back a transaction that a killed program left unfinished.
+        """
+        from chromadb.errors import NotFoundError
+
+        place = f"Chroma at {self.address} cannot be opened (tenant {self.tenant!r}, database {self.database!r})"
+        advice = f"serve the folder (`chroma run --path {self.path}`) and set host instead of path"
+        copy = self.copied(Path(self.path), stack, advice) if self.path is not None else None
+        with failing_as(lambda error: InputError(f"{place}: {one_line(error)}"), is_chroma_error):
+            if copy is not None:
+                client = folder_client(copy, tenant=self.tenant, database=self.database)
+            else:
+                reached = (self.url, self.headers, self.tenant, self.database)
+                client = chroma_server(*reached, _ANSWER, named_by="host, port and ssl")
+            stack.callback(disconnect, client)
+            try:
+                return ChromaCollection(self, client.get_collection(self.name, embedding_function=None))
+            except (NotFoundError, ValueError) as error:
+                raise self.missing([collection.name for collection in client.list_collections()]) from error
+
+    def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
+        if facts.get("keeps_graph") is False:
+            yield ReportWarning(
+                "graph-not-kept",
+                f"{setting}: with so few items ({facts['items']:,}) Chroma keeps no graph on disk (sync_threshold): "
+                "it builds a new one each time it opens the collection, with slightly different hits. The scores are "
+                "those of one such graph.",
+            )
+
+
+class ChromaCollection(Collection):
+    """A collection, open for reading."""
+
+    def __init__(self, options: ChromaCollectionOptions, handle: ChromaHandle) -> None:
+        super().__init__(options)
+        self.handle = handle
+        configuration = handle.configuration_json
+        self.id = str(handle.id)
+        graph: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
+        self.space, self.ef = graph.get("space", "l2"), int(graph.get("ef_search", 0))
+        self.index_inputs = {"graph": dict(graph)}
+        self.made_with = _name_of(configuration.get("embedding_function"))
+        self.count = handle.count()
+        # Chroma keeps the graph of so many items on disk; otherwise it builds a new one for each opened collection.
+        self.facts = {"keeps_graph": self.count >= int(graph.get("sync_threshold", 0))}
+        vectors = handle.get(limit=1, include=["embeddings"])["embeddings"]
+        self.dimension = 0 if vectors is None or not len(vectors) else len(vectors[0])
+
+    def failing(self) -> AbstractContextManager[None]:
+        return failing_as(lambda error: StoreError(f"{self} cannot be read: {one_line(error)}"), is_chroma_error)
+
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        for offset in range(0, self.count, PAGE):
+            found = self._get(conditions, ["metadatas", "documents"], limit=PAGE, offset=offset)
+            if not found["ids"]:
+                return
+            yield _items(found["ids"], found["metadatas"], found["documents"])
+
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], Any]:
+        found = self._get(ALL, ["metadatas", "documents", "embeddings"], ids=list(ids))
+        return _items(found["ids"], found["metadatas"], found["documents"]), found["embeddings"]
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=USES_GRAPH)
+
+    def rejection(self, error: StoreError) -> str | None:
+        from chromadb.errors import InvalidArgumentError
+
+        if not isinstance(error.__cause__, (ValueError, TypeError, InvalidArgumentError)):
+            return None
+        return " ".join(str(error.__cause__).removesuffix(" in get.").split())
+
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+        where: Any = {"where": conditions.where, "where_document": conditions.where_document}
+        hits: Any = self.handle.query(
+            query_embeddings=queries, n_results=depth, include=["distances", "metadatas", "documents"], **where
+        )
+        rows = zip(hits["ids"], hits["metadatas"], hits["documents"], hits["distances"], strict=True)
+        for ids, metadatas, texts, distances in rows:
+            yield Found(_items(ids, metadatas, texts), score_of(np.asarray(distances, np.float32), self.space))
+
+    def _get(self, conditions: Conditions, include: Any, **asked: Any) -> Any:
+        where: Any = {"where": conditions.where, "where_document": conditions.where_document}
+        return self.handle.get(include=include, **where, **asked)
+
+
+def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[Item]:
+    return [Item(name, metadata or {}, text) for name, metadata, text in zip(ids, metadatas, texts, strict=True)]
+
+
+def _name_of(function: Any) -> str:
+    """The model that made the vectors, as the collection says; empty if it says nothing."""
+    if not isinstance(function, Mapping) or function.get("type") != "known":
+        return ""
+    options = function.get("config") or {}
+    model = options.get("model_name") or options.get("model")
+    return f"{function.get('name')} ({model})" if model else str(function.get("name"))

@@ -13,7 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -21,11 +21,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, GetJsonSchemaHandler, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
-from ragtrial.engines.base import IndexUse, Space
+from ragtrial.engines.base import SECRETS, IndexUse, Space
 from ragtrial.engines.filters import ALL, Conditions, TypeName, comparisons, parsed, type_of
 from ragtrial.errors import InputError, StoreError, did_you_mean, listed
 from ragtrial.options import Options
@@ -80,7 +78,7 @@ class CollectionOptions(Options, ABC):
     search_options: ClassVar[frozenset[str]] = frozenset()
     """Options that change only how the engine searches: exact search depends on none of them."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"check"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"check", "timeout", *SECRETS})
 
     kind: str
 
@@ -99,14 +97,6 @@ class CollectionOptions(Options, ABC):
     check: bool = True
     """Embed a few stored texts again before the run, and refuse vectors that the embedder does not reproduce."""
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = super().__get_pydantic_json_schema__(core_schema, handler)
-        own = handler.resolve_ref_schema(schema)
-        if cls.model_fields["kind"].default != DEFAULT_KIND:
-            own["required"] = ["kind", *own.get("required", ())]
-        return schema
-
     @model_validator(mode="after")
     def _has_a_start(self) -> Self:
         if self.end is not None and self.start is None:
@@ -123,16 +113,70 @@ class CollectionOptions(Options, ABC):
     def address(self) -> str:
         """Where it is, without a password: for messages."""
 
-    def stamp(self) -> object:
-        """A value that changes when the files are written; None for a server. Raises InputError without files."""
+    def files(self) -> Stamp | None:
+        """The stamp of its files, which changes when they are written; None on a server.
+
+        Raises InputError if they are not there.
+        """
         return None
 
-    @abstractmethod
     def open(self) -> Collection:
         """The collection, open for reading. Raises InputError if it is not there or cannot be reached.
 
-        Nothing is created or written.
+        Nothing is created or written. What it holds is released when nothing uses it any more.
         """
+        with ExitStack() as stack:
+            try:
+                collection = self.connect(stack)
+            except ImportError as error:
+                raise InputError(f"kind: {self.kind} needs a package: pip install 'ragtrial[{self.kind}]'.") from error
+            except StoreError as error:
+                raise InputError(*error.faults) from error
+            collection.close = weakref.finalize(collection, stack.pop_all().close)
+            return collection
+
+    @abstractmethod
+    def connect(self, stack: ExitStack) -> Collection:
+        """The collection, whose resources ``stack`` releases. Raises InputError or StoreError."""
+
+    def check_place(self, server: str, folder: str, of_server: Sequence[str]) -> None:
+        """Raises ValueError unless there is either `path`, a ``folder``, or the option ``server``.
+
+        The options ``of_server`` need a server.
+        """
+        is_folder = getattr(self, "path", None) is not None
+        if is_folder == (getattr(self, server) is not None):
+            raise ValueError(f"it must have either path ({folder}) or {server} (a server).")
+        ignored = [name for name in of_server if name in self.model_fields_set]
+        if is_folder and ignored:
+            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set {server} instead of path.")
+
+    def copied(self, folder: Path, stack: ExitStack, advice: str) -> Path:
+        """A copy of its files in ``folder``, which ``stack`` removes; ``folder`` is not written to.
+
+        Raises InputError if ``folder`` is being written to, and StoreError if it cannot be copied; ``advice`` completes
+        both messages.
+        """
+        try:
+            temporary = tempfile.TemporaryDirectory(prefix="ragtrial-copy-", ignore_cleanup_errors=True)
+            target = Path(stack.enter_context(temporary)) / "copy.db"
+            for _ in range(_TRIES):
+                before = self.files() or ()
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir()
+                for name, *_ in before:
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(folder / name, target / name)
+                if self.files() == before:
+                    return target
+        except OSError as error:
+            raise StoreError(
+                f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to "
+                f"a place with more room, or {advice}."
+            ) from error
+        raise InputError(
+            f"{folder} is being written to, so it cannot be copied. Stop the program that writes, or {advice}."
+        )
 
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
         """Warnings about its searches that only this kind has."""
@@ -149,60 +193,16 @@ class NamedCollectionOptions(CollectionOptions):
     def title(self) -> str:
         return self.name
 
-
-def not_there(options: NamedCollectionOptions, names: Sequence[str]) -> InputError:
-    """The error for a missing collection; ``names`` are the existing collections."""
-    missing = f"there is no collection {options.name!r} at {options.address}.{did_you_mean(options.name, names)}"
-    return InputError(f"{missing} Collections: {listed(sorted(names)) or 'none'}.")
-
-
-@contextmanager
-def opening(kind: str) -> Iterator[ExitStack]:
-    """A stack for the resources of an open collection of this ``kind``; closed at the end of the block, if full.
-
-    Raises InputError for a missing package, and for each failure of a server or a folder.
-    """
-    with ExitStack() as stack:
-        try:
-            yield stack
-        except ImportError as error:
-            raise InputError(f"kind: {kind} needs a package: pip install 'ragtrial[{kind}]'.") from error
-        except StoreError as error:
-            raise InputError(*error.faults) from error
+    def missing(self, names: Sequence[str]) -> InputError:
+        """The error for a missing collection; ``names`` are the existing collections."""
+        missing = f"there is no collection {self.name!r} at {self.address}.{did_you_mean(self.name, names)}"
+        return InputError(f"{missing} Collections: {listed(sorted(names)) or 'none'}.")
 
 
 def stamp_of(folder: Path, files: Iterable[Path]) -> Stamp:
     """The stamp of ``files`` below ``folder``, which changes when they are written."""
     stats = ((path, path.stat()) for path in sorted(files) if path.is_file())
     return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in stats)
-
-
-def copied(folder: Path, stamp: Callable[[], Stamp], stack: ExitStack, advice: str) -> Path:
-    """A copy of the files in the ``stamp`` of ``folder``, which ``stack`` removes; ``folder`` is not written to.
-
-    Raises InputError if ``folder`` is being written to, and StoreError if it cannot be copied; ``advice`` completes
-    both messages.
-    """
-    try:
-        temporary = tempfile.TemporaryDirectory(prefix="ragtrial-copy-", ignore_cleanup_errors=True)
-        target = Path(stack.enter_context(temporary)) / "copy.db"
-        for _ in range(_TRIES):
-            before = stamp()
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir()
-            for name, *_ in before:
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(folder / name, target / name)
-            if stamp() == before:
-                return target
-    except OSError as error:
-        raise StoreError(
-            f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to a "
-            f"place with more room, or {advice}."
-        ) from error
-    raise InputError(
-        f"{folder} is being written to, so it cannot be copied. Stop the program that writes, or {advice}."
-    )
 
 
 class FieldNames(CollectionOptions):
@@ -241,14 +241,19 @@ class Found:
 class Collection(ABC):
     """A collection, open for reading. Nothing is written to it.
 
-    Failures of the engine are raised as StoreError, without a password. ``resources`` are closed when nothing uses the
-    collection any more.
+    Failures of the engine are raised as StoreError, without a password.
     """
 
-    id: str
+    id: str = ""
     """Distinguishes it from another collection with the same name and content; empty if the engine has no such id."""
 
     space: Space
+
+    count: int
+    """The number of items."""
+
+    dimension: int
+    """The dimension of its vectors; 0 if it is empty and does not say."""
 
     queries_at_once: ClassVar[int] = 256
     """The most queries in a request."""
@@ -256,55 +261,44 @@ class Collection(ABC):
     most_hits: ClassVar[int] = 2**31 - 1
     """The most hits that its engine returns."""
 
+    ef: int | None = 0
+    """The fewest candidates that a search considers; None if their number does not depend on the requested hits."""
+
+    index_inputs: Mapping[str, Any] = {}
+    """The inputs of its rankings that describe its index, as JSON values."""
+
+    facts: Mapping[str, Fact] = {}
+    """The facts in the report that only this kind has: a server's version, the kind of index."""
+
     made_with: str = ""
     """The model of its vectors, if the collection names one."""
 
-    def __init__(self, options: CollectionOptions, resources: ExitStack | None = None) -> None:
+    close: Callable[[], object]
+    """Releases its resources; it cannot be used after that."""
+
+    def __init__(self, options: CollectionOptions) -> None:
         self.options = options
-        self._close = weakref.finalize(self, (resources or ExitStack()).close)
 
     def __str__(self) -> str:
         return f"the collection {self.options.title!r} at {self.options.address}"
 
-    def close(self) -> None:
-        """Release its resources; it cannot be used after that."""
-        self._close()
-
     # --- different for each kind
 
-    @property
     @abstractmethod
-    def count(self) -> int:
-        """The number of items."""
-
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """The dimension of its vectors; 0 if it is empty and does not say."""
+    def failing(self) -> AbstractContextManager[None]:
+        """Turns the errors of the engine into StoreError."""
 
     @abstractmethod
-    def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
-        """All items that meet the conditions, each once, at most PAGE at a time; no page is empty."""
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        """As ``pages``; a page may be empty."""
 
     @abstractmethod
-    def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
-        """The existing items of these ids, at most PAGE, in any order; and their vectors (items, dimension)."""
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], Sequence[Any] | Floats]:
+        """As ``get``, for at least one id; vectors are in any form that NumPy reads."""
 
     @abstractmethod
     def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterable[Found]:
         """The items nearest to each query of a batch, at most ``depth``, in the engine's order."""
-
-    def width(self, depth: int) -> int | None:
-        """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
-        return depth
-
-    def inputs(self) -> Mapping[str, Any]:
-        """The inputs of its rankings other than the options, as JSON values: its content and its index."""
-        return {"id": self.id, "content": self.content}
-
-    def facts(self) -> Mapping[str, Fact]:
-        """The facts in the report that only this kind has: a server's version, the kind of index."""
-        return {}
 
     def use(self) -> IndexUse:
         """The use of its index by searches, on the engine's own evidence."""
@@ -316,12 +310,32 @@ class Collection(ABC):
 
     # --- the same for all kinds
 
+    def width(self, depth: int) -> int | None:
+        """How many candidates a search for ``depth`` hits considers; see ``Store.width``."""
+        return None if self.ef is None else max(self.ef, depth)
+
+    def inputs(self) -> Mapping[str, Any]:
+        """The inputs of its rankings other than the options, as JSON values: its content and its index."""
+        return {"id": self.id, "content": self.content, **self.index_inputs}
+
+    def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
+        """All items that meet the conditions, each once, at most PAGE at a time; no page is empty."""
+        with self.failing():
+            yield from filter(None, self.read(conditions))
+
+    def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
+        """The existing items of these ids, at most PAGE, in any order; and their vectors (items, dimension)."""
+        with self.failing():
+            items, rows = self.fetch(ids) if ids else ([], ())
+        return items, np.asarray(rows, dtype=np.float32).reshape(len(items), self.dimension)
+
     def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
         """The items nearest to each vector, at most ``depth``, in the engine's order."""
         depth = max(1, min(depth, self.count, self.most_hits))
         step = max(1, min(self.queries_at_once, _HITS // depth))
         batches = (np.ascontiguousarray(vectors[at : at + step], np.float32) for at in range(0, len(vectors), step))
-        rows = [row for batch in batches for row in self.search(batch, depth, conditions)]
+        with self.failing():
+            rows = [row for batch in batches for row in self.search(batch, depth, conditions)]
         if not all(np.isfinite(row.scores).all() for row in rows):
             raise StoreError(f"{self} gives distances that are not finite numbers ({self.space}).")
         return rows
@@ -423,7 +437,7 @@ def opened(options: CollectionOptions, *, afresh: bool = False) -> Collection:
     with _LOCK:
         place = options.model_copy(update={"document": None, "start": None, "end": None, "check": True})
         held = next((one for one in _OPENED if one[0] == place), None)
-        stamp = options.stamp() if afresh or held is None else None
+        stamp = options.files() if afresh or held is None else None
         if held is None or (afresh and (stamp is None or held[1] != stamp)):
             _OPENED[:] = [one for one in _OPENED if one is not held]
             held = place, stamp, place.open()

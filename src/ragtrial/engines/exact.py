@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
-from ragtrial.cache.arrays import read_array, write_rows
+from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
-from ragtrial.engines.base import STORES, Index, IndexUse, Space, Vectors
+from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors, lengths_of
 from ragtrial.engines.collection import PAGE, Collection, Found, Item
 from ragtrial.engines.filters import ALL, Conditions
-from ragtrial.engines.quantization import QuantizedIndex, QuantizedStore, Quantizer, read_codes
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
 
@@ -30,26 +31,47 @@ _HAMMING_ROWS = 16  # queries of bits at a time: with few enough units for the p
 _ROUNDINGS = 8  # of the query, the lengths, the floor and the final float32; those of the sum are counted apart
 _FLOAT32 = np.finfo(np.float32)
 
-PROBES = 200
-SURE_FROM = 500
-"""From this many vectors on, some probes of any graph miss the nearest vector: of 200 probes, graphs with 64 links
-per vector missed 25 and more."""
-
-_SAME = 1e-5
-"""How far the scores of two equally near vectors may differ, relative to the score."""
-
 _Doubles = npt.NDArray[np.float64]
+Quantization = Literal["int8", "binary"]
+CodeRows = npt.NDArray[Any]
+"""Codes of vectors: int8 (units, dimension), or uint8 (units, bytes), the first number in the highest bit."""
+
+_CODES, _RANGES = "codes.npy", "ranges.npy"
+_BLOCK = 2**20  # numbers at a time
+_UNIT_LENGTH = 1e-5  # a vector whose length is so near to 1 is left as it is: scaling it would only round it again
 
 
 @STORES.register("exact")
-class ExactStore(QuantizedStore):
+class ExactStore(Store):
     """Compares every query with every vector, or with every quantized one."""
 
-    search_options: ClassVar[frozenset[str]] = frozenset({"rescore"})
-    advice_for_low_recall: ClassVar[str] = "Set or raise store.rescore, or remove store.quantize."
+    search_options = frozenset({"rescore"})
+    advice_for_low_recall = "Set or raise store.rescore, or remove store.quantize."
 
     kind: Literal["exact"] = "exact"
     """Every query is compared with every vector: exact, and fast below about 50,000 vectors."""
+
+    quantize: Quantization | None = None
+    """Search vectors with one byte (int8) or one bit (binary) per number, made as sentence-transformers makes them,
+    with ranges taken from all vectors (default: float32). Needs `space: cosine` or `ip`."""
+
+    rescore: Annotated[int, Field(ge=1)] | None = None
+    """Find this many times the requested hits, then rank them again with the float query and the quantized vectors
+    (default: keep the order of the first search)."""
+
+    @model_validator(mode="after")
+    def _can_be_quantized(self) -> Self:
+        if self.rescore is not None and self.quantize is None:
+            raise ValueError("rescore ranks quantized vectors again; add quantize: int8 or binary, or remove rescore.")
+        if self.quantize is not None and self.space == "l2":
+            raise ValueError(f"quantize: {self.quantize} compares by products; set space: cosine or ip, or remove it.")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        return {name: value for name, value in super().identity().items() if value is not None}
+
+    def vector_bytes(self, dimension: int) -> int:
+        return {None: 4 * dimension, "int8": dimension, "binary": -(-dimension // 8)}[self.quantize]
 
     @property
     def is_exact(self) -> bool:
@@ -77,7 +99,7 @@ class ExactStore(QuantizedStore):
         return QuantizedIndex(inner, quantizer, codes, self.rescore)
 
 
-class ExactIndex:
+class ExactIndex(Index):
     """Every vector, compared with every query.
 
     Candidates come from a float32 product; their scores are then computed again in float64, row by row, so that they
@@ -121,9 +143,6 @@ class ExactIndex:
 
     def use(self) -> IndexUse:
         return IndexUse(is_used=True, evidence="Exact search compares all vectors.")
-
-    def close(self) -> None:
-        pass
 
     def _candidates(self, queries: Floats, depth: int) -> _CandidatePairs:
         """Every pair that may be among the nearest ``depth`` of its query, by query."""
@@ -321,18 +340,122 @@ def _divisors(lengths: _Doubles) -> _Doubles:
     return np.where(lengths > 0, lengths, 1)
 
 
-def missed(nearest: Callable[[Floats], Rankings], vectors: Vectors, space: Space) -> int:
-    """How many of PROBES searches by ``nearest`` miss the nearest vector.
+@dataclass(frozen=True, eq=False)
+class Quantizer:
+    """Turns float vectors into codes, and codes back into the numbers they represent.
 
-    Each query is half-way between two stored vectors; ``nearest`` returns one hit, by a search as narrow as possible.
+    ``ranges`` are the lowest and the highest value of each number, float32 (2, dimension); None for binary.
     """
-    random = np.random.default_rng(0)
-    one, other = random.integers(len(vectors), size=(2, PROBES))
-    queries = np.asarray((vectors.matrix[one] + vectors.matrix[other]) / 2, dtype=np.float32)
-    exact = ExactIndex(vectors, space)
-    best = exact.search(queries, 1).scores[:, 0]
-    found = exact.scores_of(queries, nearest(queries).codes)[:, 0]
-    return int(np.count_nonzero(~(found >= best - _SAME * np.maximum(1, np.abs(best)))))  # no hit is NaN
+
+    kind: Quantization
+    space: Space
+    dimension: int
+    ranges: Floats | None = None
+
+    @classmethod
+    def of(cls, kind: Quantization, space: Space, matrix: Floats) -> Quantizer:
+        """With ranges of all rows of ``matrix``, read in blocks."""
+        made = cls(kind, space, matrix.shape[1])
+        if kind == "binary":
+            return made
+        ranges = np.zeros((2, matrix.shape[1]), dtype=np.float32)
+        for number, rows in enumerate(_blocks(matrix)):
+            scaled = made.scaled(rows)
+            low, high = scaled.min(axis=0), scaled.max(axis=0)
+            ranges = np.stack([np.minimum(ranges[0], low), np.maximum(ranges[1], high)] if number else [low, high])
+        return cls(kind, space, matrix.shape[1], ranges)
+
+    @classmethod
+    def read(cls, kind: Quantization, space: Space, dimension: int, folder: Path) -> Quantizer:
+        """The quantizer that wrote ``folder``."""
+        return cls(kind, space, dimension, read_array(folder / _RANGES) if kind == "int8" else None)
+
+    def write(self, matrix: Floats, folder: Path, advance: Callable[[int], None]) -> None:
+        """Write the codes of all rows, and the ranges, into ``folder``."""
+        if self.ranges is not None:
+            write_array(folder / _RANGES, self.ranges)
+
+        def blocks() -> Iterator[CodeRows]:
+            for rows in _blocks(matrix):
+                yield self.codes(self.scaled(rows))
+                advance(len(rows))
+
+        width, dtype = (self.dimension, np.int8) if self.kind == "int8" else (-(-self.dimension // 8), np.uint8)
+        write_rows(folder / _CODES, blocks(), (len(matrix), width), dtype)
+
+    def scaled(self, vectors: Floats) -> Floats:
+        """``vectors`` scaled to length 1 if the space is cosine; otherwise as they are."""
+        if self.space != "cosine":
+            return vectors
+        lengths = lengths_of(vectors)
+        off = (np.abs(lengths - 1) > _UNIT_LENGTH) & (lengths > 0)
+        return (
+            np.asarray(vectors / np.where(off, lengths, 1)[:, np.newaxis], dtype=np.float32) if off.any() else vectors
+        )
+
+    def codes(self, vectors: Floats) -> CodeRows:
+        """The codes of rows that were ``scaled``."""
+        if self.ranges is None:
+            return np.packbits(vectors > 0, axis=-1)
+        steps = np.clip(np.floor((vectors - self.ranges[0]) / self._steps), 0, 255)
+        return np.asarray(steps - 128, dtype=np.int8)
+
+    def decoded(self, codes: CodeRows) -> npt.NDArray[np.float64]:
+        """The numbers that codes represent, float64 (rows, dimension): the start of each step, or 0 and 1."""
+        if self.ranges is None:
+            return np.unpackbits(codes, axis=-1, count=self.dimension).astype(np.float64)
+        return np.asarray((codes.astype(np.float64) + 128) * self._steps + self.ranges[0])
+
+    @property
+    def _steps(self) -> Floats:
+        low, high = self.ranges if self.ranges is not None else np.zeros((2, 1), dtype=np.float32)
+        steps = (high - low) / np.float32(255)
+        return np.where(steps == 0, np.float32(1), steps)
+
+
+class QuantizedIndex(Index):
+    """An index of codes, searched with float queries.
+
+    Scores are products of int8 codes, or minus the number of bits that differ; with ``rescore`` the product of the
+    float query with the numbers that the codes represent. Equal scores go by the order of ``codes``.
+    """
+
+    def __init__(self, inner: Index, quantizer: Quantizer, codes: Vectors, rescore: int | None) -> None:
+        self._inner, self._quantizer, self._rescore = inner, quantizer, rescore
+        self._codes, self._order = codes.matrix, codes.order
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        queries = self._quantizer.scaled(np.asarray(queries, dtype=np.float32))
+        codes = self._quantizer.codes(queries)
+        if self._rescore is None:
+            return self._inner.search(codes, depth)
+        return self._rescored(queries, self._inner.search(codes, depth * self._rescore), depth)
+
+    def unreachable(self) -> int:
+        return 0
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=f"The codes ({self._quantizer.kind}) are searched.")
+
+    def _rescored(self, queries: Floats, found: Rankings, depth: int) -> Rankings:
+        made = unfilled(len(queries), min(depth, found.depth))
+        for row, query in enumerate(queries.astype(np.float64)[:, np.newaxis]):
+            units = found.codes[row][found.codes[row] != PADDING]
+            values = np.einsum("ij,ij->i", self._quantizer.decoded(self._codes[units]), query).astype(np.float32)
+            best = np.lexsort((self._order[units], -values))[:depth]
+            made.codes[row, : len(best)], made.scores[row, : len(best)] = units[best], values[best]
+        return made
+
+
+def read_codes(folder: Path) -> CodeRows:
+    """The codes that ``Quantizer.write`` wrote into ``folder``, mapped from their file."""
+    return read_array(folder / _CODES)
+
+
+def _blocks(matrix: Floats) -> Iterator[Floats]:
+    rows = max(1, _BLOCK // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), rows):
+        yield np.asarray(matrix[start : start + rows])
 
 
 class ExactSearch:
@@ -373,7 +496,12 @@ class ExactSearch:
         rows = None
         if conditions != ALL:
             passing = [item.id for page in self._held.pages(conditions) for item in page]
-            rows = np.array([self._row(name) for name in passing], dtype=np.int64)
+            try:
+                rows = np.array([self._rows[name] for name in passing], dtype=np.int64)
+            except KeyError as error:
+                raise StoreError(
+                    f"{self._held} has a new item {error}, which it did not have before; run it again."
+                ) from error
         chosen = Vectors(self._matrix, self._order) if rows is None else Vectors(self._matrix[rows], self._order[rows])
         if not len(chosen) or not len(vectors):
             return [Found([], np.empty(0, dtype=np.float32)) for _ in vectors]
@@ -385,11 +513,6 @@ class ExactSearch:
             Found([items[self._ids[code]] for code in one], scores[: len(one)])
             for one, scores in zip(hits, found.scores, strict=True)
         ]
-
-    def _row(self, name: str) -> int:
-        if name not in self._rows:
-            raise StoreError(f"{self._held} has an item {name!r} that it did not have before; run it again.")
-        return self._rows[name]
 
     def _items(self, codes: Codes) -> dict[str, Item]:
         """The items of the rows in ``codes``, by id."""

@@ -1,160 +1,69 @@
-"""FAISS in this process: any index of its factory, such as flat, graphs, inverted lists, product quantization."""
+"""FAISS in this process: indexes of any factory that are built, and index files that exist."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.engines.base import STORES, Index, IndexUse, Vectors, count_unreachable, normalized
-from ragtrial.engines.quantization import CodeRows, Quantization, QuantizedIndex, QuantizedStore, Quantizer, read_codes
-from ragtrial.errors import InputError, StoreError
-from ragtrial.rankings import Floats, Rankings, unfilled
+from ragtrial.dataset.documents import json_rows
+from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors, failing_as, normalized, ranked
+from ragtrial.engines.collection import COLLECTIONS, PAGE, Collection, Fact, FieldNames, Found, Item, Stamp, stamp_of
+from ragtrial.engines.filters import Conditions, parsed, passes
+from ragtrial.errors import Fault, InputError, StoreError
+from ragtrial.options import PathText, shown
+from ragtrial.rankings import Floats, Rankings
 
-if TYPE_CHECKING:
-    import faiss
-
-FILE = "index.faiss"
-ADD_BATCH = 10_000
+_FILE = "index.faiss"
+_ADDED_AT_ONCE = 10_000
 _QUERY_BATCH = 256
-
-
-class FaissIndex:
-    """An index in memory. ``prepared`` turns queries into the form of the indexed rows.
-
-    Scores are FAISS's own, or minus these where it gives distances.
-    """
-
-    def __init__(
-        self, index: Any, matrix: Any, prepared: Callable[[Any], Any], evidence: str, *, gives_distances: bool
-    ) -> None:
-        self._index, self._matrix, self._prepared, self._evidence = index, matrix, prepared, evidence
-        self._sign = -1 if gives_distances else 1
-
-    @classmethod
-    def read(
-        cls,
-        path: Path,
-        matrix: Any,
-        prepared: Callable[[Any], Any],
-        evidence: str = "",
-        *,
-        binary: bool,
-        gives_distances: bool,
-    ) -> FaissIndex:
-        """The index that was written to ``path`` from ``matrix``. Raises StoreError."""
-        import faiss
-
-        try:
-            index: Any = faiss.read_index_binary(str(path)) if binary else faiss.read_index(str(path))
-        except RuntimeError as error:
-            raise StoreError(f"the index {path} cannot be read: {message_of(error)}.") from error
-        if index.ntotal != len(matrix):
-            raise StoreError(f"the index {path} has {index.ntotal:,} of {len(matrix):,} vectors.")
-        return cls(index, matrix, prepared, evidence, gives_distances=gives_distances)
-
-    def search(self, queries: Any, depth: int) -> Rankings:
-        depth = min(depth, int(self._index.ntotal))
-        rankings = unfilled(len(queries), depth)
-        for start in range(0, len(queries) if depth else 0, _QUERY_BATCH):
-            rows = slice(start, start + _QUERY_BATCH)
-            scores, codes = self._index.search(self._prepared(queries[rows]), depth)
-            is_hit = codes >= 0  # FAISS fills up with -1
-            rankings.codes[rows][is_hit] = codes[is_hit]
-            rankings.scores[rows][is_hit] = self._sign * scores[is_hit]
-        return rankings
-
-    def configure(self, options: Mapping[str, float]) -> None:
-        """Set search options, under FAISS's names. Raises RuntimeError."""
-        import faiss
-
-        parameters = faiss.ParameterSpace()
-        for name, value in options.items():
-            parameters.set_index_parameter(self._index, name, value)
-
-    def set_width(self, candidates: int) -> None:
-        """Set the candidates considered while searching a graph of codes, which FAISS's options do not reach."""
-        self._index.hnsw.efSearch = candidates
-
-    def unreachable(self) -> int:
-        return count_unreachable(self.search, self._matrix)
-
-    def use(self) -> IndexUse:
-        return IndexUse(is_used=True, evidence=self._evidence)
-
-    def close(self) -> None:
-        del self._index
-
-
-def message_of(error: BaseException) -> str:
-    """FAISS's message, without the place in its source code."""
-    text = " ".join(str(error).split())
-    return re.sub(r"^Error in .*? at \S+: (Error: )?", "", text).rstrip(".") or type(error).__name__
-
-
-_USUAL_EF = 16
-
-
-def write_index_of_codes(
-    kind: Quantization, factory: str, ef_construction: int | None, folder: Path, dimension: int
-) -> None:
-    """Build the index of the codes in ``folder``: bits are compared by how many differ, bytes by their product."""
-    import faiss
-
-    links = None if factory == "Flat" else int(factory.removeprefix("HNSW"))
-    index: Any
-    if kind == "binary":
-        bits = 8 * -(-dimension // 8)
-        index = faiss.IndexBinaryFlat(bits) if links is None else faiss.IndexBinaryHNSW(bits, links)
-    else:
-        direct: Any
-        direct, product = faiss.ScalarQuantizer.QT_8bit_direct_signed, faiss.METRIC_INNER_PRODUCT
-        if links is None:
-            index = faiss.IndexScalarQuantizer(dimension, direct, product)
-        else:
-            index = faiss.IndexHNSWSQ(dimension, direct, links, product)
-        index.is_trained = True  # the codes are the numbers themselves
-    if links is not None and ef_construction is not None:
-        index.hnsw.efConstruction = ef_construction
-    codes = read_codes(folder)
-    for start in range(0, len(codes), ADD_BATCH):
-        index.add(_as_input(kind, codes[start : start + ADD_BATCH]))
-    write = faiss.write_index_binary if kind == "binary" else faiss.write_index
-    write(index, str(folder / FILE))
-
-
-def _as_input(kind: Quantization, codes: CodeRows) -> Any:
-    return np.ascontiguousarray(codes, dtype=np.uint8 if kind == "binary" else np.float32)
-
-
-_OF_CODES = re.compile(r"Flat|HNSW[0-9]+")
 _TRIED_DIMENSION = 960
 """The dimension with which a factory string is checked: most numbers of sub-quantizers divide it."""
 
 _TRAINING = 2**27
 """About how many numbers an index is trained with: millions of vectors would not fit in memory."""
 
+_BUILT = {"ef_construction": "efConstruction"}
+_SEARCHED = {"ef_search": "efSearch", "probes": "nprobe", "rescore": "k_factor_rf"}
+"""The options of a build and of a search, and their names in FAISS."""
+
+
+def _message_of(error: BaseException) -> str:
+    """FAISS's message, without the place in its source code."""
+    text = " ".join(str(error).split())
+    return re.sub(r"^Error in .*? at \S+: (Error: )?", "", text).rstrip(".") or type(error).__name__
+
+
+def _failing(what: str) -> AbstractContextManager[None]:
+    """Turns the errors of FAISS into StoreError: ``what`` failed."""
+    return failing_as(lambda error: StoreError(f"{what}: {_message_of(error)}."), _is_error)
+
+
+def _is_error(error: BaseException) -> bool:
+    return isinstance(error, (RuntimeError, AssertionError, MemoryError))
+
 
 @STORES.register("faiss")
-class FaissStore(QuantizedStore):
+class FaissStore(Store):
     """A FAISS index, described by its factory string, in this process."""
 
-    search_options: ClassVar[frozenset[str]] = frozenset({"ef_search", "probes", "rescore"})
-    advice_for_low_recall: ClassVar[str] = (
+    search_options = frozenset({"ef_search", "probes", "rescore"})
+    advice_for_low_recall = (
         "Raise store.ef_search or probes, choose a larger store.factory, add ',RFlat' with store.rescore, "
         "or set store.kind: exact."
     )
-    advice_for_unreachable: ClassVar[str] = (
-        "Raise store.ef_construction, choose a larger store.factory, or set store.kind: exact."
-    )
-    advice_for_few_hits: ClassVar[str] = "Raise store.probes or ef_search, or set store.kind: exact."
+    advice_for_unreachable = "Raise store.ef_construction, choose a larger store.factory, or set store.kind: exact."
+    advice_for_few_hits = "Raise store.probes or ef_search, or set store.kind: exact."
 
-    named_by: ClassVar[tuple[str, ...]] = ("space", "factory")
+    named_by = ("space", "factory")
     packages: ClassVar[Mapping[str, str]] = {"faiss-cpu": "faiss"}
 
     kind: Literal["faiss"] = "faiss"
@@ -174,30 +83,8 @@ class FaissStore(QuantizedStore):
     """Inverted lists to search (FAISS: nprobe); needs `IVF` in the factory (FAISS's default: 1)."""
 
     rescore: Annotated[int, Field(ge=1)] | None = None
-    """Find this many times the requested hits, then rank them again: with the whole vectors (needs `RFlat` or `Refine`
-    in the factory; FAISS: k_factor), or with the float query and the codes of `quantize`."""
-
-    @model_validator(mode="after")
-    def _can_be_quantized(self) -> Self:
-        """With ``quantize`` the codes are made here: the factory must not compress them again."""
-        if self.quantize is not None and not _OF_CODES.fullmatch(self.factory):
-            raise ValueError(f"factory is {self.factory!r}; with quantize it must be Flat or HNSW and a number.")
-        return self.compares_by_products()
-
-    @model_validator(mode="after")
-    def _options_are_of_the_factory(self) -> Self:
-        needs = {"ef_construction": "HNSW", "ef_search": "HNSW", "probes": "IVF"}
-        if self.quantize is None:
-            needs["rescore"] = "RFlat|Refine"
-        ignored = {
-            name: part
-            for name, part in needs.items()
-            if getattr(self, name) is not None and not re.search(part, self.factory)
-        }
-        if ignored:
-            parts = " and ".join(f"{name} needs {part.replace('|', ' or ')}" for name, part in ignored.items())
-            raise ValueError(f"factory {self.factory!r} would ignore {' and '.join(ignored)}: {parts} in it.")
-        return self
+    """Find this many times the requested hits, then rank them again with the whole vectors; needs `RFlat` or `Refine`
+    in the factory (FAISS: k_factor)."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -213,98 +100,314 @@ class FaissStore(QuantizedStore):
             raise InputError("store.kind: faiss needs a package: pip install 'ragtrial[faiss]'.")
         import faiss
 
-        try:
-            faiss.index_factory(_TRIED_DIMENSION, self.factory)
-        except RuntimeError as error:
-            raise InputError(
-                f"store.factory: FAISS does not understand {self.factory!r}: {message_of(error)}."
-            ) from error
+        what = f"store.factory: FAISS does not understand {self.factory!r}"
+        with failing_as(lambda error: InputError(f"{what}: {_message_of(error)}."), _is_error):
+            index = faiss.index_factory(_TRIED_DIMENSION, self.factory)
+        self._configure(index, _BUILT | _SEARCHED)
+
+    def _configure(self, index: Any, names: Mapping[str, str]) -> None:
+        options = {names[key]: value for key, value in self.model_dump(include=set(names)).items()}
+        _configure(index, f"store.factory {self.factory!r}", options)
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         import faiss
 
-        if self.quantize is not None:
-            Quantizer.of(self.quantize, self.space, vectors.matrix).write(vectors.matrix, folder, advance)
-            write_index_of_codes(self.quantize, self.factory, self.ef_construction, folder, vectors.matrix.shape[1])
-            return
-        dimension = vectors.matrix.shape[1]
+        count, dimension = vectors.matrix.shape
         metric = faiss.METRIC_L2 if self.space == "l2" else faiss.METRIC_INNER_PRODUCT
-        try:
+        with _failing(
+            f"FAISS could not build {self.factory!r} from {count:,} vectors of {dimension} dimensions (training needs "
+            "at least as many vectors as there are lists (IVF) or codes (PQ); choose fewer of them, or set store.kind: "
+            "exact)"
+        ):
             index = faiss.index_factory(dimension, self.factory, metric)
-            if self.ef_construction is not None:
-                _graph_of(index).hnsw.efConstruction = self.ef_construction
-            if not index.is_trained and len(vectors):
-                index.train(_prepared(_training_rows(vectors.matrix), self.space))
-            for start in range(0, len(vectors), ADD_BATCH):
-                batch = _prepared(vectors.matrix[start : start + ADD_BATCH], self.space)
+            self._configure(index, _BUILT)
+            if not index.is_trained and count:
+                # All rows, or evenly spread rows that fit in memory.
+                index.train(self.prepared(vectors.matrix[:: -(-vectors.matrix.size // _TRAINING)]))
+            for start in range(0, count, _ADDED_AT_ONCE):
+                batch = self.prepared(vectors.matrix[start : start + _ADDED_AT_ONCE])
                 index.add(batch)
                 advance(len(batch))
-            faiss.write_index(index, str(folder / FILE))
-        except (RuntimeError, AssertionError, MemoryError) as error:
-            what = f"FAISS could not build {self.factory!r} from {len(vectors):,} vectors of {dimension} dimensions"
-            raise StoreError(
-                f"{what}: {message_of(error)}. Training needs at least as many vectors as there are lists (IVF) or "
-                "codes (PQ); choose fewer of them, or set store.kind: exact."
-            ) from error
+            faiss.write_index(index, str(folder / _FILE))
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
+        import faiss
 
-        if self.quantize is not None:
-            quantizer = Quantizer.read(self.quantize, self.space, vectors.matrix.shape[1], folder)
-            codes, kind = Vectors(read_codes(folder), vectors.order), self.quantize
-            is_binary = kind == "binary"
-            inner = FaissIndex.read(
-                folder / FILE,
-                codes.matrix,
-                lambda rows: _as_input(kind, rows),
-                binary=is_binary,
-                gives_distances=is_binary,
-            )
-            if "HNSW" in self.factory:
-                inner.set_width(self.ef_search or _USUAL_EF)
-            return QuantizedIndex(inner, quantizer, codes, self.rescore)
-        space, path = self.space, folder / FILE
-        index = FaissIndex.read(
-            path,
-            vectors.matrix,
-            lambda rows: _prepared(rows, space),
-            f"FAISS searches {self.factory}, whatever its size.",
-            binary=False,
-            gives_distances=space == "l2",
-        )
-        try:
-            index.configure(self._searched())
-        except RuntimeError as error:
-            raise StoreError(f"the index {path} cannot be read: {message_of(error)}.") from error
-        return index
+        path = folder / _FILE
+        with _failing(f"the index {path} cannot be read"):
+            index: Any = faiss.read_index(str(path))
+        self._configure(index, _SEARCHED)
+        if index.ntotal != len(vectors):
+            raise StoreError(f"the index {path} has {index.ntotal:,} of {len(vectors):,} vectors.")
+        return FaissIndex(self, index, vectors)
 
-    def _searched(self) -> dict[str, float]:
-        """The chosen search options, under FAISS's names."""
-        named = {"efSearch": self.ef_search, "nprobe": self.probes, "k_factor_rf": self.rescore}
-        return {name: value for name, value in named.items() if value is not None}
+    def prepared(self, matrix: Floats) -> Floats:
+        """Rows as FAISS compares them: it has no cosine, which is the inner product of vectors of length 1."""
+        rows = np.ascontiguousarray(matrix, dtype=np.float32)
+        return normalized(rows) if self.space == "cosine" else rows
 
 
-def _training_rows(matrix: Floats) -> Floats:
-    """All rows, or evenly spread rows that fit in memory."""
-    return matrix[:: -(-matrix.size // _TRAINING)]
-
-
-def _prepared(matrix: Floats, space: str) -> Floats:
-    """Rows as FAISS compares them: it has no cosine, which is the inner product of vectors of length 1."""
-    rows = np.ascontiguousarray(matrix, dtype=np.float32)
-    return normalized(rows) if space == "cosine" else rows
-
-
-def _graph_of(index: faiss.Index) -> faiss.IndexHNSW:
-    """The graph in an index: the index itself, the wrapped index or the quantizer of its lists. Raises RuntimeError."""
+def _configure(index: Any, what: str, options: Mapping[str, float | None]) -> None:
+    """Set the options of an index, by their names in FAISS. Raises InputError for one that ``what`` does not have."""
     import faiss
 
-    found = faiss.downcast_index(index)
-    while not hasattr(found, "hnsw"):
-        inner = next(
-            (getattr(found, name) for name in ("index", "base_index", "quantizer") if hasattr(found, name)), None
+    for name, value in options.items():
+        try:
+            if value is not None:
+                faiss.ParameterSpace().set_index_parameter(index, name, value)
+        except RuntimeError as error:
+            raise InputError(f"{what} has no option {name}, which is set to {value}; remove it.") from error
+
+
+class FaissIndex(Index):
+    """An index in memory."""
+
+    def __init__(self, store: FaissStore, index: Any, vectors: Vectors) -> None:
+        self._store, self._index, self.vectors = store, index, vectors
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        def nearest(batch: Floats, limit: int) -> Iterator[tuple[Any, Floats]]:
+            distances, numbers = self._index.search(self._store.prepared(batch), limit)
+            return _hits(distances, numbers, self._store.space)
+
+        return ranked(nearest, queries, min(depth, len(self.vectors)), _QUERY_BATCH)
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=f"FAISS searches {self._store.factory}, whatever its size.")
+
+    def close(self) -> None:
+        del self._index
+
+
+def _hits(distances: Floats, numbers: Any, space: str) -> Iterator[tuple[Any, Floats]]:
+    """The numbers and the scores of the hits of each query; FAISS fills rows up with -1."""
+    for row, near in zip(numbers, -distances if space == "l2" else distances, strict=True):
+        yield row[row >= 0], near[row >= 0]
+
+
+_MOST_FAULTS = 20
+_WHY_NO_PICKLE = (
+    "a pickle runs code when it is read. Write the items into a JSON Lines file instead, in the order of the vectors"
+)
+
+
+@COLLECTIONS.register("faiss")
+class FaissCollectionOptions(FieldNames):
+    """A FAISS index file, and the items of its vectors."""
+
+    engine = "FAISS"
+    advice_for_low_recall = (
+        "Raise ef (HNSW) or nprobe (IVF) of the collection, or build the index with more links or longer codes."
+    )
+    search_options = frozenset({"ef", "nprobe"})
+    named_by = ("path",)
+    unhashed = FieldNames.unhashed | {"path", "items"}  # their contents are hashed
+    packages: ClassVar[Mapping[str, str]] = {"faiss-cpu": "faiss"}
+
+    kind: Literal["faiss"]
+    """A FAISS index file, with its items in a JSON Lines file."""
+
+    path: PathText
+    """The index file, as written by `faiss.write_index`."""
+
+    items: PathText
+    """A JSON Lines file with one row per vector, in the order in which the vectors were added. A row has an id,
+    optionally a text, and metadata: all other keys, or the keys below `metadata`."""
+
+    ef: Annotated[int, Field(ge=1)] | None = None
+    """Candidates considered when searching an HNSW index (default: the value in the file)."""
+
+    nprobe: Annotated[int, Field(ge=1)] | None = None
+    """Lists to search in an IVF index (default: the value in the file)."""
+
+    @model_validator(mode="after")
+    def _is_no_pickle(self) -> Self:
+        for name in ("path", "items"):
+            if Path(getattr(self, name)).suffix in (".pkl", ".pickle"):
+                raise ValueError(f"{name} is {shown(getattr(self, name))}; {_WHY_NO_PICKLE}.")
+        return self
+
+    @property
+    def title(self) -> str:
+        return Path(self.path).name
+
+    @property
+    def address(self) -> str:
+        return self.path
+
+    def files(self) -> Stamp | None:
+        return tuple(stamp for path in (self.path, self.items) for stamp in stamp_of(Path(path).parent, [Path(path)]))
+
+    def connect(self, stack: ExitStack) -> FaissCollection:
+        return FaissCollection(self)
+
+
+class FaissCollection(Collection):
+    """An index in memory, and its items by the numbers of their vectors."""
+
+    options: FaissCollectionOptions
+    facts: dict[str, Fact]
+
+    def __init__(self, options: FaissCollectionOptions) -> None:
+        import faiss
+
+        super().__init__(options)
+        self._faiss = faiss
+        try:
+            with Path(options.path).open("rb") as file:
+                self.id = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            self._index = faiss.read_index(options.path)
+        except OSError as error:
+            raise InputError(f"{options.path} cannot be read: {error.strerror}.") from error
+        except (RuntimeError, MemoryError) as error:  # a damaged file may claim any size
+            raise InputError(f"{options.path} is no index of FAISS, or is damaged: {_message_of(error)}.") from error
+        self.count, self.dimension = int(self._index.ntotal), int(self._index.d)
+        self._searched = self._innermost()
+        self._kind = type(self._searched).__name__
+        metrics: Mapping[int, Space] = {faiss.METRIC_INNER_PRODUCT: "ip", faiss.METRIC_L2: "l2"}
+        metric = int(self._index.metric_type)
+        if metric not in metrics:
+            raise InputError(f"{self} compares by FAISS's metric {metric}; it must be the inner product or L2.")
+        self.space = metrics[metric]
+        _configure(self._index, f"{self} of the type {self._kind}", {"efSearch": options.ef, "nprobe": options.nprobe})
+        self.facts, self.ef = {"index": self._kind}, None
+        if self._is("IndexHNSW"):
+            self.ef = int(self._searched.hnsw.efSearch)
+            self.facts |= {"ef": self.ef}
+        if self._is("IndexIVF"):
+            self.facts |= {"nprobe": int(self._searched.nprobe)}
+        self._items = _read_items(options, self._prepare_reading())
+        self._numbers = {item.id: number for number, item in self._items.items()}
+        self._passing: tuple[str, list[int]] = ("", [])
+        try:
+            self.get(list(self._numbers)[:1])
+        except StoreError as error:
+            raise InputError(f"{self} is of the type {self._kind}, which gives no vectors back: {error}") from error
+
+    def __str__(self) -> str:
+        return f"the index {self.options.address}"
+
+    def failing(self) -> AbstractContextManager[None]:
+        return _failing(f"{self} cannot be searched")
+
+    def use(self) -> IndexUse:
+        return IndexUse(is_used=True, evidence=f"FAISS searches its {self._kind}, whatever its size.")
+
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        numbers = list(self._items) if conditions.where is None else self._numbers_that_pass(conditions)
+        for start in range(0, len(numbers), PAGE):
+            yield [self._items[number] for number in numbers[start : start + PAGE]]
+
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+        numbers = [self._numbers[name] for name in ids if name in self._numbers]
+        vectors = [self._vectors_of.reconstruct(self._places.get(number, number)) for number in numbers]
+        return [self._items[number] for number in numbers], vectors
+
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+        parameters = None
+        if conditions.where is not None:
+            numbers = self._numbers_that_pass(conditions)
+            if not numbers:
+                yield from (Found([], np.empty(0, dtype=np.float32)) for _ in queries)
+                return
+            parameters = self._parameters(self._faiss.IDSelectorBatch(np.array(numbers, dtype=np.int64)))
+        distances, found = self._index.search(queries, depth, params=parameters)
+        for row, scores in _hits(distances, found, self.space):
+            yield Found([self._items[number] for number in row.tolist()], scores)
+
+    def validate(self, conditions: Conditions) -> None:
+        try:
+            self.nearest(np.zeros((1, self.dimension), dtype=np.float32), 1, conditions)
+        except StoreError as error:
+            raise ValueError(f"{self._kind} of FAISS takes no conditions") from error
+
+    def _numbers_that_pass(self, conditions: Conditions) -> list[int]:
+        key = json.dumps(conditions.where, sort_keys=True)
+        known, passing = self._passing
+        if known != key:
+            condition = parsed(conditions.where)
+            passing = [number for number, item in self._items.items() if passes(condition, item.metadata)]
+            self._passing = key, passing
+        return passing
+
+    # --- what kind of index it is
+
+    def _is(self, name: str) -> bool:
+        return isinstance(self._searched, getattr(self._faiss, name))
+
+    def _innermost(self) -> Any:
+        """The index that searches, without wrappers that only renumber, transform or refine."""
+        faiss, index = self._faiss, self._index
+        while isinstance(index, (faiss.IndexIDMap, faiss.IndexPreTransform, faiss.IndexRefine)):
+            inner = index.base_index if isinstance(index, faiss.IndexRefine) else index.index
+            index = faiss.downcast_index(inner)
+        return index
+
+    def _parameters(self, chosen: Any) -> Any:
+        """Search parameters that restrict a search to the ``chosen`` vectors."""
+        faiss = self._faiss
+        if self._is("IndexHNSW"):
+            made = faiss.SearchParametersHNSW(sel=chosen, efSearch=self._searched.hnsw.efSearch)
+        elif self._is("IndexIVF"):
+            made = faiss.SearchParametersIVF(sel=chosen, nprobe=self._searched.nprobe)
+        else:
+            made = faiss.SearchParameters(sel=chosen)
+        if isinstance(self._index, faiss.IndexPreTransform):
+            return faiss.SearchParametersPreTransform(index_params=made)
+        if isinstance(self._index, faiss.IndexRefine):
+            return faiss.IndexRefineSearchParameters(base_index_params=made)
+        return made
+
+    def _prepare_reading(self) -> Sequence[int]:
+        """Prepare reading single vectors. Returns their numbers in the order they were added."""
+        faiss, self._vectors_of, self._places = self._faiss, self._index, dict[int, int]()
+        if self._is("IndexIVF"):
+            try:
+                self._searched.make_direct_map()
+            except RuntimeError as error:
+                raise InputError(
+                    f"{self} has vectors with numbers of its own, in no known order: build it in an IndexIDMap."
+                ) from error
+        if not isinstance(self._index, faiss.IndexIDMap):
+            return range(self.count)
+        # Reading a vector from an IndexIDMap ends the process: read from the index inside.
+        self._vectors_of = faiss.downcast_index(self._index.index)
+        numbers: list[int] = faiss.vector_to_array(self._index.id_map).tolist()
+        self._places = {number: place for place, number in enumerate(numbers)}
+        return numbers
+
+
+def _read_items(options: FaissCollectionOptions, numbers: Sequence[int]) -> dict[int, Item]:
+    """The items by the numbers of their vectors, which are in the order of the index.
+
+    Raises InputError with every fault and its place.
+    """
+    path, faults, items = Path(options.items), list[Fault](), dict[str, Item]()
+    for line, row in json_rows(path, faults):
+        try:
+            item = _item(row, options)
+            if item.id in items:
+                raise ValueError(f"has the id {item.id!r} of an earlier row; each must be unique")
+            items[item.id] = item
+        except ValueError as error:
+            faults.append(Fault(str(path), line, message=f"{error}."))
+    if not faults and len(items) != len(numbers):
+        faults.append(
+            Fault(str(path), message=f"has {len(items):,} rows; {options.path} has {len(numbers):,} vectors.")
         )
-        if inner is None:
-            raise RuntimeError("there is no graph in it")
-        found = faiss.downcast_index(inner)
-    return cast("faiss.IndexHNSW", found)
+    if faults:
+        raise InputError(*faults[:_MOST_FAULTS])
+    return dict(zip(numbers, items.values(), strict=True))
+
+
+def _item(row: Mapping[str, Any], options: FaissCollectionOptions) -> Item:
+    """The item of a row. Raises ValueError."""
+    name, text = row.get(options.id), row.get(options.text)
+    if type(name) not in (str, int) or name == "":
+        raise ValueError(f"has {options.id!r} {shown(name)}; it must be a text or a whole number")
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"has {options.text!r} {shown(text)}; it must be a text")
+    metadata = row.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {key: value for key, value in row.items() if key not in (options.id, options.text)}
+    return Item(str(name), metadata, text)

@@ -96,19 +96,19 @@ def parsed(where: Any, also: Sequence[str] = (), place: str = "where") -> Condit
     ``also`` are operators of one engine; their values are not checked.
     """
     if not isinstance(where, Mapping):
-        raise _fault(place, f"is {shown(where)}; it must be a mapping, like {{lang: en}}")
+        raise ValueError(f"{place} is {shown(where)}; it must be a mapping, like {{lang: en}}")  # noqa: TRY004 - as pydantic has it
     if not where:
-        raise _fault(place, "is empty")
+        raise ValueError(f"{place} is empty")
     if len(where) > 1:
-        raise _fault(place, f"has {len(where)} keys, {listed(map(repr, where), 3)}; join them: {{$and: [...]}}")
+        raise ValueError(f"{place} has {len(where)} keys, {listed(map(repr, where), 3)}; join them: {{$and: [...]}}")
     ((key, value),) = where.items()
     here = f"{place}.{key}"
     if key in _JOINS:
         if not isinstance(value, list | tuple) or len(value) < _FEWEST_JOINED:
-            raise _fault(here, f"is {shown(value)}; it must be a list of at least {_FEWEST_JOINED} conditions")
+            raise ValueError(f"{here} is {shown(value)}; it must be a list of at least {_FEWEST_JOINED} conditions")
         return Joined(key == "$and", tuple(parsed(one, also, f"{here}[{at}]") for at, one in enumerate(value)))
     if not key or key.startswith("$"):
-        raise _fault(here, f"is no field.{did_you_mean(key, _JOINS)} Conditions are joined by {listed(_JOINS)}")
+        raise ValueError(f"{here} is no field.{did_you_mean(key, _JOINS)} Conditions are joined by {listed(_JOINS)}")
     return _comparison(key, value, also, here)
 
 
@@ -116,21 +116,23 @@ def _comparison(field: str, value: Any, also: Sequence[str], place: str) -> Comp
     if not isinstance(value, Mapping):
         return Comparison(field, "$eq", _scalar(value, place))
     if len(value) != 1:
-        raise _fault(place, "must have one operator, like {$gte: 2}; two for a field are joined: {$and: [...]}")
+        raise ValueError(
+            f"{place} must have one operator, like {{$gte: 2}}; two for a field are joined: {{$and: [...]}}"
+        )
     ((operator, given),) = value.items()
     here = f"{place}.{operator}"
     if operator in also:
         return Comparison(field, operator, given)
     if operator not in OPERATORS:
         known = [*OPERATORS, *also]
-        raise _fault(here, f"is an unknown operator.{did_you_mean(operator, known)} Known: {listed(known, 20)}")
+        raise ValueError(f"{here} is an unknown operator.{did_you_mean(operator, known)} Known: {listed(known, 20)}")
     if operator not in _LISTS:
         return Comparison(field, operator, _scalar(given, here, is_number=operator in _ORDERS))
     if not isinstance(given, list | tuple) or not given:
-        raise _fault(here, f"is {shown(given)}; it must be a list of values")
+        raise ValueError(f"{here} is {shown(given)}; it must be a list of values")
     values = tuple(_scalar(one, f"{here}[{at}]") for at, one in enumerate(given))
     if len({type(one) for one in values}) > 1:
-        raise _fault(here, "has values of several types; they must be of one")
+        raise ValueError(f"{here} has values of several types; they must be of one")
     return Comparison(field, operator, values)
 
 
@@ -138,13 +140,9 @@ def _scalar(value: Any, place: str, *, is_number: bool = False) -> Scalar:
     expected = "a number" if is_number else "a text, a number, true or false"
     types = (int, float) if is_number else (str, bool, int, float)
     if type(value) not in types or (type(value) is float and not math.isfinite(value)):
-        raise _fault(place, f"is {shown(value)}; it must be {expected}")
+        raise ValueError(f"{place} is {shown(value)}; it must be {expected}")
     scalar: Scalar = value
     return scalar
-
-
-def _fault(place: str, message: str) -> ValueError:
-    return ValueError(f"{place} {message}")
 
 
 def translated(

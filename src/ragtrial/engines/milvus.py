@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import logging
 import math
@@ -10,24 +9,20 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from ragtrial.cache.atomic import write_text
-from ragtrial.engines.base import STORES, Index, IndexUse, Vectors, count_unreachable, failing_as, ranked
-from ragtrial.engines.batching import in_batches
-from ragtrial.engines.exact import PROBES, SURE_FROM, missed
-from ragtrial.engines.milvus_index import MilvusGraph, MilvusIndexKind, MilvusIndexOptions, MilvusOther, Parameters
+from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as
 from ragtrial.engines.servers import Engine, SettlingStore, wait_for
-from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.options import Options, Secret
-from ragtrial.rankings import Floats, Rankings
+from ragtrial.rankings import Floats
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -92,11 +87,6 @@ def message_of(error: BaseException) -> str:
     return " ".join(str(text).split()).rstrip(".") or type(error).__name__
 
 
-def is_unimplemented(error: Exception) -> bool:
-    """True if the server does not implement the request."""
-    return _status_of(error) == "UNIMPLEMENTED"
-
-
 def _status_of(error: BaseException) -> str:
     """The name of the gRPC status; empty for an error without one."""
     code: Any = getattr(error, "code", None)
@@ -132,277 +122,76 @@ MOST_HITS = 16_384
 
 _ID, _VECTOR = "id", "vector"
 _LITE = "milvus_lite"  # its version begins with this
-_METRICS = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
-_QUERY_BATCH = 256
+METRICS: Mapping[Space, str] = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _HITS_AT_ONCE = 500_000
-
-
-class MilvusEngine:
-    """A connection to Milvus; ``folder`` has the files of Milvus Lite. The primary keys are the numbers of the rows."""
-
-    def __init__(
-        self, store: MilvusStore, client: MilvusClient, close: Callable[[], None], folder: Path | None = None
-    ) -> None:
-        self.store = store
-        self.client = client
-        self.close = close
-        self._folder = folder
-        self._seconds = math.ceil(store.timeout)  # some calls of pymilvus ignore a time limit that is no int
-
-    def version(self) -> str:
-        with self.failing():
-            return str(self.client.get_server_version(timeout=self._seconds))
-
-    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        # The order matters: rows that are not flushed, or flushed after the index, are searched without it.
-        with self.failing():
-            self._insert(name, vectors, advance)
-            self.client.flush(name, timeout=math.ceil(self.store.settle_within))
-            self._merge_segments(name)
-            self._build_index(name)
-            self._load(name)
-            self._wait_for(lambda: self._is_settled(name, len(vectors)), f"loading the collection {name}")
-            return self._options_in_effect(name)
-
-    def count(self, name: str) -> int | None:
-        with self.failing():
-            if not self.client.has_collection(name, timeout=self._seconds):
-                return None
-            self._load(name)
-            return self._count(name)
-
-    def rows(self, name: str, codes: list[int]) -> Floats:
-        with self.failing():
-            found = self.client.get(name, ids=codes, output_fields=[_VECTOR], timeout=self._seconds)
-            rows = {int(one[_ID]): one[_VECTOR] for one in found}
-            return np.array([rows[code] for code in codes if code in rows], dtype=np.float32)
-
-    def size(self, name: str) -> int | None:
-        with self.failing():
-            return sum(int(one.mem_size) for one in self._segments(name) or ()) or None
-
-    def drop(self, name: str) -> None:
-        with self.failing():
-            if self.client.has_collection(name, timeout=self._seconds):
-                self.client.drop_collection(name, timeout=self._seconds)
-
-    def open(self, name: str, vectors: Vectors) -> Index:
-        return MilvusIndex(self, name, vectors)
-
-    def ping(self) -> None:
-        self.version()
-
-    def scanned(self, name: str) -> int | None:
-        """The number of rows that are searched without an index; None if Milvus does not show it."""
-        with self.failing():
-            if self._folder is not None:
-                stems = {file.stem for file in self._folder.rglob("data/*.parquet")}
-                return None if stems - {file.name.partition(".")[0] for file in self._folder.rglob("indexes/*")} else 0
-            segments = self._segments(name)
-            return None if segments is None else max(0, self._count(name) - rows_with_index(segments))
-
-    def failing(self) -> AbstractContextManager[None]:
-        """Turns Milvus's errors into ours, with the place."""
-        return failing_as(self._error)
-
-    @property
-    def _place(self) -> str:
-        return self.store.address if self._folder is None else f"Milvus Lite in {self._folder}"
-
-    def _error(self, error: BaseException) -> StoreError:
-        return (StoreError if self._folder is not None else StoreServerError)(f"{self._place}: {message_of(error)}.")
-
-    def _wait_for(self, is_done: Callable[[], bool], what: str) -> None:
-        wait_for(is_done, self.store.settle_within, f"{self._place}: {what}")
-
-    # --- the steps of a build
-
-    def _insert(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> None:
-        from pymilvus import DataType
-
-        dimension = vectors.matrix.shape[1]
-        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field(_ID, DataType.INT64, is_primary=True)
-        schema.add_field(_VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
-        self.client.create_collection(name, schema=schema, consistency_level="Strong", timeout=self._seconds)
-
-        def send(rows: slice) -> None:
-            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
-            sent = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, rows.start)]
-            self.client.insert(name, sent, timeout=self._seconds)
-
-        # Inserts that meet in Milvus Lite, which may be the server, fail while it writes its files.
-        at_once = 1 if self.version().startswith(_LITE) else self.store.at_once
-        in_batches(send, len(vectors), self.store.rows_at_once(dimension), at_once, advance)
-
-    def _merge_segments(self, name: str) -> None:
-        """Merge small segments now: Milvus would merge them later, and then return other hits."""
-        if self._folder is not None:
-            return
-        segments = segments_of(lambda: self.client.list_persistent_segments(name, timeout=self._seconds))
-        if segments is not None and len(segments) > 1:
-            job = self.client.compact(name, timeout=self._seconds)
-            self._wait_for(lambda: self.client.get_compaction_state(job) == "Completed", f"merging segments of {name}")
-
-    def _build_index(self, name: str) -> None:
-        index, metric = self.store.index, _METRICS[self.store.space]
-        parameters = self.client.prepare_index_params()
-        # Nested, because pymilvus would send each parameter under its own name, and Milvus Lite would ignore them all.
-        nested = {"params": dict(index.built())}
-        parameters.add_index(_VECTOR, index_type=index.engine_name, metric_type=metric, params=nested)
-        self.client.create_index(name, parameters, sync=False, timeout=self._seconds)
-        self._wait_for(lambda: self._is_built(name), f"the index of {name}")
-
-    def _is_built(self, name: str) -> bool:
-        found = self._described(name)
-        if found.get("state") == "Failed":
-            raise StoreError(f"{self._place} cannot build the index of {name}: {found}.")
-        return found.get("state") == "Finished" and not found.get("pending_index_rows")
-
-    def _load(self, name: str) -> None:
-        self.client.load_collection(name, timeout=math.ceil(self.store.settle_within))
-
-    def _is_settled(self, name: str, count: int) -> bool:
-        """True if all rows are searched, in segments that no longer change."""
-        if self._count(name) != count:
-            return False
-        segments = self._segments(name)
-        if segments is None:
-            # Milvus Lite merges segments in the background, and a merged one has no index at first. Releasing the
-            # collection stops that, and loading it builds missing indexes before it returns.
-            self.client.release_collection(name, timeout=self._seconds)
-            self._load(name)
-            return True
-        loaded = sum({one.segment_id: int(one.num_rows) for one in segments}.values())
-        return loaded == count and not any(one.state.name == "Growing" for one in segments)
-
-    def _described(self, name: str) -> Mapping[str, Any]:
-        return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
-
-    def _options_in_effect(self, name: str) -> Mapping[str, Any]:
-        """The options of the index, as Milvus reports them. Raises StoreError if they are not as requested."""
-        found = dict(self._described(name))
-        nested = found.get("params") or {}
-        found |= json.loads(nested) if isinstance(nested, str) else nested
-        asked = self.store.index.built()
-        built = {one: found.get(one) for one in asked}
-        ignored = {name: value for name, value in asked.items() if str(built[name]) != str(value)}
-        if ignored and not isinstance(self.store.index, MilvusOther):
-            raise StoreError(f"{self._place} built the index with {built} instead of {dict(asked)}.")
-        effective = {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
-        return {**effective, "ignored": ignored} if ignored else effective
-
-    def _count(self, name: str) -> int:
-        found = self.client.query(
-            name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=self._seconds
-        )
-        return int(found[0]["count(*)"])
-
-    def _segments(self, name: str) -> list[Any] | None:
-        """The loaded segments; None if Milvus does not list them."""
-        if self._folder is not None:
-            return None
-        return segments_of(lambda: self.client.list_loaded_segments(name, timeout=self._seconds))
-
-
-def segments_of(ask: Callable[[], list[Any]]) -> list[Any] | None:
-    """The segments that ``ask`` returns; None from Milvus Lite, whose server does not implement the call."""
-    try:
-        return list(ask())
-    except Exception as error:
-        if is_unimplemented(error):
-            return None
-        raise
-
-
-def use_of_loaded(count: int, without_index: int) -> IndexUse:
-    """The use of an index of ``count`` rows; ``without_index`` of them were loaded without it."""
-    if not without_index:
-        return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
-    part = "all" if without_index == count else f"{without_index:,} of"
-    evidence = f"Milvus has loaded {part} {count:,} vectors without an index, whatever describe_index says."
-    return IndexUse(is_used=without_index < count, evidence=evidence)
-
-
-def rows_with_index(segments: Iterable[Any]) -> int:
-    """The number of rows in loaded segments that have an index; replicas of a segment count once."""
-    return sum({one.segment_id: int(one.num_rows) for one in segments if one.index_id}.values())
-
-
-class MilvusIndex:
-    """A loaded collection, open for search."""
-
-    def __init__(self, engine: MilvusEngine, name: str, vectors: Vectors) -> None:
-        self._engine = engine
-        self._name = name
-        self._vectors = vectors
-        self._index: MilvusIndexOptions = engine.store.index
-
-    def search(self, queries: Floats, depth: int) -> Rankings:
-        return self._found(queries, depth, self._index.searched)
-
-    def unreachable(self) -> int:
-        return count_unreachable(
-            lambda queries, depth: self._found(queries, depth, self._index.widest), self._vectors.matrix
-        )
-
-    def use(self) -> IndexUse:
-        count = len(self._vectors)
-        if self._index.kind == "flat" or not count:
-            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as chosen.")
-        wrong = missed(self._narrowly, self._vectors, self._engine.store.space)
-        scanned = self._engine.scanned(self._name)
-        if scanned:
-            return use_of_loaded(count, scanned)
-        if wrong:
-            how = f"{wrong} of {PROBES} searches of the narrowest width missed the nearest vector"
-            return IndexUse(is_used=True, evidence=f"{how}, which comparing all vectors does not.")
-        if scanned == 0:
-            return use_of_loaded(count, scanned)
-        none = f"None of {PROBES} searches of the narrowest width missed the nearest vector"
-        is_sure = count >= SURE_FROM and not isinstance(self._index, MilvusOther)
-        return IndexUse(
-            is_used=False if is_sure else None,
-            evidence=f"{none}: all vectors are compared."
-            if is_sure
-            else f"{none}; among so few vectors that says nothing.",
-        )
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def _narrowly(self, queries: Floats) -> Rankings:
-        return self._found(queries, 1, lambda _: self._index.narrowest())
-
-    def _found(self, queries: Floats, depth: int, parameters: Callable[[int], Parameters]) -> Rankings:
-        depth, engine = min(depth, len(self._vectors), MOST_HITS), self._engine
-
-        def nearest(batch: Floats, limit: int) -> Iterator[tuple[list[int], Floats]]:
-            rows: Any = engine.client.search(
-                self._name,
-                data=list(batch),
-                limit=limit,
-                output_fields=[_ID],
-                search_params={"params": dict(parameters(limit))},
-                consistency_level="Strong",
-                timeout=engine.store.timeout,
-            )
-            for hits in rows:
-                scores = np.asarray(hits.distances, dtype=np.float32)
-                yield hits.ids, -scores if engine.store.space == "l2" else scores
-
-        most = _HITS_AT_ONCE // max(1, depth * engine.store.at_once)
-        with engine.failing():
-            return ranked(nearest, queries, depth, max(1, min(_QUERY_BATCH, most)), engine.store.at_once)
-
-
 _DATABASE = "milvus.db"
-_COLLECTION = "chunks"
-_BUILT = "built.json"
-"""The file that records what Milvus Lite built in a folder."""
+_BUILT_WITH = {"m": "M", "ef_construction": "efConstruction", "lists": "nlist"}
+_SEARCHED_WITH = {"ef_search": "ef", "probes": "nprobe"}
+"""The options of an index, and their names in Milvus."""
 
-_FIRST_WITH_EF = (3, 2, 2)
-"""The first version of Milvus Lite that uses ef; earlier versions search every graph with their default."""
+Links = Annotated[int, Field(ge=2, le=2_048)]
+Candidates = Annotated[int, Field(ge=1, le=32_768)]
+Lists = Annotated[int, Field(ge=1, le=65_536)]
+
+
+class MilvusFlat(Options):
+    """No index: all vectors are compared."""
+
+    kind: Literal["flat"]
+    """Compare all vectors (FLAT)."""
+
+
+class MilvusGraph(Options):
+    """A graph, over whole or quantized vectors."""
+
+    kind: Literal["hnsw", "hnsw_sq"] = "hnsw"
+    """A graph over whole vectors (HNSW), or over vectors with one byte per number (HNSW_SQ; servers need Milvus
+    2.5)."""
+
+    m: Links = 16
+    """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
+
+    ef_construction: Annotated[int, Field(ge=1)] = 100
+    """Candidates considered while building; a higher value is slower to build and more exact (Milvus:
+    efConstruction)."""
+
+    ef_search: Candidates = 64
+    """Candidates considered while searching, up to 32,768; a higher value is slower and more exact (Milvus: ef). A
+    search never considers fewer candidates than the requested hits: a server would refuse it, and Milvus Lite would
+    miss hits."""
+
+
+class MilvusIvf(Options):
+    """Lists of similar vectors; a search compares the vectors of some lists."""
+
+    kind: Literal["ivf_flat", "ivf_sq8"]
+    """Lists of whole vectors (IVF_FLAT), or of vectors with one byte per number (IVF_SQ8)."""
+
+    lists: Lists = 128
+    """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
+
+    probes: Lists = 8
+    """Lists to search (Milvus: nprobe), at most all. A higher value is slower and more exact; a low one may return
+    fewer hits than requested."""
+
+
+class MilvusOther(Options):
+    """Any index of Milvus, with parameters that are passed on as they are."""
+
+    kind: Literal["other"]
+    """Any kind of index that Milvus has, by its name there."""
+
+    type: Annotated[str, Field(min_length=1)]
+    """The kind in Milvus's words, like `DISKANN`, `SCANN` or `AUTOINDEX`."""
+
+    build: dict[str, JsonValue] = Field(default={})
+    """Milvus's parameters of the index, like `{nlist: 128}`. The report names the parameters that Milvus ignores."""
+
+    search: dict[str, JsonValue] = Field(default={})
+    """Milvus's parameters of a search, like `{nprobe: 8}`."""
+
+
+MilvusIndexKind = Annotated[MilvusGraph | MilvusIvf | MilvusOther | MilvusFlat, Field(discriminator="kind")]
 
 
 class MilvusLogin(Options):
@@ -422,10 +211,8 @@ class MilvusLogin(Options):
 
     @model_validator(mode="after")
     def _is_one_login(self) -> Self:
-        if (self.user is None) != (self.password is None):
-            raise ValueError("user and password go together; give both, or token alone.")
-        if self.token is not None and self.user is not None:
-            raise ValueError("token and user exclude each other; remove one.")
+        if (self.user is None) != (self.password is None) or (self.token is not None and self.user is not None):
+            raise ValueError("a server takes either token, or user and password; remove the others.")
         return self
 
     def sent_token(self) -> str:
@@ -439,83 +226,228 @@ class MilvusLogin(Options):
 class MilvusStore(MilvusLogin, SettlingStore):
     """A Milvus collection: in a folder (Milvus Lite), or on a server."""
 
-    connected_by: ClassVar[tuple[str, ...]] = ("url", "token", "user", "password", "database")
-    waits_here: ClassVar[bool] = True
-    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"token", "user", "password"}
-    search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "index.probes", "index.search"})
+    connected_by = ("url", "token", "user", "password", "database")
+    waits_here = True
+    search_options = frozenset({"index.ef_search", "index.probes", "index.search"})
 
-    advice_for_low_recall: ClassVar[str] = (
+    advice_for_low_recall = (
         "Raise store.index.ef_search or probes, m or ef_construction, or set store.index.kind: flat."
     )
-    advice_for_unreachable: ClassVar[str] = (
-        "Raise store.index.m or ef_construction, or set store.index.kind: ivf_flat or flat."
-    )
-    advice_for_unused: ClassVar[str] = (
+    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: ivf_flat or flat."
+    advice_for_unused = (
         "Milvus builds no index for segments of fewer than 1,024 rows: measure as many chunks as there are in "
         "production, or set store.index.kind: flat, which is what is measured."
     )
-    advice_for_few_hits: ClassVar[str] = (
-        f"Raise store.index.probes; a server never returns more than {MOST_HITS:,} hits."
-    )
+    advice_for_few_hits = f"Raise store.index.probes; a server never returns more than {MOST_HITS:,} hits."
 
     kind: Literal["milvus"] = "milvus"
     """Milvus: in a folder with Milvus Lite, or on the server at `url`."""
 
-    index: MilvusIndexKind = Field(default=MilvusGraph())
+    index: MilvusIndexKind = MilvusGraph()
     """The index of the collection."""
 
-    @model_validator(mode="after")
-    def _can_be_built(self) -> Self:
-        if self.url is not None and urlsplit(self.url).scheme not in ("http", "https"):
-            raise ValueError(f"url is {self.url!r}; it must begin with http:// or https://.")
-        return self
-
     def width(self, depth: int) -> int | None:
-        return self.index.width(depth)
+        if isinstance(self.index, MilvusGraph):
+            return max(self.index.ef_search, depth)
+        return depth if isinstance(self.index, MilvusOther) else None
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
         return dict.fromkeys(["pymilvus", "milvus-lite"] if self.url is None else ["pymilvus"], "milvus")
 
-    def check(self) -> None:
-        super().check()
-        if self.url is not None:
-            return
-        found = importlib.metadata.version("milvus-lite")
-        numbers = tuple(int(part) for part in found.split(".")[:3] if part.isdigit())
-        if numbers < _FIRST_WITH_EF:
-            raise InputError(
-                f"Milvus Lite {found} ignores ef_search: pip install 'milvus-lite>=3.2.2', or set store.url."
-            )
+    def engine(self, folder: Path | None = None) -> MilvusEngine:
+        return MilvusEngine(self, folder if self.url is None else None)
 
-    def engine(self) -> Engine:
-        client = server_client(str(self.url), self.sent_token(), self.database, self.timeout)
-        return MilvusEngine(self, client, client.close)
 
-    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        engine = self._engine_in(folder)
-        try:
-            options = engine.fill(_COLLECTION, vectors, advance)
-            known = {"version": engine.version(), "options": dict(options)}
-        finally:
-            engine.close()
-        write_text(folder / _BUILT, json.dumps(known))
+class MilvusEngine(Engine):
+    """A connection to Milvus; ``folder`` has the files of Milvus Lite. The primary keys are the numbers of the rows."""
 
-    def open_here(self, vectors: Vectors, folder: Path) -> Index:
-        engine = self._engine_in(folder)
-        try:
-            count = engine.count(_COLLECTION)
-            if count != len(vectors):
-                raise StoreError(f"the Milvus Lite index in {folder} has {count or 0:,} of {len(vectors):,} vectors.")
-            return engine.open(_COLLECTION, vectors)
-        except BaseException:
-            engine.close()
-            raise
+    most_hits = MOST_HITS
 
-    def facts(self, folder: Path) -> dict[str, Any]:
-        known: Mapping[str, Any] = json.loads((folder / _BUILT).read_text()) if self.url is None else {}
-        return {**super().facts(folder), **known}
+    store: MilvusStore
 
-    def _engine_in(self, folder: Path) -> MilvusEngine:
-        client, close = folder_client(folder / _DATABASE)
-        return MilvusEngine(self, client, close, folder)
+    def __init__(self, store: MilvusStore, folder: Path | None) -> None:
+        super().__init__(store, folder)
+        self._seconds = math.ceil(store.timeout)  # some calls of pymilvus ignore a time limit that is no int
+        if folder is not None:
+            self.place = f"Milvus Lite in {folder}"
+            self.client, self._close = folder_client(folder / _DATABASE)
+        else:
+            self.client = server_client(str(store.url), store.sent_token(), store.database, store.timeout)
+            self._close = self.client.close
+
+    def failing(self) -> AbstractContextManager[None]:
+        kind = StoreServerError if self.folder is None else StoreError
+        return failing_as(lambda error: kind(f"{self}: {message_of(error)}."))
+
+    def close(self) -> None:
+        self._close()
+
+    def version(self) -> str:
+        return str(self.client.get_server_version(timeout=self._seconds))
+
+    # The order of a build matters: rows that are not flushed, or flushed after the index, are searched without it.
+
+    def create(self, name: str, count: int, dimension: int) -> None:
+        from pymilvus import DataType
+
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(_ID, DataType.INT64, is_primary=True)
+        schema.add_field(_VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
+        self.client.create_collection(name, schema=schema, consistency_level="Strong", timeout=self._seconds)
+        if self.version().startswith(_LITE):
+            self.at_once = 1  # inserts that meet in Milvus Lite, here or as a server, fail while it writes its files
+
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        rows = [{_ID: code, _VECTOR: row} for code, row in enumerate(batch, start)]
+        self.client.insert(name, rows, timeout=self._seconds)
+
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        self.client.flush(name, timeout=math.ceil(self.store.settle_within))
+        # Merge small segments now: Milvus would merge them later, and then return other hits.
+        segments = None if self.folder else listed_segments(self.client.list_persistent_segments, name, self._seconds)
+        if segments is not None and len(segments) > 1:
+            job = self.client.compact(name, timeout=self._seconds)
+            self._wait_for(lambda: self.client.get_compaction_state(job) == "Completed", f"merging segments of {name}")
+        index, parameters = self.store.index, self.client.prepare_index_params()
+        kind = index.type if isinstance(index, MilvusOther) else index.kind.upper()
+        # Nested, because pymilvus would send each parameter under its own name, and Milvus Lite would ignore them all.
+        nested = {"params": self._built_with()}
+        parameters.add_index(_VECTOR, index_type=kind, metric_type=METRICS[self.store.space], params=nested)
+        self.client.create_index(name, parameters, sync=False, timeout=self._seconds)
+        self._wait_for(lambda: self._is_built(name), f"the index of {name}")
+        self._load(name)
+        self._wait_for(lambda: self._is_settled(name, count), f"loading the collection {name}")
+        return self._options_in_effect(name)
+
+    def count(self, name: str) -> int | None:
+        if not self.client.has_collection(name, timeout=self._seconds):
+            return None
+        self._load(name)
+        return rows_in(self.client, name, self._seconds)
+
+    def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
+        found = self.client.get(name, ids=codes, output_fields=[_VECTOR], timeout=self._seconds)
+        return {int(row[_ID]): row[_VECTOR] for row in found}
+
+    def size(self, name: str) -> int | None:
+        return sum(int(segment.mem_size) for segment in self._segments(name) or ()) or None
+
+    def drop(self, name: str) -> None:
+        if self.client.has_collection(name, timeout=self._seconds):
+            self.client.drop_collection(name, timeout=self._seconds)
+
+    def queries_at_once(self, depth: int) -> int:
+        return max(1, min(super().queries_at_once(depth), _HITS_AT_ONCE // max(1, depth * self.at_once)))
+
+    def nearest(self, name: str, queries: Floats, depth: int) -> Iterator[tuple[list[int], Floats]]:
+        index = self.store.index
+        parameters = dict(index.search) if isinstance(index, MilvusOther) else _named(index, _SEARCHED_WITH)
+        if isinstance(index, MilvusGraph):
+            parameters["ef"] = self.store.width(depth)
+        rows: Any = self.client.search(
+            name,
+            data=list(queries),
+            limit=depth,
+            output_fields=[_ID],
+            search_params={"params": parameters},
+            consistency_level="Strong",
+            timeout=self.store.timeout,
+        )
+        for hits in rows:
+            scores = np.asarray(hits.distances, dtype=np.float32)
+            yield hits.ids, -scores if self.store.space == "l2" else scores
+
+    def use(self, name: str, vectors: Vectors) -> IndexUse:
+        count = len(vectors)
+        if self.store.index.kind == "flat" or not count:
+            return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as chosen.")
+        if self.folder is None:
+            return use_of_segments(count, self._segments(name))
+        files = {file.stem for file in self.folder.rglob("data/*.parquet")}
+        if files - {file.name.partition(".")[0] for file in self.folder.rglob("indexes/*")}:
+            return IndexUse(is_used=None, evidence="Milvus Lite has files without an index, whose rows are compared.")
+        return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
+
+    def _built_with(self) -> dict[str, Any]:
+        index = self.store.index
+        return dict(index.build) if isinstance(index, MilvusOther) else _named(index, _BUILT_WITH)
+
+    def _wait_for(self, is_done: Callable[[], bool], what: str) -> None:
+        wait_for(is_done, self.store.settle_within, f"{self}: {what}")
+
+    def _is_built(self, name: str) -> bool:
+        found = self._described(name)
+        if found.get("state") == "Failed":
+            raise StoreError(f"{self} cannot build the index of {name}: {found}.")
+        return found.get("state") == "Finished" and not found.get("pending_index_rows")
+
+    def _load(self, name: str) -> None:
+        self.client.load_collection(name, timeout=math.ceil(self.store.settle_within))
+
+    def _is_settled(self, name: str, count: int) -> bool:
+        """True if all rows are searched, in segments that no longer change."""
+        if rows_in(self.client, name, self._seconds) != count:
+            return False
+        segments = self._segments(name)
+        if segments is None:
+            # Milvus Lite merges segments in the background, and a merged one has no index at first. Releasing the
+            # collection stops that, and loading it builds missing indexes before it returns.
+            self.client.release_collection(name, timeout=self._seconds)
+            self._load(name)
+            return True
+        loaded = sum({segment.segment_id: int(segment.num_rows) for segment in segments}.values())
+        return loaded == count and not any(segment.state.name == "Growing" for segment in segments)
+
+    def _described(self, name: str) -> Mapping[str, Any]:
+        return self.client.describe_index(name, _VECTOR, timeout=self._seconds) or {}
+
+    def _options_in_effect(self, name: str) -> Mapping[str, Any]:
+        """The options of the index, as Milvus reports them. Raises StoreError if they are not as requested."""
+        found = dict(self._described(name))
+        nested = found.get("params") or {}
+        found |= json.loads(nested) if isinstance(nested, str) else nested
+        asked = self._built_with()
+        ignored = {name: value for name, value in asked.items() if str(found.get(name)) != str(value)}
+        if ignored and not isinstance(self.store.index, MilvusOther):
+            built = {name: found.get(name) for name in asked}
+            raise StoreError(f"{self} built the index with {built} instead of {asked}.")
+        effective = {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
+        return {**effective, "ignored": ignored} if ignored else effective
+
+    def _segments(self, name: str) -> list[Any] | None:
+        """The loaded segments; None if Milvus does not list them."""
+        return None if self.folder else listed_segments(self.client.list_loaded_segments, name, self._seconds)
+
+
+def _named(options: Options, names: Mapping[str, str]) -> dict[str, Any]:
+    """The ``options`` in ``names``, under Milvus's names."""
+    return {names[key]: value for key, value in options.model_dump().items() if key in names}
+
+
+def rows_in(client: MilvusClient, name: str, seconds: int) -> int:
+    """The number of rows of a collection, including the latest."""
+    found = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=seconds)
+    return int(found[0]["count(*)"])
+
+
+def listed_segments(ask: Callable[..., list[Any]], name: str, seconds: int) -> list[Any] | None:
+    """The segments that ``ask`` returns; None from Milvus Lite, whose server does not implement the call."""
+    try:
+        return list(ask(name, timeout=seconds))
+    except Exception as error:
+        if _status_of(error) == "UNIMPLEMENTED":
+            return None
+        raise
+
+
+def use_of_segments(count: int, segments: Sequence[Any] | None) -> IndexUse:
+    """The use of an index of ``count`` rows, according to the loaded segments; replicas of a segment count once."""
+    if segments is None:
+        return IndexUse(is_used=None, evidence="The server does not list its segments, as Milvus Lite's does not.")
+    indexed = sum({segment.segment_id: int(segment.num_rows) for segment in segments if segment.index_id}.values())
+    if indexed >= count:
+        return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
+    part = f"{count - indexed:,} of" if indexed else "all"
+    evidence = f"Milvus has loaded {part} {count:,} vectors without an index, whatever describe_index says."
+    return IndexUse(is_used=indexed > 0, evidence=evidence)

@@ -18,27 +18,24 @@ from ragtrial.engines.collection import (
     COLLECTIONS,
     PAGE,
     Collection,
-    Fact,
     Found,
     Item,
     NamedCollectionOptions,
     Stamp,
     VectorFieldNames,
-    copied,
-    not_there,
-    opening,
     stamp_of,
 )
-from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
+from ragtrial.engines.filters import Comparison, Conditions, parsed, translated
 from ragtrial.engines.milvus import (
+    METRICS,
     MOST_HITS,
     MilvusLogin,
     folder_client,
+    listed_segments,
     message_of,
-    rows_with_index,
-    segments_of,
+    rows_in,
     server_client,
-    use_of_loaded,
+    use_of_segments,
 )
 from ragtrial.engines.servers import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
@@ -48,46 +45,33 @@ from ragtrial.rankings import Floats
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-
-def files_of(folder: Path) -> Stamp:
-    """The stamp of the files in ``folder``. Raises InputError if it is no folder of Milvus Lite."""
-    if folder.is_file():
-        raise InputError(
-            f"{folder} is a file, the format of Milvus Lite before version 3; export it with that version "
-            "(milvus-lite dump), and insert it into a folder or a server."
-        )
-    if not (folder / "collections").is_dir():
-        raise InputError(f"{folder} is not a folder of Milvus Lite: it has no folder named collections.")
-    return stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
-
-
-_SPACES: Mapping[str, Space] = {"COSINE": "cosine", "IP": "ip", "L2": "l2"}
+_SPACES: Mapping[str, Space] = {metric: space for space, metric in METRICS.items()}
 _DYNAMIC = "$meta"
+_VARYING = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
 _HEEDED_BY = {"ef": "HNSW", "nprobe": "IVF"}
 """The options of a search, each with the beginning of the names of the indexes that use it."""
 
-_SERVER_OPTIONS = ("token", "user", "password", "database", "timeout")
+_ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 @COLLECTIONS.register("milvus")
 class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNames):
     """A Milvus collection: in a folder of Milvus Lite (`path`), or on a server (`url`)."""
 
-    engine: ClassVar[str] = "Milvus"
-    filter_type: ClassVar[type[str | dict[str, Any]] | None] = str
-    advice_for_low_recall: ClassVar[str] = (
+    engine = "Milvus"
+    filter_type = str
+    advice_for_low_recall = (
         "Raise collection.ef or nprobe, as in your program, or build its index with a larger M or efConstruction."
     )
-    advice_for_few_hits: ClassVar[str] = f"Raise collection.nprobe; Milvus never returns more than {MOST_HITS:,} hits."
-    advice_for_unused: ClassVar[str] = (
+    advice_for_few_hits = f"Raise collection.nprobe; Milvus never returns more than {MOST_HITS:,} hits."
+    advice_for_unused = (
         "Milvus compares all rows of segments with fewer than 1,024 rows, and rows that were not flushed: the scores "
         "are those of exact search."
     )
-    search_options: ClassVar[frozenset[str]] = frozenset({"ef", "nprobe"})
-    unhashed: ClassVar[frozenset[str]] = frozenset({"check", "token", "user", "password", "timeout"})
+    search_options = frozenset({"ef", "nprobe"})
     packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus-lite": "milvus"}
 
-    kind: Literal["milvus"] = "milvus"
+    kind: Literal["milvus"]
     """A collection of Milvus, in a folder of Milvus Lite or on a server."""
 
     path: PathText | None = None
@@ -109,151 +93,117 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
 
     @model_validator(mode="after")
     def _is_one_place(self) -> Self:
-        if (self.path is None) == (self.url is None):
-            raise ValueError("it must have either path (a folder of Milvus Lite) or url (a server).")
-        ignored = [name for name in _SERVER_OPTIONS if name in self.model_fields_set]
-        if self.path is not None and ignored:
-            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url instead of path.")
+        self.check_place("url", "a folder of Milvus Lite", ("token", "user", "password", "database", "timeout"))
         return self
 
     @property
     def address(self) -> str:
         return str(self.path or self.url)
 
-    def stamp(self) -> object:
-        return files_of(Path(self.path)) if self.path is not None else None
+    def files(self) -> Stamp | None:
+        if self.path is None:
+            return None
+        folder = Path(self.path)
+        if not (folder / "collections").is_dir():
+            raise InputError(
+                f"{folder} is not a folder of Milvus Lite from version 3 on: it has no folder collections."
+            )
+        return stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
 
     @property
     def seconds(self) -> int:
         """The time limit in whole seconds: some calls of pymilvus ignore a fraction."""
         return math.ceil(self.timeout)
 
-    def open(self) -> MilvusCollection:
-        with opening(self.kind) as stack:
-            client = self._client(stack)
-            with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {message_of(error)}.")):
-                if not client.has_collection(self.name, timeout=self.seconds):
-                    raise not_there(self, client.list_collections(timeout=self.seconds))
-                self._load(client)
-                return MilvusCollection(self, client, stack.pop_all())
-
-    def _client(self, stack: ExitStack) -> MilvusClient:
+    def connect(self, stack: ExitStack) -> MilvusCollection:
         if self.path is not None:
-            client, close = folder_client(
-                copied(Path(self.path), lambda: files_of(Path(str(self.path))), stack, "serve the folder and set url")
-            )
-            stack.callback(close)
-            return client
-        client = server_client(str(self.url), self.sent_token(), self.database, self.timeout, "collection.url")
-        stack.callback(client.close)
-        return client
-
-    def _load(self, client: MilvusClient) -> None:
-        """Load the copy of a folder. On a server this is up to the owner: raises InputError if it is not loaded."""
-        if self.path is not None:
-            client.load_collection(self.name)
-        elif client.get_load_state(self.name, timeout=self.seconds)["state"].name != "Loaded":
-            raise InputError(
-                f"the collection {self.name!r} at {self.address} is not loaded, so it cannot be searched; load it as "
-                f"your program does, for example with client.load_collection({self.name!r})."
-            )
+            copy = self.copied(Path(self.path), stack, "serve the folder and set url")
+            client, close = folder_client(copy)
+        else:
+            client = server_client(str(self.url), self.sent_token(), self.database, self.timeout, "collection.url")
+            close = client.close
+        stack.callback(close)
+        with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {message_of(error)}.")):
+            if not client.has_collection(self.name, timeout=self.seconds):
+                raise self.missing(client.list_collections(timeout=self.seconds))
+            if self.path is not None:
+                client.load_collection(self.name)
+            elif client.get_load_state(self.name, timeout=self.seconds)["state"].name != "Loaded":
+                # Loading a collection on a server is up to its owner.
+                raise InputError(
+                    f"the collection {self.name!r} at {self.address} is not loaded, so it cannot be searched; load it "
+                    f"as your program does, for example with client.load_collection({self.name!r})."
+                )
+            return MilvusCollection(self, client)
 
 
 class MilvusCollection(Collection):
     """A collection, open for reading."""
 
     options: MilvusCollectionOptions
-    most_hits: ClassVar[int] = MOST_HITS
+    most_hits = MOST_HITS
 
-    def __init__(self, options: MilvusCollectionOptions, client: MilvusClient, resources: ExitStack) -> None:
-        super().__init__(options, resources)
+    def __init__(self, options: MilvusCollectionOptions, client: MilvusClient) -> None:
+        super().__init__(options)
         self._client = client
-        with self._failing():
-            schema = client.describe_collection(options.name, timeout=options.seconds)
+        schema = client.describe_collection(options.name, timeout=options.seconds)
         self.id = str(schema.get("collection_id") or "")
-        self._fields: Mapping[str, Mapping[str, Any]] = {one["name"]: one for one in schema["fields"]}
+        self._fields: Mapping[str, Mapping[str, Any]] = {field["name"]: field for field in schema["fields"]}
         self._is_dynamic = bool(schema.get("enable_dynamic_field"))
         self._check_fields()
-        self.index = self._index()
-        self.space = self._space()
+        index = self._described()
+        self._kind = str(index.get("index_type"))
+        self.space = self._space(str(index.get("metric_type")))
+        self.ef = None if self._kind in ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ") else options.ef or 0
+        self.index_inputs = {"index": index}
+        version = client.get_server_version(timeout=options.seconds)
+        self.facts = {"server": f"Milvus {version}", "index": self._kind}
+        self.count = rows_in(client, options.name, options.seconds)
+        self.dimension = int(self._fields[options.vector]["params"]["dim"])
 
-    @cached_property
-    def count(self) -> int:
-        with self._failing():
-            found = self._client.query(self.options.name, filter="", output_fields=["count(*)"], **self._strongly)
-        return int(found[0]["count(*)"])
-
-    @property
-    def dimension(self) -> int:
-        return int(self._fields[self.options.vector]["params"]["dim"])
-
-    def width(self, depth: int) -> int | None:
-        if self._kind in ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ"):
-            return None
-        return max(self.options.ef or 0, depth)
-
-    def inputs(self) -> Mapping[str, Any]:
-        return {**super().inputs(), "index": dict(self.index)}
-
-    def facts(self) -> Mapping[str, Fact]:
-        with self._failing():
-            version = self._client.get_server_version(timeout=self.options.seconds)
-        return {"server": f"Milvus {version}", "index": self._kind}
+    def failing(self) -> AbstractContextManager[None]:
+        return failing_as(lambda error: StoreError(f"{self} cannot be read: {message_of(error)}."))
 
     def use(self) -> IndexUse:
         if self._kind == "FLAT":
             return IndexUse(is_used=True, evidence="The index is FLAT, which compares all vectors, as its owner chose.")
         if self.options.path is not None:
             return IndexUse(is_used=None, evidence="Milvus Lite does not show whether searches use the index.")
-        with self._failing():
-            ask = lambda: self._client.list_loaded_segments(self.options.name, timeout=self.options.seconds)  # noqa: E731
-            segments = segments_of(ask)
-        if segments is None:
-            return IndexUse(is_used=None, evidence="The server does not list its segments, as Milvus Lite's does not.")
-        return use_of_loaded(self.count, max(0, self.count - rows_with_index(segments)))
+        with self.failing():
+            segments = listed_segments(self._client.list_loaded_segments, self.options.name, self.options.seconds)
+        return use_of_segments(self.count, segments)
 
-    def pages(self, conditions: Conditions = ALL) -> Iterator[list[Item]]:
-        with self._failing():
-            rows = self._client.query_iterator(
-                self.options.name, batch_size=PAGE, filter=self._expression(conditions), output_fields=self._wanted
-            )
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        rows = self._client.query_iterator(
+            self.options.name, batch_size=PAGE, filter=self._expression(conditions), output_fields=self._wanted
+        )
         try:
-            while True:
-                with self._failing():
-                    page = rows.next()
-                if not page:
-                    return
+            while page := rows.next():
                 yield [self._item(row) for row in page]
         finally:
             rows.close()
 
-    def get(self, ids: Sequence[str]) -> tuple[list[Item], Floats]:
-        keys = [self._key(name) for name in ids]
-        known = [key for key in keys if key is not None]
-        rows: Sequence[Mapping[str, Any]] = ()
-        if known:
-            with self._failing():
-                rows = self._client.get(
-                    self.options.name,
-                    ids=known,
-                    output_fields=[*self._wanted, self.options.vector],
-                    timeout=self.options.seconds,
-                )
-        vectors = np.array([row[self.options.vector] for row in rows], dtype=np.float32)
-        return [self._item(row) for row in rows], vectors.reshape(len(rows), self.dimension)
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+        options = self.options
+        keys = [key for key in map(self._key, ids) if key is not None]
+        fields = [*self._wanted, options.vector]
+        rows = self._client.get(options.name, ids=keys, output_fields=fields, timeout=options.seconds) if keys else []
+        return [self._item(row) for row in rows], [row[options.vector] for row in rows]
 
     def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
-        with self._failing():
-            rows: Any = self._client.search(
-                self.options.name,
-                list(queries),
-                anns_field=self.options.vector,
-                limit=depth,
-                filter=self._expression(conditions),
-                output_fields=self._wanted,
-                search_params={"params": self._parameters(depth)},
-                **self._strongly,
-            )
+        ef, nprobe = self.options.ef, self.options.nprobe
+        chosen = {"ef": None if ef is None else max(ef, depth), "nprobe": nprobe}
+        rows: Any = self._client.search(
+            self.options.name,
+            list(queries),
+            anns_field=self.options.vector,
+            limit=depth,
+            filter=self._expression(conditions),
+            output_fields=self._wanted,
+            search_params={"params": {name: value for name, value in chosen.items() if value is not None}},
+            consistency_level="Strong",
+            timeout=self.options.seconds,
+        )
         for hits in rows:
             scores = np.asarray(hits.distances, dtype=np.float32)
             yield Found([self._item(hit["entity"]) for hit in hits], -scores if self.space == "l2" else scores)
@@ -261,13 +211,6 @@ class MilvusCollection(Collection):
     def rejection(self, error: StoreError) -> str | None:
         cause = error.__cause__
         return message_of(cause) if cause is not None and isinstance(getattr(cause, "code", None), int) else None
-
-    # --- the owner's names
-
-    @property
-    def _kind(self) -> str:
-        """The kind of index, in Milvus's words."""
-        return str(self.index.get("index_type"))
 
     @cached_property
     def _wanted(self) -> list[str]:
@@ -279,32 +222,25 @@ class MilvusCollection(Collection):
         """Raises InputError for fields that the collection does not have."""
         options = self.options
         (primary,) = (name for name, one in self._fields.items() if one.get("is_primary"))
-        vectors = [name for name, one in self._fields.items() if one["type"].name == "FLOAT_VECTOR"]
         faults = []
         if options.id != primary:
             faults.append(f"the ids of {self} are in {primary!r}, its primary key; set collection.id: {primary}.")
-        if options.vector not in vectors:
-            near = did_you_mean(options.vector, vectors)
-            has = listed(vectors) or "none"
-            faults.append(f"{self} has no vectors in {options.vector!r}.{near} Set collection.vector; it has: {has}.")
-        if options.text not in self._fields and not self._is_dynamic:
-            names = [name for name, one in self._fields.items() if one["type"].name == "VARCHAR"]
-            near, has = did_you_mean(options.text, names), listed(names) or "none"
-            faults.append(f"{self} has no field {options.text!r}.{near} Set collection.text; texts are in: {has}.")
+        for key, name, kind in (("vector", options.vector, "FLOAT_VECTOR"), ("text", options.text, "VARCHAR")):
+            names = [name for name, field in self._fields.items() if field["type"].name == kind]
+            if name not in names and not (key == "text" and self._is_dynamic):
+                near, has = did_you_mean(name, names), listed(names) or "none"
+                faults.append(f"{self} has no {key} in {name!r}.{near} Set collection.{key}; it has: {has}.")
         if faults:
             raise InputError(*faults)
 
-    def _index(self) -> Mapping[str, Any]:
+    def _described(self) -> Mapping[str, Any]:
         name, vector = self.options.name, self.options.vector
-        with self._failing():
-            for one in self._client.list_indexes(name, vector):
-                described = self._client.describe_index(name, one, timeout=self.options.seconds) or {}
-                varying = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
-                return {key: value for key, value in described.items() if key not in varying}
+        for index in self._client.list_indexes(name, vector):
+            described = self._client.describe_index(name, index, timeout=self.options.seconds) or {}
+            return {key: value for key, value in described.items() if key not in _VARYING}
         raise InputError(f"{self} has no index on {vector!r}; Milvus does not search without one. Create one.")
 
-    def _space(self) -> Space:
-        metric = str(self.index.get("metric_type"))
+    def _space(self, metric: str) -> Space:
         if metric not in _SPACES:
             raise InputError(f"{self} compares by {metric}; it must be COSINE, IP or L2.")
         for name, beginning in _HEEDED_BY.items():
@@ -326,22 +262,6 @@ class MilvusCollection(Collection):
         metadata.pop(self.options.vector, None)
         return Item(str(row[self.options.id]), metadata, row.get(self.options.text))
 
-    # --- requests
-
-    @property
-    def _strongly(self) -> dict[str, Any]:
-        return {"consistency_level": "Strong", "timeout": self.options.seconds}
-
-    def _failing(self) -> AbstractContextManager[None]:
-        return failing_as(lambda error: StoreError(f"{self} cannot be read: {message_of(error)}."))
-
-    def _parameters(self, depth: int) -> Mapping[str, int]:
-        ef, nprobe = self.options.ef, self.options.nprobe
-        chosen = {"ef": None if ef is None else max(ef, depth), "nprobe": nprobe}
-        return {name: value for name, value in chosen.items() if value is not None}
-
-    # --- conditions
-
     def _expression(self, conditions: Conditions) -> str:
         parts = []
         if conditions.where is not None:
@@ -354,9 +274,8 @@ class MilvusCollection(Collection):
         name = comparison.field
         is_own = name in self._fields
         field = name if is_own else f"{_DYNAMIC}[{_literal(name)}]"
-        operators = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-        if comparison.operator in operators:
-            return f"{field} {operators[comparison.operator]} {_literal(comparison.value)}"
+        if comparison.operator in _ORDERS:
+            return f"{field} {_ORDERS[comparison.operator]} {_literal(comparison.value)}"
         among = " or ".join(f"{field} == {_literal(one)}" for one in comparison.values)
         if comparison.operator in ("$eq", "$in"):
             return f"({among})"

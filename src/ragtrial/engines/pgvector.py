@@ -1,26 +1,34 @@
-"""PostgreSQL with pgvector: a table per index, searched as applications search it."""
+"""PostgreSQL with pgvector: a table for each index that is built, and tables that exist, which are never written."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
 from queue import Empty, LifoQueue
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
-from ragtrial.engines.base import STORES, Index, IndexUse, Vectors, count_unreachable, ranked
-from ragtrial.engines.batching import in_batches
+from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as
+from ragtrial.engines.collection import (
+    COLLECTIONS,
+    PAGE,
+    Collection,
+    Found,
+    Item,
+    NamedCollectionOptions,
+    VectorFieldNames,
+)
+from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.engines.servers import Engine, SettlingStore, server_url
-from ragtrial.errors import InputError, StoreError, StoreServerError
+from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
 from ragtrial.options import Options, Secret
-from ragtrial.rankings import Floats, Rankings
-
-if TYPE_CHECKING:
-    from psycopg import Connection
+from ragtrial.rankings import Floats
 
 
 def postgres_url(value: str) -> str:
@@ -34,8 +42,15 @@ def postgres_url(value: str) -> str:
     return value if on_a_socket and not parts.password else server_url(value)
 
 
+PostgresUrl = Annotated[str, AfterValidator(postgres_url)]
+"""The address of a database, without a password."""
+
+
 class Postgres:
-    """A connection to a database with pgvector; ``address`` names it in messages, ``timeout`` limits each statement."""
+    """A connection to a database with pgvector; ``address`` names it in messages, ``timeout`` limits each statement.
+
+    Methods raise PostgreSQL's errors within ``failing``, which turns them into ours.
+    """
 
     def __init__(self, url: str, password: SecretStr | None, timeout: float, address: str) -> None:
         import psycopg
@@ -43,10 +58,10 @@ class Postgres:
         self.address = address
         more: dict[str, Any] = {"password": password.get_secret_value()} if password else {}
         with self.failing():
-            self.connection: Connection[Any] = psycopg.connect(
+            self.connection: psycopg.Connection[Any] = psycopg.connect(
                 url, autocommit=True, connect_timeout=max(2, int(min(timeout, 10))), **more
             )
-        self.run(f"SET statement_timeout = {int(timeout * 1000)}")
+            self.run(f"SET statement_timeout = {int(timeout * 1000)}")
 
     def extension(self) -> tuple[int, ...]:
         """The version of pgvector. Raises StoreServerError if it is not installed in the database."""
@@ -59,48 +74,33 @@ class Postgres:
         ((server,),) = self.ask("SELECT current_setting(%s)", "server_version")
         return f"PostgreSQL {str(server).split()[0]}, pgvector {'.'.join(map(str, self.extension()))}"
 
-    def ping(self) -> None:
-        self.ask("SELECT %s", 1)
-
-    def close(self) -> None:
-        self.connection.close()
-
     def run(self, statement: str) -> None:
-        with self.failing():
-            self.connection.execute(statement.encode())
+        self.connection.execute(statement.encode())
 
     def ask(self, query: str, *values: Any, prepare: bool | None = None) -> list[Any]:
         """All rows. With ``values`` the server accepts only a single statement."""
-        with self.failing():
-            return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
+        return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
 
-    def copy(self, statement: str, rows: bytes) -> None:
-        with self.failing(), self.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            copy.write(rows)
+    def uses(self, index: str, query: str, *values: Any) -> bool:
+        """True if the plan of the query names the ``index``."""
+        ((plan,),) = self.ask(f"EXPLAIN (FORMAT JSON) {query}", *values)
+        return index in json.dumps(plan)
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
+    def failing(self) -> AbstractContextManager[None]:
         """Turns PostgreSQL's errors into ours, with the address."""
         import psycopg
 
-        try:
-            yield
-        except psycopg.OperationalError as error:
-            raise StoreServerError(f"{self.address}: {_said(error)}") from error
-        except psycopg.Error as error:
-            raise StoreError(f"{self.address}: {_said(error)}") from error
+        def error_of(error: BaseException) -> StoreError:
+            kind = StoreServerError if isinstance(error, psycopg.OperationalError) else StoreError
+            lines = str(error).strip().splitlines()  # the lines after the first repeat the statement
+            return kind(f"{self.address}: {lines[0].rstrip('.') + '.' if lines else type(error).__name__}")
 
-
-def _said(error: BaseException) -> str:
-    """The first line of PostgreSQL's message; the others repeat the statement."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") + "." if lines else type(error).__name__
+        return failing_as(error_of, lambda error: isinstance(error, psycopg.Error))
 
 
 OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
-_HALF_SINCE, _ITERATIVE_SINCE = (0, 7), (0, 8)
 
 
 class HnswIndex(Options):
@@ -121,12 +121,6 @@ class HnswIndex(Options):
     iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
     """Keep searching until there are enough hits (`hnsw.iterative_scan`); needs pgvector 0.8 (default: the server's
     setting)."""
-
-    @model_validator(mode="after")
-    def _builds_at_all(self) -> HnswIndex:
-        if self.ef_construction < 2 * self.m:
-            raise ValueError(f"ef_construction is {self.ef_construction}; it must be at least 2 * m ({2 * self.m}).")
-        return self
 
 
 class IvfflatIndex(Options):
@@ -161,30 +155,27 @@ PgvectorIndexOptions = Annotated[HnswIndex | IvfflatIndex | FlatIndex, Field(dis
 class PgvectorStore(SettlingStore):
     """A table of PostgreSQL with the extension pgvector."""
 
-    advice_for_low_recall: ClassVar[str] = (
-        "Raise store.index.ef_search (or probes), m or ef_construction, or set store.index.kind: flat."
+    advice_for_low_recall = (
+        "Raise store.index.ef_search or probes, m or ef_construction, or set store.index.kind: flat."
     )
-    advice_for_unreachable: ClassVar[str] = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
-    advice_for_unused: ClassVar[str] = (
+    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
+    advice_for_unused = (
         "PostgreSQL scans small tables. Set store.enable_seqscan: false to measure the index all the same, or "
         "store.index.kind: flat to say what is measured."
     )
-    advice_for_few_hits: ClassVar[str] = (
+    advice_for_few_hits = (
         "store.index.ef_search is the most hits that a search returns, and probes limits them: raise it, or set "
         "iterative_scan (pgvector 0.8)."
     )
 
     packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
-    connected_by: ClassVar[tuple[str, ...]] = ("url", "password")
-    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"password"}
-    search_options: ClassVar[frozenset[str]] = frozenset(
-        {"index.ef_search", "index.probes", "index.iterative_scan", "enable_seqscan"}
-    )
+    connected_by = ("url", "password")
+    search_options = frozenset({"index.ef_search", "index.probes", "index.iterative_scan", "enable_seqscan"})
 
     kind: Literal["pgvector"] = "pgvector"
     """PostgreSQL with pgvector, on the server at `url`."""
 
-    url: Annotated[str, AfterValidator(postgres_url)] | None = None
+    url: PostgresUrl
     """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
 
     password: Secret | None = None
@@ -199,185 +190,144 @@ class PgvectorStore(SettlingStore):
     enable_seqscan: bool = True
     """Let the planner scan the table instead of searching the index, as it does for small tables."""
 
-    @model_validator(mode="after")
-    def _has_a_server(self) -> PgvectorStore:
-        if self.url is None:
-            raise ValueError("url is missing; set it to the database, like postgresql://user@localhost:5432/database.")
-        return self
-
-    @property
-    def is_exclusive(self) -> bool:
-        return False
-
     def width(self, depth: int) -> None:
         """A search considers ``ef_search`` candidates or ``probes`` lists, however many hits are requested."""
 
-    def check(self) -> None:
-        super().check()
-        engine = _PgvectorEngine(self)
-        try:
-            has = engine.extension()
-        finally:
-            engine.close()
-        iterative = getattr(self.index, "iterative_scan", None) is not None
-        for option, since, is_chosen in (
-            ("column: halfvec", _HALF_SINCE, self.column == "halfvec"),
-            ("index.iterative_scan", _ITERATIVE_SINCE, iterative),
-        ):
-            if is_chosen and has < since:
-                needs = ".".join(map(str, since))
-                raise InputError(
-                    f"store.{option} needs pgvector {needs}; {self.address} has {'.'.join(map(str, has))}."
-                )
-
-    def engine(self) -> Engine:
-        return _PgvectorEngine(self)
+    def engine(self, folder: Path | None = None) -> PgvectorEngine:
+        return PgvectorEngine(self)
 
 
-class _PgvectorEngine(Postgres):
+class PgvectorEngine(Engine):
     """A connection to the database of a store, and more of them, as a connection serves one thread at a time."""
 
+    store: PgvectorStore
+
     def __init__(self, store: PgvectorStore) -> None:
-        super().__init__(str(store.url), store.password, store.timeout, store.address)
-        self.store = store
-        self._is_prepared = False
-        self._more: list[_PgvectorEngine] = []
-        self._idle: LifoQueue[_PgvectorEngine] = LifoQueue()
-        self._idle.put(self)
+        super().__init__(store)
+        self.database = self._connection()
+        self._connections = [self.database]
+        self._idle: LifoQueue[Postgres] = LifoQueue()
+        self._idle.put(self.database)
+        self._settings: list[str] = []
+
+    def _connection(self) -> Postgres:
+        return Postgres(str(self.store.url), self.store.password, self.store.timeout, self.store.address)
 
     @contextmanager
-    def idle(self) -> Iterator[_PgvectorEngine]:
+    def idle(self) -> Iterator[Postgres]:
         """A connection that no other thread uses meanwhile; if none is idle, a new one, which stays open."""
         try:
-            engine = self._idle.get_nowait()
+            connection = self._idle.get_nowait()
         except Empty:
-            engine = self._another()
+            try:
+                connection = self._connection()
+            except StoreServerError as error:
+                raise StoreServerError(f"{error} If it limits connections, lower store.concurrency.") from error
+            self._connections.append(connection)
+            for setting in self._settings:
+                connection.run(setting)
         try:
-            yield engine
+            yield connection
         finally:
-            self._idle.put(engine)
+            self._idle.put(connection)
 
-    def _another(self) -> _PgvectorEngine:
-        try:
-            made = _PgvectorEngine(self.store)
-        except StoreServerError as error:
-            raise StoreServerError(f"{error} If it limits connections, lower store.concurrency.") from error
-        self._more.append(made)
-        if self._is_prepared:
-            made.prepare()
-        return made
+    def failing(self) -> AbstractContextManager[None]:
+        return self.database.failing()
 
     def close(self) -> None:
-        for one in self._more:
-            one.close()
-        super().close()
+        for connection in self._connections:
+            connection.connection.close()
 
-    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        store, dimension = self.store, vectors.matrix.shape[1]
-        self.run(f'CREATE TABLE "{name}" (id integer PRIMARY KEY, embedding vector({dimension}) NOT NULL)')
-        statement = f'COPY "{name}" (id, embedding) FROM STDIN (FORMAT BINARY)'
+    def version(self) -> str:
+        return self.database.version()
 
-        def send(rows: slice) -> None:
-            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
-            with self.idle() as engine:
-                engine.copy(statement, _COPY_HEADER + _rows_of(batch, rows.start) + _COPY_END)
+    def check(self) -> None:
+        has, index = self.database.extension(), self.store.index
+        for option, is_chosen, since in (
+            ("column: halfvec", self.store.column == "halfvec", (0, 7)),
+            ("index.iterative_scan", getattr(index, "iterative_scan", None) is not None, (0, 8)),
+        ):
+            if is_chosen and has < since:
+                versions = [".".join(map(str, version)) for version in (since, has)]
+                raise InputError(f"store.{option} needs pgvector {versions[0]}; {self} has {versions[1]}.")
 
-        in_batches(send, len(vectors), store.rows_at_once(dimension), store.at_once, advance)
-        self.run("SET statement_timeout = 0")  # a build has a separate limit
+    def create(self, name: str, count: int, dimension: int) -> None:
+        self.database.run(f'CREATE TABLE "{name}" (id integer PRIMARY KEY, embedding vector({dimension}) NOT NULL)')
+
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        statement = f'COPY "{name}" (id, embedding) FROM STDIN (FORMAT BINARY)'.encode()
+        with self.idle() as database, database.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write(_COPY_HEADER + _rows_of(batch, start) + _COPY_END)
+
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        store, database = self.store, self.database
+        database.run("SET statement_timeout = 0")  # a build has a separate limit
         if store.column == "halfvec":
-            self.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
+            database.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
         if not isinstance(store.index, FlatIndex):
-            options = {key: value for key, value in store.index.model_dump().items() if key in _BUILT_WITH}
+            options = store.index.model_dump(include=_BUILT_WITH)
             settings = ", ".join(f"{key} = {value}" for key, value in options.items())
             operators = f"{store.column}_{store.space}_ops"
-            self.run(f"SET statement_timeout = {int(store.settle_within * 1000)}")
-            self.run(
+            database.run(f"SET statement_timeout = {int(store.settle_within * 1000)}")
+            database.run(
                 f'CREATE INDEX "{name}_index" ON "{name}" USING {store.index.kind} (embedding {operators}) '
                 f"WITH ({settings})"
             )
-        self.run(f'ANALYZE "{name}"')
-        found = self.ask("SELECT indexdef FROM pg_indexes WHERE indexname = %s", f"{name}_index")
+        database.run(f'ANALYZE "{name}"')
+        found = database.ask("SELECT indexdef FROM pg_indexes WHERE indexname = %s", f"{name}_index")
         return {"index": str(found[0][0]) if found else "none"}
 
     def count(self, name: str) -> int | None:
-        if self.ask("SELECT to_regclass(%s)", f'"{name}"')[0][0] is None:
+        if self.database.ask("SELECT to_regclass(%s)", f'"{name}"')[0][0] is None:
             return None
-        return int(self.ask(f'SELECT count(*) FROM "{name}"')[0][0])  # noqa: S608 - the name is ours
+        return int(self.database.ask(f'SELECT count(*) FROM "{name}"')[0][0])  # noqa: S608 - the name is ours
 
-    def rows(self, name: str, codes: list[int]) -> Floats:
+    def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
         query = f'SELECT id, embedding::vector::real[] FROM "{name}" WHERE id = ANY(%s)'  # noqa: S608 - as above
-        found = self.ask(query, codes)
-        by_code = {int(code): vector for code, vector in found}
-        return np.array([by_code[code] for code in codes if code in by_code], dtype=np.float32)
+        return dict(self.database.ask(query, codes))
 
     def size(self, name: str) -> int | None:
-        return int(self.ask("SELECT pg_total_relation_size(%s::regclass)", f'"{name}"')[0][0])
+        return int(self.database.ask("SELECT pg_total_relation_size(%s::regclass)", f'"{name}"')[0][0])
 
     def drop(self, name: str) -> None:
-        self.run(f'DROP TABLE IF EXISTS "{name}"')
+        self.database.run(f'DROP TABLE IF EXISTS "{name}"')
 
-    def open(self, name: str, vectors: Vectors) -> Index:
-        return _PgvectorIndex(self, name, vectors)
-
-    def prepare(self) -> None:
-        """Set the search options of the connection, and of more of them, as an application would."""
-        self._is_prepared = True
-        index, settings = self.store.index, dict[str, Any]()
-        if isinstance(index, HnswIndex):
-            settings["hnsw.ef_search"] = index.ef_search
-        elif isinstance(index, IvfflatIndex):
-            settings["ivfflat.probes"] = index.probes
-        if (scan := getattr(index, "iterative_scan", None)) is not None:
-            settings[f"{index.kind}.iterative_scan"] = scan
-        for key, value in settings.items():
-            self.run(f"SET {key} = {value}")
+    def prepare(self, name: str) -> None:
+        """Set the search options of all connections, as an application would."""
+        index = self.store.index
+        options = {f"{index.kind}.{key}": value for key, value in index.model_dump(include=_SEARCHED_WITH).items()}
         if not self.store.enable_seqscan:
-            self.run("SET enable_seqscan = off")
+            options["enable_seqscan"] = "off"
+        self._settings = [f"SET {key} = {value}" for key, value in options.items() if value is not None]
+        for setting in self._settings:
+            self.database.run(setting)
 
+    def queries_at_once(self, depth: int) -> int:
+        return 1
 
-class _PgvectorIndex:
-    """A table, open for search, one query at a time on each connection."""
+    def nearest(self, name: str, queries: Floats, depth: int) -> Iterator[tuple[list[int], Floats]]:
+        query = self._query(name)
+        for text in map(vector_text, queries):
+            with self.idle() as database:
+                rows = database.ask(query, text, text, depth, prepare=True)
+            yield [code for code, _ in rows], scores_of([distance for _, distance in rows], self.store.space)
 
-    def __init__(self, engine: _PgvectorEngine, name: str, vectors: Vectors) -> None:
-        self._engine = engine
-        self._name = name
-        self._vectors = vectors
-        store = engine.store
-        near = f"embedding {OPERATORS[store.space]} %s::{store.column}"
-        self._query = f'SELECT id, {near} FROM "{name}" ORDER BY {near} LIMIT %s'  # noqa: S608 - as above
-        engine.prepare()
-
-    def search(self, queries: Floats, depth: int) -> Rankings:
-        store = self._engine.store
-
-        def nearest(batch: Floats, limit: int) -> Iterator[tuple[list[int], Floats]]:
-            for query in batch:
-                text = vector_text(query)
-                with self._engine.idle() as engine:
-                    rows = engine.ask(self._query, text, text, limit, prepare=True)
-                yield [code for code, _ in rows], scores_of([distance for _, distance in rows], store.space)
-
-        return ranked(nearest, queries, min(depth, len(self._vectors)), 1, store.at_once)
-
-    def unreachable(self) -> int:
-        return count_unreachable(self.search, self._vectors.matrix)
-
-    def use(self) -> IndexUse:
-        if isinstance(self._engine.store.index, FlatIndex):
+    def use(self, name: str, vectors: Vectors) -> IndexUse:
+        if isinstance(self.store.index, FlatIndex):
             return IndexUse(is_used=True, evidence="The table has no index: PostgreSQL compares every row, as chosen.")
-        text = vector_text(np.asarray(self._vectors.matrix[0])) if len(self._vectors) else "[0]"
-        ((plan,),) = self._engine.ask(f"EXPLAIN (FORMAT JSON) {self._query}", text, text, 10)
-        name = f"{self._name}_index"
-        if name in json.dumps(plan):
+        text = vector_text(np.asarray(vectors.matrix[0])) if len(vectors) else "[0]"
+        if self.database.uses(f"{name}_index", self._query(name), text, text, 10):
             return IndexUse(is_used=True, evidence="EXPLAIN names the index.")
-        count = f"{len(self._vectors):,} rows"
+        count = f"{len(vectors):,} rows"
         return IndexUse(is_used=False, evidence=f"EXPLAIN shows a scan of the whole table ({count}), not the index.")
 
-    def close(self) -> None:
-        self._engine.close()
+    def _query(self, name: str) -> str:
+        near = f"embedding {OPERATORS[self.store.space]} %s::{self.store.column}"
+        return f'SELECT id, {near} FROM "{name}" ORDER BY {near} LIMIT %s'  # noqa: S608 - as above
 
 
-_BUILT_WITH = ("m", "ef_construction", "lists")
+_BUILT_WITH = {"m", "ef_construction", "lists"}
+_SEARCHED_WITH = {"ef_search", "probes", "iterative_scan"}
 
 
 def vector_text(vector: Floats) -> str:
@@ -404,3 +354,214 @@ def _rows_of(batch: Floats, start: int) -> bytes:
     rows["id"], rows["dimension"], rows["unused"] = np.arange(start, start + len(batch)), dimension, 0
     rows["vector"] = batch
     return rows.tobytes()
+
+
+_SQL = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+Sql = tuple[str, tuple[Any, ...]]
+"""A piece of a statement, and the values of its parameters."""
+
+
+@COLLECTIONS.register("pgvector")
+class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
+    """A table or view of PostgreSQL with a column of pgvector. The session is read-only."""
+
+    engine = "PostgreSQL"
+    filter_type = str
+    advice_for_low_recall = "Raise ef_search or probes, or build the index with larger m or more lists."
+    advice_for_few_hits = (
+        "ef_search is the most hits that a search returns, and a filter is applied after it: raise it, or set "
+        "iterative_scan (pgvector 0.8)."
+    )
+    advice_for_unused = "PostgreSQL scans small tables: the scores are those of exact search."
+    search_options = frozenset({"ef_search", "probes", "iterative_scan"})
+    packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
+
+    kind: Literal["pgvector"]
+    """A PostgreSQL table with pgvector."""
+
+    url: PostgresUrl
+    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
+
+    password: Secret | None = None
+    """The user's password, like `${PGPASSWORD}`."""
+
+    db_schema: str = Field(default="public", alias="schema")
+    """The table's schema."""
+
+    metadata: str | None = None
+    """A JSON column with the metadata (default: all other columns are metadata)."""
+
+    space: Space | None = None
+    """The similarity measure (default: the measure of the column's index, or cosine without an index)."""
+
+    ef_search: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """`hnsw.ef_search` for the connection (default: the server's setting)."""
+
+    probes: Annotated[int, Field(ge=1, le=32_768)] | None = None
+    """`ivfflat.probes` for the connection (default: the server's setting)."""
+
+    iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
+    """`hnsw.iterative_scan` for the connection; needs pgvector 0.8 (default: the server's setting)."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """The time limit for a request, in seconds."""
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def connect(self, stack: ExitStack) -> PgvectorCollection:
+        database = Postgres(self.url, self.password, self.timeout, f"PostgreSQL at {self.url}")
+        stack.callback(database.connection.close)
+        with database.failing():
+            return PgvectorCollection(self, database)
+
+
+class PgvectorCollection(Collection):
+    """A table, open for reading."""
+
+    options: PgvectorCollectionOptions
+    ef = None  # the connection sets how many candidates a search considers
+
+    def __init__(self, options: PgvectorCollectionOptions, database: Postgres) -> None:
+        super().__init__(options)
+        self.database = database
+        database.run("SET default_transaction_read_only = on")
+        self._table, vector = f"{_quoted(options.db_schema)}.{_quoted(options.name)}", _quoted(options.vector)
+        found = database.ask("SELECT to_regclass(%s)::oid", self._table)
+        if found[0][0] is None:
+            tables = "SELECT relname FROM pg_class WHERE relkind IN (%s, %s, %s) AND relnamespace = %s::regnamespace"
+            names = [str(name) for (name,) in database.ask(tables, "r", "v", "m", options.db_schema)]
+            raise options.missing(names)
+        self.id = str(found[0][0])
+        self._check_columns()
+        self._index, definition = self._index_of_column()
+        spaces: tuple[Space, ...] = get_args(Space)
+        of_index: list[Space] = [space for space in spaces if f"_{space}_ops" in definition]
+        self.space = options.space or (of_index[0] if of_index else "cosine")
+        self.index_inputs = {"index": definition or None, "space": self.space}
+        self.facts = {"index": definition or "none", "server": database.version()}
+        for name, value in (("hnsw.ef_search", options.ef_search), ("ivfflat.probes", options.probes),
+                            ("hnsw.iterative_scan", options.iterative_scan)):  # fmt: skip
+            if value is not None:
+                database.run(f"SET {name} = {value}")
+        self.count = int(database.ask(f"SELECT count(*) FROM {self._table}")[0][0])  # noqa: S608 - a quoted name
+        query = f"SELECT vector_dims({vector}::vector) FROM {self._table} WHERE {vector} IS NOT NULL LIMIT 1"  # noqa: S608 - as above
+        self.dimension = next((int(dimension) for (dimension,) in database.ask(query)), 0)
+
+    def failing(self) -> AbstractContextManager[None]:
+        return self.database.failing()
+
+    def _check_columns(self) -> None:
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped"
+        self._columns = [str(name) for (name,) in self.database.ask(query, self.id)]
+        wanted = {key: getattr(self.options, key) for key in ("id", "text", "vector", "metadata")}
+        missing = {key: name for key, name in wanted.items() if name is not None and name not in self._columns}
+        if missing:
+            said = ", ".join(f"{key}: {name}{did_you_mean(name, self._columns)}" for key, name in missing.items())
+            raise InputError(f"{self} has no such column: {said} It has: {listed(self._columns)}.")
+
+    def _index_of_column(self) -> tuple[str, str]:
+        """Name and definition of the index on the vectors; empty without one."""
+        query = (
+            "SELECT c.relname, pg_get_indexdef(i.indexrelid) FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam "
+            "WHERE i.indrelid = %s::oid AND i.indisvalid AND m.amname IN (%s, %s)"
+        )
+        names = (f"({self.options.vector} ", f"({_quoted(self.options.vector)} ")
+        for name, definition in self.database.ask(query, self.id, "hnsw", "ivfflat"):
+            if any(column in definition for column in names):
+                return str(name), str(definition)
+        return "", ""
+
+    @cached_property
+    def _row(self) -> str:
+        """The columns of an item: its id, its metadata and its text."""
+        options = self.options
+        if options.metadata is not None:
+            metadata = _quoted(options.metadata)
+        else:
+            others = [name for name in self._columns if name not in (options.id, options.text, options.vector)]
+            pairs = ", ".join(f"{_literal(name)}, {_quoted(name)}" for name in others)
+            metadata = f"json_build_object({pairs})"
+        return f"{_quoted(options.id)}::text, {metadata}, {_quoted(options.text)}"
+
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        where, values = self._where(conditions)
+        query = f"SELECT {self._row} FROM {self._table}{where} ORDER BY {_quoted(self.options.id)} LIMIT %s OFFSET %s"  # noqa: S608 - as above
+        for offset in range(0, self.count, PAGE):
+            yield [_item(*row) for row in self.database.ask(query, *values, PAGE, offset)]
+
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+        vector = f"{_quoted(self.options.vector)}::vector::real[]"
+        query = f"SELECT {self._row}, {vector} FROM {self._table} WHERE {_quoted(self.options.id)}::text = ANY(%s)"  # noqa: S608 - as above
+        rows = self.database.ask(query, list(ids))
+        return [_item(*row[:3]) for row in rows], [row[3] for row in rows]
+
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+        statement, values = self._search(conditions)
+        for text in map(vector_text, queries):
+            rows = self.database.ask(statement, text, *values, text, depth, prepare=True)
+            yield Found([_item(*row[:3]) for row in rows], scores_of([row[3] for row in rows], self.space))
+
+    def use(self) -> IndexUse:
+        if not self._index:
+            return IndexUse(is_used=False, evidence="The column has no index of pgvector: every row is compared.")
+        query, values = self._search(ALL)
+        text = vector_text(np.ones(self.dimension, dtype=np.float32))
+        with self.failing():
+            is_used = self.database.uses(self._index, query, text, *values, text, 10)
+        if is_used:
+            return IndexUse(is_used=True, evidence=f"EXPLAIN names the index {self._index}.")
+        evidence = f"EXPLAIN shows a scan of the whole table, not the index {self._index}."
+        return IndexUse(is_used=False, evidence=evidence)
+
+    def _search(self, conditions: Conditions) -> Sql:
+        where, values = self._where(conditions)
+        near = f"{_quoted(self.options.vector)} {OPERATORS[self.space]} %s::vector"
+        return f"SELECT {self._row}, {near} FROM {self._table}{where} ORDER BY {near} LIMIT %s", values  # noqa: S608 - as above
+
+    def _where(self, conditions: Conditions) -> Sql:
+        parts, values = list[str](), tuple[Any, ...]()
+        if conditions.where is not None:
+            text, values = translated(parsed(conditions.where), self._comparison, _joined)
+            parts.append(text)
+        if conditions.filter is not None:
+            parts.append("(" + str(conditions.filter).replace("%", "%%") + ")")
+        return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
+
+    def _comparison(self, one: Comparison) -> Sql:
+        """A comparison: false where the field is missing, except for `$ne` and `$nin`."""
+        values = tuple(one.values)
+        if self.options.metadata is None:
+            if one.field not in self._columns:
+                return ("true" if one.operator in ("$ne", "$nin") else "false"), ()
+            field, holder = _quoted(one.field), "%s"
+        else:
+            field, holder = f"({_quoted(self.options.metadata)}::jsonb -> {_literal(one.field)})", "%s::jsonb"
+            values = tuple(json.dumps(value) for value in values)
+        if one.operator in _SQL:
+            text = f"{field} {_SQL[one.operator]} {holder}"
+            is_number = f"jsonb_typeof({field}) = 'number' AND " if self.options.metadata is not None else ""
+            return f"COALESCE({is_number}{text}, false)", values
+        text = " OR ".join(f"{field} = {holder}" for _ in values)
+        is_among = f"COALESCE({text}, false)"
+        return (f"NOT {is_among}" if one.operator in ("$ne", "$nin") else is_among), values
+
+
+def _joined(every: bool, parts: Sequence[Sql]) -> Sql:  # noqa: FBT001 - as `translated` calls it
+    text = (" AND " if every else " OR ").join(f"({text})" for text, _ in parts)
+    return f"({text})", tuple(value for _, values in parts for value in values)
+
+
+def _item(name: str, metadata: Any, text: str | None) -> Item:
+    found = metadata if isinstance(metadata, Mapping) else {}
+    return Item(name, {key: value for key, value in found.items() if value is not None}, text)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''").replace("%", "%%") + "'"

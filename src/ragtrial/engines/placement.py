@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import PassageQuery, how_alike, locate_all
 from ragtrial.dataset.texts import normalised, short
-from ragtrial.engines.base import Space, lengths_of
+from ragtrial.engines.base import Space, lengths_of, normalized
 from ragtrial.engines.collection import CollectionOptions, Item
 from ragtrial.errors import RunError, did_you_mean, listed
 from ragtrial.rankings import Floats
@@ -30,7 +31,8 @@ class ItemReader:
     def __init__(self, library: Library, options: CollectionOptions) -> None:
         self.library = library
         self._options = options
-        self._known: dict[str, int | None] = {}
+        self.position = cache(library.position_of_path)
+        """The position of the document with an id, or with the longest id that a path ends in; None for others."""
 
     def document(self, item: Item) -> str:
         """The name of its document; empty if its metadata have none."""
@@ -39,14 +41,18 @@ class ItemReader:
         value = item.metadata.get(self._options.document)
         return "" if value is None else str(value)
 
-    def position(self, name: str) -> int | None:
-        """The position of the document with the id ``name``, or with the longest id that the path ``name`` ends in."""
-        if name not in self._known:
-            self._known[name] = self.library.position_of_path(name)
-        return self._known[name]
+    def place(self, item: Item) -> tuple[int, tuple[int, int] | None]:
+        """The position of its document, and its characters; None if its metadata have none.
 
-    def span(self, item: Item, position: int) -> tuple[int, int] | None:
-        """The characters of an item, from its metadata; None without any. Raises ValueError if they are invalid."""
+        Raises LookupError for an unknown document, and ValueError for invalid characters.
+        """
+        document = self.document(item)
+        position = self.position(document)
+        if position is None:
+            raise LookupError(f"is of the document {document!r}, which is not in the corpus")
+        return position, self._span(item, position)
+
+    def _span(self, item: Item, position: int) -> tuple[int, int] | None:
         keys = [key for key in (self._options.start, self._options.end) if key is not None]
         given: list[Any] = [item.metadata.get(key) for key in keys]
         if not given or None in given or (len(given) == 1 and not item.text):
@@ -83,13 +89,9 @@ class ItemPlaces:
         for item in items:
             if item.id in self._places:
                 continue
-            called = self._reader.document(item)
-            position = self._reader.position(called)
-            if position is None:
-                raise RunError(f"the item {item.id!r} is of the document {called!r}, which is not in the corpus.")
             try:
-                span = self._reader.span(item, position)
-            except ValueError as error:
+                position, span = self._reader.place(item)
+            except (LookupError, ValueError) as error:
                 raise RunError(f"the item {item.id!r} {error}.") from error
             self._places[item.id] = position, *(span or (0, len(library.text(position))))
             if span is None and item.text and item.text.strip():
@@ -110,14 +112,12 @@ def survey(pages: Iterable[Sequence[Item]], library: Library, options: Collectio
     count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
     for items in pages:
         for number, item in enumerate(items, count):
-            called = reader.document(item)
-            position = reader.position(called)
-            if position is None:
-                unknown[called] += 1
+            try:
+                position, span = reader.place(item)
+            except LookupError:
+                unknown[reader.document(item)] += 1
                 keys.update(key for key, value in item.metadata.items() if reader.position(str(value)) is not None)
                 continue
-            try:
-                span = reader.span(item, position)
             except ValueError as error:
                 misplaced.append(f"{item.id!r} {error}")
                 continue
@@ -201,10 +201,9 @@ def compare(
         )
     length, own = float(np.median(lengths_of(stored))), float(np.median(lengths_of(made)))
     ratio = float(np.median(lengths_of(stored) / np.maximum(lengths_of(made), 1e-30)))
-    if abs(ratio - 1) <= _SAME_LENGTH:
-        return VectorAgreement(f"ok (cosine {least:.4f})", agrees=True)
-    if space != "l2":  # the length of the query changes no order, and stored vectors are as they are
-        return VectorAgreement(f"ok (cosine {least:.4f}, other length)", agrees=True)
+    other = "" if abs(ratio - 1) <= _SAME_LENGTH else ", other length"
+    if not other or space != "l2":  # the length of the query changes no order, and stored vectors are as they are
+        return VectorAgreement(f"ok (cosine {least:.4f}{other})", agrees=True)
     mend = "true" if abs(length - 1) <= _SAME_LENGTH else "false"
     return VectorAgreement(
         "no",
@@ -240,7 +239,5 @@ def _as_it_says(made_with: str) -> str:
 
 
 def _cosines(stored: Floats, made: Floats) -> Floats:
-    one, other = stored.astype(np.float64), made.astype(np.float64)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths > 0, lengths, 1)
-    return np.asarray(cosines, dtype=np.float32)
+    cosines: Floats = np.einsum("ij,ij->i", normalized(stored), normalized(made))
+    return cosines

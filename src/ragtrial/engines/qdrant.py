@@ -1,41 +1,36 @@
-"""Qdrant, its engine in this process (Edge) or a server: builds indexes."""
+"""Qdrant, its engine in this process (Edge) or a server: indexes that are built, and collections that exist."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from uuid import UUID
 
 import numpy as np
 from pydantic import Field, SecretStr
 
-from ragtrial.engines.base import (
-    STORES,
-    Index,
-    IndexUse,
-    Vectors,
-    count_unreachable,
-    failing_as,
-    is_exception,
-    one_line,
-    ranked,
-)
-from ragtrial.engines.batching import in_batches
-from ragtrial.engines.servers import Engine, SettlingStore, wait_for
-from ragtrial.errors import StoreError, StoreServerError
+from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
+from ragtrial.engines.collection import COLLECTIONS, PAGE, Collection, Found, Item, NamedCollectionOptions
+from ragtrial.engines.filters import Comparison, Conditions, parsed, translated
+from ragtrial.engines.servers import Engine, ServerUrl, SettlingStore, wait_for
+from ragtrial.errors import InputError, StoreError, StoreServerError, listed
 from ragtrial.options import Options, Secret
-from ragtrial.rankings import Floats, Rankings
+from ragtrial.rankings import Floats
+from ragtrial.registry import installed_version
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-DISTANCES = {"cosine": "COSINE", "ip": "DOT", "l2": "EUCLID"}
-"""Qdrant's names of the spaces."""
-
+_SPACES: Mapping[str, Space] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
+_DISTANCES = {space: distance.upper() for distance, space in _SPACES.items()}
 _QUERIES = 64
 _USUAL_SCAN = 10_000
 _USUAL_EF = 100
@@ -103,17 +98,9 @@ class BinaryQuantization(Options):
 AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQuantization, Field(discriminator="kind")]
 
 
-def use_of(
-    index: QdrantHnswIndex | QdrantFlatIndex, count: int, indexed: int, dimension: int, threshold: int | None
-) -> IndexUse:
-    """The use of the graph of a collection with this ``index``."""
-    if isinstance(index, QdrantFlatIndex):
-        return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
-    return index_use(count, indexed, dimension, index.full_scan_threshold, threshold)
-
-
-def index_use(count: int, indexed: int, dimension: int, scan: int | None, threshold: int | None) -> IndexUse:
-    """The use of a graph, according to the count of indexed vectors and the thresholds of Qdrant."""
+def _index_use(shape: tuple[int, ...], indexed: int, scan: int | None, threshold: int | None) -> IndexUse:
+    """The use of a graph of vectors of the ``shape``, by the count of indexed ones and the thresholds of Qdrant."""
+    count, dimension = shape
     said = f"Qdrant counts {indexed:,} of {count:,} vectors as indexed"
     if indexed < count:
         why = f" (indexing_threshold: {threshold:,} kB)" if threshold else " (see indexing_threshold)"
@@ -125,27 +112,15 @@ def index_use(count: int, indexed: int, dimension: int, scan: int | None, thresh
     return IndexUse(is_used=True, evidence=f"{said}.")
 
 
-def rankings_of(
-    search: Callable[[Floats, int], list[Any]], queries: Floats, depth: int, space: str, at_once: int = 1
-) -> Rankings:
-    """Rankings of scored points, ``at_once`` batches of queries at a time."""
-
-    def nearest(batch: Floats, limit: int) -> Iterator[tuple[list[int], Floats]]:
-        for points in search(batch, limit):
-            yield [int(point.id) for point in points], scores_of(points, space)
-
-    return ranked(nearest, queries, depth, _QUERIES, at_once)
-
-
-def scores_of(points: Sequence[Any], space: str) -> Floats:
+def _scores_of(points: Sequence[Any], space: str) -> Floats:
     """The scores of points, larger for nearer points. For l2, Qdrant scores by the distance."""
     scores = np.array([point.score for point in points], dtype=np.float32)
     return np.asarray(-np.square(scores)) if space == "l2" else scores
 
 
-def member_of(family: Any, name: str) -> Any:
+def _member_of(family: Any, name: str) -> Any:
     """The member of an enumeration, whose names the packages spell differently."""
-    return next(getattr(family, one) for one in dir(family) if one.upper() == name)
+    return next(getattr(family, member) for member in dir(family) if member.upper() == name)
 
 
 def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient:
@@ -158,178 +133,35 @@ def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient
         return QdrantClient(url=url, api_key=key, timeout=max(1, int(timeout)), check_compatibility=False)
 
 
-@contextmanager
-def client_errors(address: str) -> Iterator[None]:
+def _client_errors(address: str) -> AbstractContextManager[None]:
     """Turns the client's errors into ours, with the address."""
     from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-    try:
-        yield
-    except UnexpectedResponse as error:
-        kind = StoreError if error.status_code in (400, 404, 422) else StoreServerError
-        said = (error.content or b"").decode("utf-8", "replace")[:200]
-        raise kind(f"{address}: {error.status_code} {error.reason_phrase} {said}".rstrip()) from error
-    except (ApiException, ResponseHandlingException, OSError, ValueError) as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise StoreServerError(f"{address}: {said}. Is the server there, and the url right?") from error
+    def error_of(error: BaseException) -> StoreError:
+        if isinstance(error, UnexpectedResponse):
+            kind = StoreError if error.status_code in (400, 404, 422) else StoreServerError
+            said = (error.content or b"").decode("utf-8", "replace")[:200]
+            return kind(f"{address}: {error.status_code} {error.reason_phrase} {said}".rstrip())
+        return StoreServerError(f"{address}: {one_line(error)[:200]}. Is the server there, and the url right?")
 
-
-class QdrantServer:
-    """A server, by its HTTP interface."""
-
-    def __init__(self, store: QdrantStore) -> None:
-        self.store = store
-        with self.failing():
-            self.client = connect(str(store.url), store.api_key, store.timeout)
-
-    def version(self) -> str:
-        with self.failing():
-            return str(self.client.info().version)
-
-    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        from qdrant_client import models
-
-        store, index, count, dimension = self.store, self.store.index, *vectors.matrix.shape
-        graph = models.HnswConfigDiff(m=0)  # no graph
-        optimizers = models.OptimizersConfigDiff()
-        if isinstance(index, QdrantHnswIndex):
-            graph = models.HnswConfigDiff(
-                m=index.m, ef_construct=index.ef_construction, full_scan_threshold=index.full_scan_threshold
-            )
-            optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
-        distance = member_of(models.Distance, DISTANCES[store.space])
-        quantization = None
-        if store.quantization is not None:
-            kind = store.quantization.kind
-            quantization = getattr(models, f"{kind.title()}Quantization")(**{kind: store.codes(models)})
-
-        def send(rows: slice) -> None:
-            ids: list[Any] = list(range(rows.start, rows.stop))
-            batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
-            self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
-
-        with self.failing():
-            self.client.create_collection(
-                name,
-                vectors_config=models.VectorParams(size=dimension, distance=distance),
-                hnsw_config=graph,
-                optimizers_config=optimizers,
-                quantization_config=quantization,
-            )
-            in_batches(send, count, store.rows_at_once(dimension), store.at_once, advance)
-        wait_for(lambda: self._is_settled(name, count), store.settle_within, f"the index of {name} at {store.address}")
-        return self._effective(name)
-
-    def _is_settled(self, name: str, count: int) -> bool:
-        """True if the optimizers are done. A green status alone does not mean that there is a graph."""
-        with self.failing():
-            info = self.client.get_collection(name)
-        if str(info.status).rpartition(".")[2].lower() != "green":
-            return False
-        threshold = info.config.optimizer_config.indexing_threshold or 0
-        kilobytes = count * self._dimension(info) * 4 / 1024 / max(1, info.segments_count or 1)
-        must_have = isinstance(self.store.index, QdrantHnswIndex) and 0 < threshold < kilobytes
-        return not must_have or (info.indexed_vectors_count or 0) >= count
-
-    def _dimension(self, info: Any) -> int:
-        return int(info.config.params.vectors.size)
-
-    def _effective(self, name: str) -> dict[str, Any]:
-        with self.failing():
-            config = self.client.get_collection(name).config
-        hnsw, optimizer = config.hnsw_config, config.optimizer_config
-        return {
-            "m": hnsw.m,
-            "ef_construct": hnsw.ef_construct,
-            "full_scan_threshold": hnsw.full_scan_threshold,
-            "indexing_threshold": optimizer.indexing_threshold,
-        }
-
-    def count(self, name: str) -> int | None:
-        with self.failing():
-            return self.client.count(name, exact=True).count if self.client.collection_exists(name) else None
-
-    def rows(self, name: str, codes: list[int]) -> Floats:
-        with self.failing():
-            ids: list[Any] = list(codes)
-            found = {int(one.id): one.vector for one in self.client.retrieve(name, ids, with_vectors=True)}
-        return np.array([found[code] for code in codes if code in found], dtype=np.float32)
-
-    def size(self, name: str) -> int | None:
-        return None  # Qdrant reports no size of a collection
-
-    def drop(self, name: str) -> None:
-        with self.failing():
-            self.client.delete_collection(name)
-
-    def open(self, name: str, vectors: Vectors) -> Index:
-        return _ServerIndex(self, name, vectors)
-
-    def ping(self) -> None:
-        with self.failing():
-            self.client.info()
-
-    def close(self) -> None:
-        self.client.close()
-
-    def failing(self) -> AbstractContextManager[None]:
-        return client_errors(self.store.address)
-
-
-class _ServerIndex:
-    """A collection, open for search."""
-
-    def __init__(self, server: QdrantServer, name: str, vectors: Vectors) -> None:
-        self._server = server
-        self._name = name
-        self._vectors = vectors
-
-    def search(self, queries: Floats, depth: int) -> Rankings:
-        from qdrant_client import models
-
-        store = self._server.store
-        params = store.searched(models)
-
-        def points(batch: Floats, limit: int) -> list[Any]:
-            requests = [models.QueryRequest(query=query.tolist(), limit=limit, params=params) for query in batch]
-            with self._server.failing():
-                return [row.points for row in self._server.client.query_batch_points(self._name, requests)]
-
-        return rankings_of(points, queries, min(depth, len(self._vectors)), store.space, store.at_once)
-
-    def unreachable(self) -> int:
-        return count_unreachable(self.search, self._vectors.matrix)
-
-    def use(self) -> IndexUse:
-        with self._server.failing():
-            info = self._server.client.get_collection(self._name)
-        threshold = info.config.optimizer_config.indexing_threshold
-        dimension = self._vectors.matrix.shape[1]
-        indexed = info.indexed_vectors_count or 0
-        return use_of(self._server.store.index, len(self._vectors), indexed, dimension, threshold)
-
-    def close(self) -> None:
-        self._server.close()
-
-
-_SHARD = "shard"
+    kinds = (ApiException, ResponseHandlingException, OSError, ValueError)
+    return failing_as(error_of, lambda error: isinstance(error, kinds))
 
 
 @STORES.register("qdrant")
 class QdrantStore(SettlingStore):
     """Qdrant: Edge, its engine in this process, or a server by `url`."""
 
-    connected_by: ClassVar[tuple[str, ...]] = ("url", "api_key")
-    unhashed: ClassVar[frozenset[str]] = SettlingStore.unhashed | {"api_key"}
-    search_options: ClassVar[frozenset[str]] = frozenset({"index.ef_search", "rescore", "oversampling"})
-    most_rows: ClassVar[int] = 1_000
+    connected_by = ("url", "api_key")
+    search_options = frozenset({"index.ef_search", "rescore", "oversampling"})
+    most_rows = 1_000
 
-    advice_for_low_recall: ClassVar[str] = (
+    advice_for_low_recall = (
         "Raise store.index.ef_search, m or ef_construction; with quantization set rescore and oversampling; or set "
         "store.index.kind: flat."
     )
-    advice_for_unreachable: ClassVar[str] = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
-    advice_for_unused: ClassVar[str] = (
+    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
+    advice_for_unused = (
         "Lower store.index.indexing_threshold and full_scan_threshold to measure the graph all the same, or set "
         "store.index.kind: flat to say what is measured."
     )
@@ -357,10 +189,10 @@ class QdrantStore(SettlingStore):
         chosen = self.quantization
         if isinstance(chosen, ScalarQuantization):
             return package.ScalarQuantizationConfig(
-                type=member_of(package.ScalarType, "INT8"), quantile=chosen.quantile
+                type=_member_of(package.ScalarType, "INT8"), quantile=chosen.quantile
             )
         if isinstance(chosen, ProductQuantization):
-            ratio = member_of(package.CompressionRatio, chosen.compression.upper())
+            ratio = _member_of(package.CompressionRatio, chosen.compression.upper())
             return package.ProductQuantizationConfig(compression=ratio)
         return None if chosen is None else package.BinaryQuantizationConfig()
 
@@ -381,99 +213,377 @@ class QdrantStore(SettlingStore):
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
         return {"qdrant-edge-py": "qdrant-edge"} if self.url is None else {"qdrant-client": "qdrant"}
 
-    def engine(self) -> Engine:
-        return QdrantServer(self)
+    def engine(self, folder: Path | None = None) -> Engine:
+        return QdrantServer(self) if self.url is not None or folder is None else QdrantEdge(self, folder)
 
-    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        import qdrant_edge as edge
 
-        with _edge_errors(folder):
-            shard = edge.EdgeShard.create(str(folder / _SHARD), self._edge_config(vectors.matrix.shape[1]))
-            try:
+class QdrantEngine(Engine):
+    """A server or Edge."""
 
-                def add(rows: slice) -> None:
-                    batch = np.asarray(vectors.matrix[rows], dtype=np.float32)
-                    points = [edge.Point(code, vector.tolist(), {}) for code, vector in enumerate(batch, rows.start)]
-                    shard.update(edge.UpdateOperation.upsert_points(points))
+    store: QdrantStore
 
-                in_batches(add, len(vectors), self.rows_at_once(vectors.matrix.shape[1]), self.at_once, advance)
-                shard.optimize()  # builds the graph before it returns
-                shard.flush()
-            finally:
-                shard.close()
+    def queries_at_once(self, depth: int) -> int:
+        return _QUERIES
 
-    def open_here(self, vectors: Vectors, folder: Path) -> Index:
-        return _EdgeIndex(self, vectors, folder)
+    @abstractmethod
+    def points(self, name: str, queries: Floats, depth: int) -> Iterable[Sequence[Any]]:
+        """The scored points nearest to each query."""
 
-    def _edge_config(self, dimension: int) -> Any:
-        import qdrant_edge as edge
+    @abstractmethod
+    def indexed(self, name: str) -> tuple[int, int | None]:
+        """How many vectors are in the graph, and the server's indexing_threshold."""
 
-        index, graph, threshold = self.index, None, None
+    def nearest(self, name: str, queries: Floats, depth: int) -> Iterator[tuple[list[int], Floats]]:
+        for points in self.points(name, queries, depth):
+            yield [int(point.id) for point in points], _scores_of(points, self.store.space)
+
+    def use(self, name: str, vectors: Vectors) -> IndexUse:
+        index = self.store.index
+        if isinstance(index, QdrantFlatIndex):
+            return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
+        indexed, threshold = self.indexed(name)
+        return _index_use(vectors.matrix.shape, indexed, index.full_scan_threshold, threshold)
+
+
+class QdrantServer(QdrantEngine):
+    """A server, by its HTTP interface."""
+
+    def __init__(self, store: QdrantStore) -> None:
+        super().__init__(store)
+        with self.failing():
+            self.client = connect(str(store.url), store.api_key, store.timeout)
+
+    def failing(self) -> AbstractContextManager[None]:
+        return _client_errors(self.place)
+
+    def version(self) -> str:
+        return str(self.client.info().version)
+
+    def create(self, name: str, count: int, dimension: int) -> None:
+        from qdrant_client import models
+
+        store, index = self.store, self.store.index
+        graph, optimizers, quantization = models.HnswConfigDiff(m=0), models.OptimizersConfigDiff(), None  # no graph
         if isinstance(index, QdrantHnswIndex):
-            scan = 10_000 if index.full_scan_threshold is None else index.full_scan_threshold
-            graph = edge.HnswIndexConfig(m=index.m, ef_construct=index.ef_construction, full_scan_threshold=scan)
-            threshold = index.indexing_threshold
-        return edge.EdgeConfig(
-            vectors={
-                "": edge.EdgeVectorParams(size=dimension, distance=member_of(edge.Distance, DISTANCES[self.space]))
-            },
+            graph = models.HnswConfigDiff(
+                m=index.m, ef_construct=index.ef_construction, full_scan_threshold=index.full_scan_threshold
+            )
+            optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
+        if store.quantization is not None:
+            kind = store.quantization.kind
+            quantization = getattr(models, f"{kind.title()}Quantization")(**{kind: store.codes(models)})
+        distance = _member_of(models.Distance, _DISTANCES[store.space])
+        self.client.create_collection(
+            name,
+            vectors_config=models.VectorParams(size=dimension, distance=distance),
             hnsw_config=graph,
-            quantization_config=self.codes(edge),
-            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=threshold, default_segment_number=1),
+            optimizers_config=optimizers,
+            quantization_config=quantization,
         )
 
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        from qdrant_client import models
 
-class _EdgeIndex:
-    """A copy of a shard, open for search; opening a shard changes its files."""
+        ids: list[Any] = list(range(start, start + len(batch)))
+        self.client.upsert(name, points=models.Batch(ids=ids, vectors=batch.tolist()), wait=True)
 
-    def __init__(self, store: QdrantStore, vectors: Vectors, folder: Path) -> None:
-        import qdrant_edge as edge
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        what = f"the index of {name} at {self}"
+        wait_for(lambda: self._is_settled(name, count, dimension), self.store.settle_within, what)
+        config = self.client.get_collection(name).config
+        graph = config.hnsw_config.model_dump(include={"m", "ef_construct", "full_scan_threshold"})
+        return {**graph, "indexing_threshold": config.optimizer_config.indexing_threshold}
 
-        self._store = store
-        self._vectors = vectors
-        self._folder = folder
-        self._copy = tempfile.TemporaryDirectory(prefix="ragtrial-qdrant-", ignore_cleanup_errors=True)
-        try:
-            with _edge_errors(folder):
-                copy = shutil.copytree(folder / _SHARD, Path(self._copy.name) / _SHARD)
-                self._shard = edge.EdgeShard.load(str(copy))
-                count = self._shard.count(edge.CountRequest(exact=True))
-            if count != len(vectors):
-                raise StoreError(f"the Qdrant index in {folder} has {count:,} of {len(vectors):,} vectors.")
-        except BaseException:
-            self._copy.cleanup()
-            raise
+    def _is_settled(self, name: str, count: int, dimension: int) -> bool:
+        """True if the optimizers are done. A green status alone does not mean that there is a graph."""
+        info = self.client.get_collection(name)
+        if str(info.status).rpartition(".")[2].lower() != "green":
+            return False
+        indexed, threshold = self.indexed(name)
+        kilobytes = count * dimension * 4 / 1024 / max(1, info.segments_count or 1)
+        must_have = isinstance(self.store.index, QdrantHnswIndex) and 0 < (threshold or 0) < kilobytes
+        return not must_have or indexed >= count
 
-    def search(self, queries: Floats, depth: int) -> Rankings:
-        import qdrant_edge as edge
+    def count(self, name: str) -> int | None:
+        return self.client.count(name, exact=True).count if self.client.collection_exists(name) else None
 
-        params = self._store.searched(edge)
+    def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
+        ids: list[Any] = list(codes)
+        return {int(point.id): point.vector for point in self.client.retrieve(name, ids, with_vectors=True)}
 
-        def points(batch: Floats, limit: int) -> list[Any]:
-            requests = [
-                edge.QueryRequest(limit=limit, query=edge.Query.Nearest(query.tolist()), params=params)
-                for query in batch
-            ]
-            with _edge_errors(self._folder):
-                return list(self._shard.query_batch(edge.QueryBatchRequest(requests)))
+    def drop(self, name: str) -> None:
+        self.client.delete_collection(name)
 
-        return rankings_of(points, queries, min(depth, len(self._vectors)), self._store.space)
+    def points(self, name: str, queries: Floats, depth: int) -> Iterable[Sequence[Any]]:
+        from qdrant_client import models
 
-    def unreachable(self) -> int:
-        return count_unreachable(self.search, self._vectors.matrix)
+        params = self.store.searched(models)
+        requests = [models.QueryRequest(query=query.tolist(), limit=depth, params=params) for query in queries]
+        return [answer.points for answer in self.client.query_batch_points(name, requests)]
 
-    def use(self) -> IndexUse:
-        indexed = self._shard.info().indexed_vectors_count
-        return use_of(self._store.index, len(self._vectors), indexed, self._vectors.matrix.shape[1], None)
+    def indexed(self, name: str) -> tuple[int, int | None]:
+        info = self.client.get_collection(name)
+        return info.indexed_vectors_count or 0, info.config.optimizer_config.indexing_threshold
 
     def close(self) -> None:
-        self._shard.close()
-        self._copy.cleanup()
+        self.client.close()
 
 
-def _edge_errors(folder: Path) -> AbstractContextManager[None]:
-    """Turns the exceptions of Edge, which have no common base, into ours; a lack of memory is not its own."""
-    return failing_as(
-        lambda error: StoreError(f"the Qdrant index in {folder}: {one_line(error)}"),
-        lambda error: is_exception(error) and not isinstance(error, MemoryError),
-    )
+class QdrantEdge(QdrantEngine):
+    """A shard in a folder. It is searched in a copy, because opening a shard changes its files."""
+
+    def __init__(self, store: QdrantStore, folder: Path) -> None:
+        super().__init__(store, folder)
+        self._resources = ExitStack()
+        self._path = folder / "shard"
+        self._shard: Any = None
+
+    def failing(self) -> AbstractContextManager[None]:
+        """Turns the exceptions of Edge, which have no common base, into ours; a lack of memory is not its own."""
+        return failing_as(
+            lambda error: StoreError(f"{self} of Qdrant: {one_line(error)}"),
+            lambda error: isinstance(error, Exception) and not isinstance(error, MemoryError),
+        )
+
+    def version(self) -> str:
+        return str(installed_version("qdrant-edge-py"))
+
+    def create(self, name: str, count: int, dimension: int) -> None:
+        import qdrant_edge as edge
+
+        index, graph, threshold = self.store.index, None, None
+        if isinstance(index, QdrantHnswIndex):
+            scan = index.full_scan_threshold or _USUAL_SCAN
+            graph = edge.HnswIndexConfig(m=index.m, ef_construct=index.ef_construction, full_scan_threshold=scan)
+            threshold = index.indexing_threshold
+        distance = _member_of(edge.Distance, _DISTANCES[self.store.space])
+        config = edge.EdgeConfig(
+            vectors={"": edge.EdgeVectorParams(size=dimension, distance=distance)},
+            hnsw_config=graph,
+            quantization_config=self.store.codes(edge),
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=threshold, default_segment_number=1),
+        )
+        self._open(edge.EdgeShard.create(str(self._path), config))
+
+    def _open(self, shard: Any) -> None:
+        self._shard = shard
+        self._resources.callback(shard.close)
+
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        import qdrant_edge as edge
+
+        points = [edge.Point(code, vector.tolist(), {}) for code, vector in enumerate(batch, start)]
+        self._shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        self._shard.optimize()  # builds the graph before it returns
+        self._shard.flush()
+        return {}
+
+    def count(self, name: str) -> int | None:
+        import qdrant_edge as edge
+
+        if self._shard is None:
+            copies = tempfile.TemporaryDirectory(prefix="ragtrial-qdrant-", ignore_cleanup_errors=True)
+            copy = Path(self._resources.enter_context(copies)) / "shard"
+            self._open(edge.EdgeShard.load(str(shutil.copytree(self._path, copy))))
+        return int(self._shard.count(edge.CountRequest(exact=True)))
+
+    def points(self, name: str, queries: Floats, depth: int) -> Iterable[Sequence[Any]]:
+        import qdrant_edge as edge
+
+        params = self.store.searched(edge)
+        requests = [
+            edge.QueryRequest(limit=depth, query=edge.Query.Nearest(query.tolist()), params=params) for query in queries
+        ]
+        return list(self._shard.query_batch(edge.QueryBatchRequest(requests)))
+
+    def indexed(self, name: str) -> tuple[int, int | None]:
+        return int(self._shard.info().indexed_vectors_count), None
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+@COLLECTIONS.register("qdrant")
+class QdrantCollectionOptions(NamedCollectionOptions):
+    """A collection of a Qdrant server."""
+
+    engine = "Qdrant"
+    filter_type: ClassVar[type[str | dict[str, Any]] | None] = dict
+    advice_for_low_recall = "Raise ef, or build the graph with larger m and ef_construct."
+    advice_for_few_hits = "Raise ef, or index the fields of the filter in Qdrant."
+    advice_for_unused = "The scores are those of exact search."
+    search_options = frozenset({"ef", "exact"})
+    packages: ClassVar[Mapping[str, str]] = {"qdrant-client": "qdrant"}
+
+    kind: Literal["qdrant"]
+    """A collection on a Qdrant server."""
+
+    url: ServerUrl
+    """The URL of the server, like `http://localhost:6333`."""
+
+    api_key: Secret | None = None
+    """The server's API key, like `${QDRANT_API_KEY}`."""
+
+    id: str | None = None
+    """The payload key with an item's id (default: the point's own id)."""
+
+    text: str = "text"
+    """The payload key with an item's text."""
+
+    vector: str | None = None
+    """The name of the vector, if the collection has several."""
+
+    ef: Annotated[int, Field(ge=1)] | None = None
+    """`hnsw_ef` for searches (default: Qdrant's own)."""
+
+    exact: bool = False
+    """Compare all vectors instead of searching the graph."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """The time limit for a request, in seconds."""
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def connect(self, stack: ExitStack) -> QdrantCollection:
+        with _client_errors(f"Qdrant at {self.url}"):
+            client = connect(self.url, self.api_key, self.timeout)
+            stack.callback(client.close)
+            if not client.collection_exists(self.name):
+                raise self.missing([collection.name for collection in client.get_collections().collections])
+            return QdrantCollection(self, client)
+
+
+class QdrantCollection(Collection):
+    """A collection, open for reading."""
+
+    options: QdrantCollectionOptions
+    queries_at_once = _QUERIES
+
+    def __init__(self, options: QdrantCollectionOptions, client: QdrantClient) -> None:
+        super().__init__(options)
+        self._client = client
+        info = client.get_collection(options.name)
+        vectors: Any = info.config.params.vectors
+        if isinstance(vectors, Mapping):
+            if options.vector not in vectors:
+                raise InputError(f"{self} has several vectors: set `vector` to one of {listed(vectors)}.")
+            vectors = vectors[options.vector]
+        elif options.vector is not None:
+            raise InputError(f"{self} has one vector without a name; remove `vector`.")
+        distance = str(getattr(vectors.distance, "value", vectors.distance))
+        if distance not in _SPACES:
+            raise InputError(f"{self} compares by {distance}; it must be one of {listed(_SPACES)}.")
+        self.space, self.dimension = _SPACES[distance], int(vectors.size)
+        graph = info.config.hnsw_config
+        self.ef = None if options.exact else options.ef or int(graph.ef_construct or 0)
+        self.index_inputs = {"graph": [graph.m, graph.ef_construct]}
+        self.facts = {"server": f"Qdrant {client.info().version}", "m": graph.m}
+        self.count = int(client.count(options.name, exact=True).count)
+
+    def failing(self) -> AbstractContextManager[None]:
+        return _client_errors(f"Qdrant at {self.options.url}")
+
+    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+        for points in self._scrolled(self._filter(conditions)):
+            yield [self._item(point) for point in points]
+
+    def _scrolled(self, chosen: Any, vectors: bool | list[str] = False) -> Iterator[list[Any]]:  # noqa: FBT001, FBT002 - Qdrant's
+        """The points that pass a filter, page by page."""
+        offset: Any = None
+        while True:
+            points, offset = self._client.scroll(
+                self.options.name, scroll_filter=chosen, limit=PAGE, offset=offset, with_vectors=vectors
+            )
+            yield points
+            if offset is None:
+                return
+
+    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+        from qdrant_client import models
+
+        options = self.options
+        wanted: Any = options.vector is None or [options.vector]
+        if options.id is None:
+            known: list[Any] = [point for point in map(_point_id, ids) if point is not None]
+            points: list[Any] = list(self._client.retrieve(options.name, known, with_vectors=wanted))
+        else:
+            named = models.FieldCondition(key=options.id, match=models.MatchAny(any=list(ids)))
+            points = list(chain.from_iterable(self._scrolled(models.Filter(must=[named]), wanted)))
+        rows = [point.vector if options.vector is None else point.vector[options.vector] for point in points]
+        return [self._item(point) for point in points], rows
+
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+        from qdrant_client import models
+
+        params = models.SearchParams(hnsw_ef=self.options.ef, exact=self.options.exact)
+        chosen, using = self._filter(conditions), self.options.vector
+        requests = [
+            models.QueryRequest(
+                query=query.tolist(), limit=depth, filter=chosen, params=params, using=using, with_payload=True
+            )
+            for query in queries
+        ]
+        for answer in self._client.query_batch_points(self.options.name, requests):
+            yield Found([self._item(point) for point in answer.points], _scores_of(answer.points, self.space))
+
+    def use(self) -> IndexUse:
+        if self.options.exact:
+            return IndexUse(is_used=True, evidence="Qdrant compares all vectors, as chosen (exact).")
+        with self.failing():
+            info = self._client.get_collection(self.options.name)
+        scan, threshold = info.config.hnsw_config.full_scan_threshold, info.config.optimizer_config.indexing_threshold
+        return _index_use((self.count, self.dimension), info.indexed_vectors_count or 0, scan, threshold)
+
+    def _item(self, point: Any) -> Item:
+        payload = dict(point.payload or {})
+        text = payload.pop(self.options.text, None)
+        name = str(point.id) if self.options.id is None else str(payload.pop(self.options.id, point.id))
+        return Item(name, payload, None if text is None else str(text))
+
+    def _filter(self, conditions: Conditions) -> Any:
+        """The conditions as a filter of Qdrant: https://qdrant.tech/documentation/concepts/filtering/."""
+        from qdrant_client import models
+
+        must: list[Any] = []
+        if conditions.where is not None:
+            must.append(translated(parsed(conditions.where), _comparison, _joined))
+        if conditions.filter is not None:
+            must.append(models.Filter.model_validate_json(json.dumps(conditions.filter)))
+        return models.Filter(must=must) if must else None
+
+
+def _comparison(one: Comparison) -> Any:
+    from qdrant_client import models
+
+    key = one.field
+    if one.operator in ("$gt", "$gte", "$lt", "$lte"):
+        bounds: dict[str, Any] = {one.operator.removeprefix("$"): one.value}
+        return models.Filter(must=[models.FieldCondition(key=key, range=models.Range(**bounds))])
+    equal: list[Any] = []
+    for value in one.values:
+        if isinstance(value, bool | str):
+            equal.append(models.FieldCondition(key=key, match=models.MatchValue(value=value)))
+        else:  # Qdrant matches only whole numbers; any number is in a range from itself to itself
+            equal.append(models.FieldCondition(key=key, range=models.Range(gte=value, lte=value)))
+    is_not = one.operator in ("$ne", "$nin")
+    return models.Filter(must_not=equal) if is_not else models.Filter(should=equal)
+
+
+def _joined(every: bool, parts: Sequence[Any]) -> Any:  # noqa: FBT001 - as `translated` calls it
+    from qdrant_client import models
+
+    return models.Filter(must=list(parts)) if every else models.Filter(should=list(parts))
+
+
+def _point_id(name: str) -> int | str | None:
+    """The id of a point, a whole number or a UUID; None for any other text."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return str(UUID(name))
+    except ValueError:
+        return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -19,15 +21,20 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.untrusted import load_json
-from ragtrial.engines.base import Index, Store, Vectors
+from ragtrial.engines.base import SECRETS, Index, IndexUse, Store, Vectors, ranked
+from ragtrial.engines.batching import in_batches
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import parts_of
-from ragtrial.rankings import Floats
+from ragtrial.rankings import Floats, Rankings
 from ragtrial.registry import installed_version
 
 _PREFIX = "ragtrial_"
 _SAMPLED = 100
 _SAMPLE = "sample.npy"
+_EMBEDDED = "chunks"
+"""The name of the collection in a folder, where there is no other."""
+_BUILT = "built.json"
+"""The file that records what an engine built in a folder, if it reports that."""
 _SAME = 1e-3
 """How far a stored number may be from the one sent, relative to the largest: engines may store half floats."""
 _PAUSE = 0.05
@@ -50,45 +57,118 @@ ServerUrl = Annotated[str, AfterValidator(server_url)]
 """The address of a server, without a password."""
 
 
-class Engine(Protocol):
-    """A connection to a server. The rows of a collection have the numbers of the vectors, from 0.
+class Engine(ABC):
+    """A connection to a server, or to the files of an engine in a folder. ``str()`` names the place.
 
-    Every method raises StoreServerError if the server is away, refuses or times out, and StoreError if the request
-    fails.
+    The rows of a collection have the numbers of the vectors, from 0. Methods raise the engine's own errors within
+    ``failing``, which turns them into StoreServerError if a server is away, refuses or times out, and else StoreError.
     """
 
+    most_hits: ClassVar[int] = 2**31 - 1
+    """The most hits that a search returns."""
+
+    def __init__(self, store: ServerStore, folder: Path | None = None) -> None:
+        self.store, self.folder = store, folder
+        self.place = store.address if folder is None else f"the index in {folder}"
+        self.at_once = store.at_once
+
+    def __str__(self) -> str:
+        return self.place
+
+    @abstractmethod
+    def failing(self) -> AbstractContextManager[None]:
+        """Turns the errors of the engine into ours, with the place."""
+
+    @abstractmethod
     def version(self) -> str: ...
 
-    def fill(self, name: str, vectors: Vectors, advance: Callable[[int], None]) -> Mapping[str, Any]:
+    def check(self) -> None:
+        """Check that the engine answers, and has what the store needs. Raises InputError."""
+        self.version()
+
+    @abstractmethod
+    def create(self, name: str, count: int, dimension: int) -> None:
+        """Create the collection ``name`` for ``count`` vectors."""
+
+    @abstractmethod
+    def insert(self, name: str, start: int, batch: Floats) -> None:
+        """Add the rows from the number ``start`` on."""
+
+    @abstractmethod
+    def finish(self, name: str, count: int, dimension: int) -> Mapping[str, Any]:
+        """Wait until searches use the index. Returns the options in effect, as the engine reports them."""
+
+    @abstractmethod
+    def count(self, name: str) -> int | None:
+        """The number of rows; None if there is no such collection."""
+
+    def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
+        """The vectors of these rows that a server has."""
+        return {}
+
+    def size(self, name: str) -> int | None:
+        """The bytes of the collection with its index, as the engine reports them; None if it does not."""
+        return None
+
+    def drop(self, name: str) -> None:  # noqa: B027 - a folder is removed as a whole
+        """Remove the collection from a server, if it exists."""
+
+    def prepare(self, name: str) -> None:  # noqa: B027 - most engines need nothing
+        """Prepare searches of the collection."""
+
+    @abstractmethod
+    def nearest(self, name: str, queries: Floats, depth: int) -> Iterable[tuple[Sequence[int], Floats]]:
+        """The numbers and the scores of the nearest rows of each query, as ``Index.search`` has them."""
+
+    def queries_at_once(self, depth: int) -> int:
+        """The most queries in a request for ``depth`` hits each."""
+        return 256
+
+    @abstractmethod
+    def use(self, name: str, vectors: Vectors) -> IndexUse: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def fill(self, name: str, vectors: Vectors, rows_at_once: int, advance: Callable[[int], None]) -> Mapping[str, Any]:
         """Create the collection ``name`` with all vectors, and wait until searches use its index.
 
         Returns the options in effect, as the engine reports them.
         """
-        ...
+        count, dimension = len(vectors), vectors.matrix.shape[1]
 
-    def count(self, name: str) -> int | None:
-        """The number of rows; None if there is no such collection."""
-        ...
+        def send(rows: slice) -> None:
+            self.insert(name, rows.start, np.asarray(vectors.matrix[rows], dtype=np.float32))
+
+        self.create(name, count, dimension)
+        in_batches(send, count, rows_at_once, self.at_once, advance)
+        return self.finish(name, count, dimension)
 
     def rows(self, name: str, codes: list[int]) -> Floats:
         """The stored vectors of these rows, in this order."""
-        ...
+        found = self.stored(name, codes) if codes else {}
+        return np.array([found[code] for code in codes if code in found], dtype=np.float32)
 
-    def size(self, name: str) -> int | None:
-        """The bytes of the collection with its index, as the engine reports them; None if it does not."""
-        ...
 
-    def drop(self, name: str) -> None:
-        """Remove the collection, if it exists."""
-        ...
+class EngineIndex(Index):
+    """A collection, open for search until ``close``."""
 
-    def open(self, name: str, vectors: Vectors) -> Index: ...
+    def __init__(self, engine: Engine, name: str, vectors: Vectors) -> None:
+        self.engine, self._name, self.vectors = engine, name, vectors
+        engine.prepare(name)
 
-    def ping(self) -> None:
-        """Send the smallest request there is: its time is the network's share of a search."""
-        ...
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        engine, depth = self.engine, min(depth, len(self.vectors), self.engine.most_hits)
+        with engine.failing():
+            nearest = partial(engine.nearest, self._name)
+            return ranked(nearest, queries, depth, engine.queries_at_once(depth), engine.at_once)
 
-    def close(self) -> None: ...
+    def use(self) -> IndexUse:
+        with self.engine.failing():
+            return self.engine.use(self._name, self.vectors)
+
+    def close(self) -> None:
+        self.engine.close()
 
 
 class ServerStore(Store):
@@ -97,7 +177,7 @@ class ServerStore(Store):
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
     """The options for reaching the server, including secrets. Without `url` they are refused."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "concurrency"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"timeout", "concurrency", "settle_within", *SECRETS})
     """The options that do not change what searches find; secrets must be among them."""
 
     waits_here: ClassVar[bool] = False
@@ -149,66 +229,59 @@ class ServerStore(Store):
 
     def check(self) -> None:
         missing = {extra for package, extra in self.packages.items() if installed_version(package) is None}
-        if missing:
-            extras = ",".join(sorted(missing))
+        if extras := ",".join(sorted(missing)):
             raise InputError(f"store.kind: {self.kind} needs a package: pip install 'ragtrial[{extras}]'.")
         if self.url is not None:
             try:
                 with connected(self) as engine:
-                    engine.version()
+                    engine.check()
             except StoreServerError as error:
                 raise InputError(*error.faults) from error
 
     @abstractmethod
-    def engine(self) -> Engine:
-        """A new connection to the server. Raises StoreServerError."""
-
-    def build_here(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        """Build the index in the ``folder``, without a server."""
-        raise StoreError(f"store.kind: {self.kind} needs a server; set store.url.")
-
-    def open_here(self, vectors: Vectors, folder: Path) -> Index:
-        """The index that was built in the ``folder``."""
-        raise StoreError(f"store.kind: {self.kind} needs a server; set store.url.")
+    def engine(self, folder: Path | None = None) -> Engine:
+        """A new connection: to the server, or without one to the files in ``folder``. Raises StoreServerError."""
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        if self.url is None:
-            self.build_here(vectors, folder, advance)
-            return
-        name = _name_for(folder)
+        name = _EMBEDDED if self.url is None else _name_for(folder)
         known = {"kind": self.kind, "place": self.place, "collection": name}
-        write_text(folder / REMOTE, json.dumps(known))  # first: a killed run leaves nothing unnamed
-        with connected(self) as engine:
-            options = dict(engine.fill(name, vectors, advance))
+        if self.url is not None:
+            write_text(folder / REMOTE, json.dumps(known))  # first: a killed run leaves nothing unnamed
+        with connected(self, folder) as engine:
+            options = dict(engine.fill(name, vectors, self.rows_at_once(vectors.matrix.shape[1]), advance))
             count = engine.count(name)
             if count != len(vectors):
-                raise StoreError(f"{self.address} kept {count or 0:,} of {len(vectors):,} vectors in {name}.")
-            codes = _sampled(len(vectors))
-            sample = engine.rows(name, codes) if codes else np.empty((0, 0), dtype=np.float32)
-            np.save(folder / _SAMPLE, sample)
+                raise StoreError(f"{engine} kept {count or 0:,} of {len(vectors):,} vectors in {name}.")
             more = {"version": engine.version(), "count": count, "bytes": engine.size(name), "options": options}
-        write_text(folder / REMOTE, json.dumps({**known, **more}))
+            sample = engine.rows(name, _sampled(count))
+        if self.url is not None:
+            np.save(folder / _SAMPLE, sample)
+            write_text(folder / REMOTE, json.dumps({**known, **more}))
+        elif options:
+            write_text(folder / _BUILT, json.dumps(more))
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
-        if self.url is None:
-            return self.open_here(vectors, folder)
-        name = read_remote(folder)["collection"]
-        engine = self.engine()
+        name = _EMBEDDED if self.url is None else read_remote(folder)["collection"]
+        engine = self.engine(folder)
         try:
-            count = engine.count(name)
-            if count != len(vectors):
-                why = "is gone" if count is None else f"has {count:,} of {len(vectors):,} vectors"
-                raise StoreError(f"the collection {name} of {self.address} {why}.")
-            return engine.open(name, vectors)
+            with engine.failing():
+                count = engine.count(name)
+                if count != len(vectors):
+                    why = "is gone" if count is None else f"has {count:,} of {len(vectors):,} vectors"
+                    raise StoreError(f"the collection {name} of {engine} {why}. `ragtrial cache verify` removes it.")
+                return EngineIndex(engine, name, vectors)
         except BaseException:
             engine.close()
             raise
 
     def facts(self, folder: Path) -> dict[str, Any]:
-        if self.url is None:
-            return {}
+        built = folder / _BUILT
+        if self.url is not None:
+            content = read_remote(folder)
+        else:
+            content = json.loads(built.read_text()) if built.exists() else {}
         names = ("collection", "version", "bytes", "options")
-        return {name: value for name, value in read_remote(folder).items() if name in names and value is not None}
+        return {name: content[name] for name in names if content.get(name) is not None}
 
     @property
     def place(self) -> dict[str, Any]:
@@ -220,72 +293,68 @@ class ServerStore(Store):
 class SettlingStore(ServerStore):
     """A store whose engine builds the index after the last vector was sent."""
 
-    unhashed: ClassVar[frozenset[str]] = ServerStore.unhashed | {"settle_within"}
-
     settle_within: Annotated[float, Field(gt=0)] = 3_600.0
     """The time limit for building the index after the last vector was sent, in seconds."""
 
 
+@dataclass(frozen=True)
 class StoreServers:
     """The servers of the ``stores`` of a config, and whether it built an index: ``used`` asks that by the stage's key.
 
     A file of the cache may be anybody's. It names a collection, and neither where that is nor how it is reached.
     """
 
-    def __init__(self, stores: Callable[[], Iterable[Store]], used: Callable[[str], bool]) -> None:
-        self._stores = stores
-        self._used = used
+    stores: Callable[[], Iterable[Store]]
+    used: Callable[[str], bool]
 
     def find(self, content: Mapping[str, Any], folder: Path) -> RemoteIndex | None:
-        for store in self._stores():
+        for store in self.stores():
             if not isinstance(store, ServerStore) or store.url is None:
                 continue
             if content.get("kind") == store.kind and content.get("place") == store.place:
-                return RemoteIndex(store, content, folder, self._used)
+                return RemoteIndex(store, str(content.get("collection")), content.get("count"), folder, self.used)
         return None
 
 
+@dataclass(frozen=True)
 class RemoteIndex:
     """A collection on the server of ``store``, as a file in a stage's ``folder`` names it."""
 
-    def __init__(
-        self, store: ServerStore, content: Mapping[str, Any], folder: Path, used: Callable[[str], bool]
-    ) -> None:
-        self._store = store
-        self._name = str(content.get("collection"))
-        self._count = content.get("count")
-        self._folder = folder
-        self._used = used
+    store: ServerStore
+    name: str
+    count: int | None
+    folder: Path
+    used: Callable[[str], bool]
 
     def __str__(self) -> str:
-        return f"the collection {self._name} of {self._store.address}"
+        return f"the collection {self.name} of {self.store.address}"
 
     def drop(self) -> None:
-        if not (is_name_for(self._folder, self._name) and self._used(_key_of(self._folder))):
+        if not (is_name_for(self.folder, self.name) and self.used(_key_of(self.folder))):
             raise StoreError(f"{self} was not built by this config; if nobody needs it, remove it on the server.")
-        with connected(self._store) as engine:
-            engine.drop(self._name)
+        with connected(self.store) as engine:
+            engine.drop(self.name)
 
     def damage(self) -> str | None:
-        if not is_name_for(self._folder, self._name):
+        if not is_name_for(self.folder, self.name):
             return "it is the collection of another stage"
-        with connected(self._store) as engine:
-            count = engine.count(self._name)
-            if count is None:
-                return "it is gone"
-            if count != self._count:
-                return f"it has {count:,} vectors and had {self._count:,}"
-            sample = np.load(self._folder / _SAMPLE)
-            is_sound = not count or is_same(engine.rows(self._name, _sampled(count)), sample)
-            return None if is_sound else "it has other vectors"
+        with connected(self.store) as engine:
+            count = engine.count(self.name)
+            rows = engine.rows(self.name, _sampled(count or 0))
+        if count is None:
+            return "it is gone"
+        if count != self.count:
+            return f"it has {count:,} vectors and had {self.count:,}"
+        return None if is_same(rows, np.load(self.folder / _SAMPLE)) else "it has other vectors"
 
 
 @contextmanager
-def connected(store: ServerStore) -> Iterator[Engine]:
-    """A connection to the server of ``store``, closed when the block ends."""
-    engine = store.engine()
+def connected(store: ServerStore, folder: Path | None = None) -> Iterator[Engine]:
+    """A connection of ``store``, whose errors become ours within the block, and which is closed when it ends."""
+    engine = store.engine(folder)
     try:
-        yield engine
+        with engine.failing():
+            yield engine
     finally:
         engine.close()
 
@@ -304,9 +373,8 @@ def read_remote(folder: Path) -> dict[str, Any]:
 
 def is_same(stored: Floats, sent: Floats) -> bool:
     """True if stored and sent vectors are equal to the precision of half floats."""
-    if stored.shape != sent.shape:
-        return False
-    return bool(np.allclose(stored, sent, rtol=0, atol=_SAME * max(1e-30, float(np.abs(sent).max(initial=0)))))
+    most = _SAME * max(1e-30, float(np.abs(sent).max(initial=0)))
+    return stored.shape == sent.shape and np.allclose(stored, sent, rtol=0, atol=most)
 
 
 def wait_for(is_done: Callable[[], bool], seconds: float, what: str) -> None:

@@ -101,7 +101,8 @@ def test_a_damaged_database_is_an_error_that_names_its_folder_and_a_sound_one_in
     damage(folder / "chroma.sqlite3", how)
     with pytest.raises(StoreError) as caught:
         ChromaStore().open(small, folder)
-    assert str(caught.value).startswith(f"the Chroma index in {folder} cannot be read (")
+    assert f"the index in {folder} " in str(caught.value)
+    assert "`ragtrial cache verify` removes" in str(caught.value)
     shutil.rmtree(folder)
     shutil.copytree(sound, folder)
     queries = like_embeddings(3, 8, seed=19)
@@ -112,7 +113,7 @@ def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path
     vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
     with pytest.raises(StoreError) as caught:
         ChromaStore().build(vectors, tmp_path, nothing)
-    assert str(caught.value).startswith(f"Chroma could not build the index in {tmp_path}: ")
+    assert str(caught.value).startswith(f"Chroma cannot build or read the index in {tmp_path} (")
 
 
 SERVER = {

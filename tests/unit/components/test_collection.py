@@ -17,8 +17,7 @@ from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import grouped
 from ragtrial.engines import Conditions, opened
-from ragtrial.engines.chroma import USES_GRAPH
-from ragtrial.engines.chroma_collection import ChromaCollection, ChromaCollectionOptions
+from ragtrial.engines.chroma import USES_GRAPH, ChromaCollection, ChromaCollectionOptions
 from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -215,7 +214,7 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
         assert {found for kind, found in made.stages() if kind == "rankings"} == names
         collection = opened(ChromaCollectionOptions(host="127.0.0.1", port=port, name="docs"))
         assert isinstance(collection, ChromaCollection)
-        collection._opened.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
+        collection.handle.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
         reported(made)
         assert len([name for kind, name in made.stages() if kind == "rankings"]) == 4
 

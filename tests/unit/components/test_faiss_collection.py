@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from chroma_databases import word_counts
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.engines import Conditions, opened
-from ragtrial.engines.faiss_collection import FaissCollectionOptions
+from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
 from report_hits import hits_of
@@ -29,9 +28,8 @@ VECTORS: Floats = np.random.default_rng(0).normal(size=(COUNT, DIMENSION)).astyp
 OWN_NUMBERS = np.random.default_rng(1).permutation(10 * COUNT)[:COUNT]
 
 
-def rows(numbers: Sequence[int] = ()) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = [{"id": f"i{row}", "text": f"text {row}", "third": row % 3} for row in range(COUNT)]
-    return [{**row, "no": int(number)} for row, number in zip(made, numbers, strict=True)] if len(numbers) else made
+def rows() -> list[dict[str, Any]]:
+    return [{"id": f"i{row}", "text": f"text {row}", "third": row % 3} for row in range(COUNT)]
 
 
 def index_of(factory: str, numbers: Sequence[int] = ()) -> Any:
@@ -47,14 +45,16 @@ def index_of(factory: str, numbers: Sequence[int] = ()) -> Any:
 def options(folder: Path, index: Any, items: Sequence[Mapping[str, Any]], **more: Any) -> FaissCollectionOptions:
     faiss.write_index(index, str(folder / "docs.index"))
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
-    return FaissCollectionOptions(path=str(folder / "docs.index"), items=str(folder / "items.jsonl"), **more)
+    return FaissCollectionOptions(
+        kind="faiss", path=str(folder / "docs.index"), items=str(folder / "items.jsonl"), **more
+    )
 
 
 @pytest.mark.parametrize(
     ("factory", "has_own"),
     [
         ("Flat", False), ("SQ8", False), ("HNSW16", False), ("HNSW16_SQ8", False), ("IVF8,Flat", False),
-        ("IVF8,Flat", True), ("IVF8,SQ8", False), ("IDMap,Flat", True), ("IDMap2,HNSW16", True),
+        ("IVF8,SQ8", False), ("IDMap,Flat", True), ("IDMap2,HNSW16", True),
         ("IDMap,IVF8,Flat", True), ("OPQ4,Flat", False), ("Flat,RFlat", False), ("PCA16,HNSW16", False),
     ],
 )  # fmt: skip
@@ -63,9 +63,8 @@ def test_every_type_finds_what_brute_force_does_and_gives_its_vectors_back(
 ) -> None:
     numbers = OWN_NUMBERS.tolist() if has_own else ()
     width = {"nprobe": 8} if "IVF" in factory else {"ef": COUNT} if "HNSW" in factory else {}
-    needs_numbers = has_own and not factory.startswith("IDMap")  # which has the order in which they were added
     index = index_of(factory, numbers)
-    made = options(tmp_path, index, rows(numbers), **width, number="no" if needs_numbers else None)
+    made = options(tmp_path, index, rows(), **width)
     held = opened(made)
     items, stored = held.get(["i3", "i0"])
     assert [item.id for item in items] == ["i3", "i0"]
@@ -85,12 +84,12 @@ def test_the_width_is_that_of_the_options_or_of_the_file(tmp_path: Path) -> None
     graph.hnsw.efSearch = 33
     (tmp_path / "a").mkdir()
     held = opened(options(tmp_path / "a", graph, rows()))
-    assert ([held.width(depth) for depth in (1, 40)], held.facts()) == ([33, 40], {"index": "IndexHNSWFlat", "ef": 33})
+    assert ([held.width(depth) for depth in (1, 40)], held.facts) == ([33, 40], {"index": "IndexHNSWFlat", "ef": 33})
     wider = opened(held.options.model_copy(update={"ef": 50}))
-    assert ([wider.width(depth) for depth in (1, 60)], wider.facts()["ef"]) == ([50, 60], 50)
+    assert ([wider.width(depth) for depth in (1, 60)], wider.facts["ef"]) == ([50, 60], 50)
     (tmp_path / "b").mkdir()
     lists = opened(options(tmp_path / "b", index_of("IVF8,Flat"), rows(), nprobe=3))
-    assert (lists.width(5), lists.facts()) == (None, {"index": "IndexIVFFlat", "nprobe": 3})
+    assert (lists.width(5), lists.facts) == (None, {"index": "IndexIVFFlat", "nprobe": 3})
 
 
 def test_more_lists_find_more(tmp_path: Path) -> None:
@@ -116,11 +115,11 @@ def as_pickle(path: Path) -> None:
 @pytest.mark.parametrize(
     ("factory", "more", "damage", "fault"),
     [
-        ("Flat", {"ef": 5}, None, "is of the type IndexFlatL2, which has no ef (IndexHNSW has); remove it."),
-        ("HNSW8", {"nprobe": 5}, None, "is of the type IndexHNSWFlat, which has no nprobe (IndexIVF has); remove it."),
-        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back, so that they cannot be "),
+        ("Flat", {"ef": 5}, None, "of the type IndexFlatL2 has no option efSearch, which is set to 5; remove it."),
+        ("HNSW8", {"nprobe": 5}, None, "of the type IndexHNSWFlat has no option nprobe, which is set to 5; remove it."),
+        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back: "),
         ("Flat", {}, cut, "docs.index is no index of FAISS, or is damaged: "),
-        ("Flat", {}, as_pickle, "docs.index is a pickle; a pickle runs code when it is read. Write the items into"),
+        ("Flat", {}, as_pickle, "docs.index is no index of FAISS, or is damaged: "),
         ("Flat", {}, Path.unlink, "docs.index cannot be read: No such file or directory."),
     ],
 )  # fmt: skip
@@ -170,18 +169,9 @@ def test_rows_that_do_not_fit_are_named_with_their_line(
     assert str(caught.value) == f"{tmp_path}/{fault.format(path=made.path)}"
 
 
-def test_numbers_of_rows_are_those_of_the_index(tmp_path: Path) -> None:
-    index, items = index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows(OWN_NUMBERS.tolist())
-    with pytest.raises(InputError, match=r"has numbers of its own, in no known order: set collection.number"):
-        opened(options(tmp_path, index, items))
-    mixed = random.Random(0).sample(items, len(items))
-    (found,) = opened(options(tmp_path, index, mixed, number="no", nprobe=8)).nearest(VECTORS[7:8], 1)
-    assert [item.id for item in found.items] == ["i7"]
-    with pytest.raises(InputError, match=r"items.jsonl:1: has 'no' 1.5; it must be a whole number"):
-        opened(options(tmp_path, index, [{**items[0], "no": 1.5}, *items[1:]], number="no"))
-    two = [items[0], {**items[1], "no": items[0]["no"]}, *items[2:]]
-    with pytest.raises(InputError, match=r"items.jsonl:2: has the number \d+ of an earlier row; each must be unique"):
-        opened(options(tmp_path, index, two, number="no"))
+def test_numbers_in_no_known_order_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="numbers of its own, in no known order: build it in an IndexIDMap"):
+        opened(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
 
 
 @pytest.mark.parametrize("key", ["path", "items"])

@@ -55,7 +55,15 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def options(url: str, **changes: Any) -> MilvusCollectionOptions:
-    given = {"name": "docs", "url": url, "id": "pk", "text": "page_content", "vector": "embedding", **changes}
+    given = {
+        "kind": "milvus",
+        "name": "docs",
+        "url": url,
+        "id": "pk",
+        "text": "page_content",
+        "vector": "embedding",
+        **changes,
+    }
     return MilvusCollectionOptions.model_validate(given)
 
 
@@ -67,7 +75,7 @@ def test_a_collection_is_read_under_the_names_of_its_owner(url: str) -> None:
     items, vectors = collection.get(["7", "x", "99999"])
     assert [tuple(item) for item in items] == [("7", {"area": "a"}, "text 7")]
     np.testing.assert_allclose(vectors, VECTORS[7:8], rtol=1e-6)
-    facts, use = collection.facts(), collection.use()
+    facts, use = collection.facts, collection.use()
     assert facts["index"] == "HNSW"
     assert str(facts["server"]).startswith("Milvus ")
     assert use.is_used is (True if PACKAGED else None), use.evidence
@@ -101,7 +109,7 @@ def test_filters_of_both_forms_are_joined(url: str) -> None:
     ("changes", "said"),
     [
         ({"id": "id"}, "are in 'pk', its primary key; set collection.id: pk"),
-        ({"vector": "vector"}, "has no vectors in 'vector'. Set collection.vector; it has: embedding"),
+        ({"vector": "vector"}, "has no vector in 'vector'. Set collection.vector; it has: embedding"),
         ({"nprobe": 3}, r"the collection 'docs' at .* has the index HNSW, which ignores nprobe \(IVF uses it\)"),
         ({"name": "bare"}, "the collection 'bare' at .* (has no index on 'embedding'; .* Create one|is not loaded)"),
         ({"name": "doc"}, "there is no collection 'doc' at .* Did you mean 'docs'"),
@@ -117,11 +125,11 @@ def test_what_does_not_fit_is_refused_with_what_does(url: str, changes: dict[str
 @pytest.mark.parametrize("given", [{"timeout": 5}, {"database": "default"}, {"token": "t"}])
 def test_options_of_a_server_are_refused_for_a_folder(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=f"only a server has {next(iter(given))}; remove it, or set url"):
-        MilvusCollectionOptions.model_validate({"name": "docs", "path": "docs.db", **given})
+        MilvusCollectionOptions.model_validate({"kind": "milvus", "name": "docs", "path": "docs.db", **given})
 
 
 def test_a_file_of_an_older_milvus_lite_and_another_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old.db").write_bytes(b"SQLite format 3\0")
-    for path, said in ((tmp_path / "old.db", "before version 3"), (tmp_path, "is not a folder of Milvus Lite")):
-        with pytest.raises(InputError, match=said):
-            MilvusCollectionOptions(name="docs", path=str(path)).open()
+    for path in (tmp_path / "old.db", tmp_path):
+        with pytest.raises(InputError, match="is not a folder of Milvus Lite from version 3"):
+            MilvusCollectionOptions(kind="milvus", name="docs", path=str(path)).open()

@@ -11,15 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from sentence_transformers.util.quantization import _dequantize_embeddings, quantize_embeddings
 
 from ragtrial.cache.arrays import read_array
-from ragtrial.engines import Store, Vectors, quantization
-from ragtrial.engines.base import Space
-from ragtrial.engines.exact import ExactStore
-from ragtrial.engines.faiss import FaissStore
-from ragtrial.engines.quantization import Quantization
+from ragtrial.engines import Store, Vectors, exact
+from ragtrial.engines.exact import ExactStore, Quantization
 from ragtrial.rankings import Floats, Rankings
 from vector_oracles import like_embeddings, vectors_of
 
@@ -104,7 +100,7 @@ def test_few_different_codes_give_many_ties_and_these_go_by_the_order(data: st.D
     queries = np.array(data.draw(st.lists(rows, min_size=1, max_size=3)), dtype=np.float32)
     order = np.array(data.draw(st.permutations(range(len(corpus)))))
     for kind in KINDS:
-        quantizer = quantization.Quantizer.of(kind, "ip", corpus)
+        quantizer = exact.Quantizer.of(kind, "ip", corpus)
         np.testing.assert_array_equal(quantizer.codes(corpus), library_codes(kind, corpus, corpus))
         scores = library_scores(kind, queries, corpus)
         store = ExactStore(quantize=kind, space="ip")
@@ -117,11 +113,11 @@ def test_few_different_codes_give_many_ties_and_these_go_by_the_order(data: st.D
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_matrix_is_read_in_blocks(kind: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = like_embeddings(300, 24, seed=1)
-    whole = quantization.Quantizer.of(kind, "cosine", matrix).codes(matrix)
-    monkeypatch.setattr(quantization, "_BLOCK", 24 * 7)
+    whole = exact.Quantizer.of(kind, "cosine", matrix).codes(matrix)
+    monkeypatch.setattr(exact, "_BLOCK", 24 * 7)
     steps: list[int] = []
-    quantization.Quantizer.of(kind, "cosine", matrix).write(matrix, tmp_path, steps.append)
-    np.testing.assert_array_equal(quantization.read_codes(tmp_path), whole)
+    exact.Quantizer.of(kind, "cosine", matrix).write(matrix, tmp_path, steps.append)
+    np.testing.assert_array_equal(exact.read_codes(tmp_path), whole)
     assert sum(steps) == 300
     assert len(steps) > 40
 
@@ -168,29 +164,3 @@ def test_a_wider_first_search_is_another_search_only_where_hits_are_ranked_again
     assert ExactStore().is_exact
     assert not ExactStore(quantize="int8").is_exact
     assert ExactStore(quantize="int8").is_repeatable
-
-
-@pytest.mark.parametrize("kind", ["int8", "binary"])
-@pytest.mark.parametrize("rescore", [None, 3])
-@pytest.mark.parametrize("space", ["cosine", "ip"])
-def test_faiss_over_codes_finds_what_exact_search_over_codes_finds(
-    tmp_path: Path, kind: Quantization, rescore: int | None, space: Space
-) -> None:
-    vectors, queries = vectors_of(like_embeddings(500, 33, seed=41)), like_embeddings(20, 33, seed=42)
-    found = search(
-        FaissStore(factory="Flat", quantize=kind, rescore=rescore, space=space), vectors, queries, 10, tmp_path / "f"
-    )
-    exact = search(ExactStore(quantize=kind, rescore=rescore, space=space), vectors, queries, 10, tmp_path / "e")
-    if rescore is None:
-        np.testing.assert_array_equal(found.scores, exact.scores)  # equal scores have another order in FAISS
-    else:
-        same = [
-            len(set(one) & set(other)) for one, other in zip(found.codes.tolist(), exact.codes.tolist(), strict=True)
-        ]
-        assert np.mean(same) >= 9.5  # of equal codes at the end of what is ranked again, others may be looked at
-
-
-def test_a_factory_that_shortens_codes_itself_is_refused_beside_quantize() -> None:
-    with pytest.raises(ValidationError, match=r"factory is 'IVF16,SQ8'; with quantize it must be Flat or HNSW"):
-        FaissStore(factory="IVF16,SQ8", quantize="int8")
-    assert FaissStore(factory="SQ8,RFlat", rescore=3).width(10) == 30

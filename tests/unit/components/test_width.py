@@ -25,8 +25,7 @@ from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines import Index, Vectors
-from ragtrial.engines.chroma import ChromaStore, HnswOptions
-from ragtrial.engines.chroma_collection import ChromaCollectionOptions
+from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore, HnswOptions
 from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve

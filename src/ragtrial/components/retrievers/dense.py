@@ -285,7 +285,7 @@ class _OpenCollection:
             "items": held.count,
             "dimension": held.dimension,
             "space": held.space,
-            **held.facts(),
+            **held.facts,
             "checked": agreement.said,
             "vectors_agree": agreement.agrees,
             "items_located": self._items.located,
