@@ -28,7 +28,6 @@ from ragtrial.rankings import Floats
 COMBINATIONS: tuple[tuple[Backend, Precision], ...] = (
     ("torch", "float32"),
     ("torch", "bfloat16"),
-    ("onnx", "float32"),
     ("openvino", "float32"),
     ("openvino", "bfloat16"),
     ("openvino", "int8"),

@@ -38,7 +38,6 @@ from ragtrial.components.batching import TextList
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.components.executors.base import thread_limits
 from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.rankings import Floats
@@ -120,7 +119,7 @@ def processor_seconds(bare_ones: set[int]) -> dict[bool, float]:
 def throughput(options: argparse.Namespace) -> None:
     texts, embedder = chunk_texts(options.corpus, options.texts), SentenceTransformerEmbedder(device="cpu")
     executor = ProcessExecutor(workers=options.workers)
-    threads = int(thread_limits(options.workers)["OMP_NUM_THREADS"])
+    threads = int(executor.environment(0)["OMP_NUM_THREADS"])
     processes = BareProcesses(embedder, texts, options.workers, threads)
     ours = CachedEmbedder(embedder, Path(), start=executor.start)
 

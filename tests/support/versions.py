@@ -39,9 +39,9 @@ SHOWN: tuple[str, ...] = (
     "click",
     "faiss-cpu",
 )
-SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "onnx", "openvino", "nncf", "optuna")
+SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "openvino", "nncf", "optuna")
 NOT_OF_USERS = ("dev", "docs", "offline-model")
-NEED_TORCH = ("onnx", "openvino")
+NEED_TORCH = ("openvino",)
 DEMO = ("demo",)
 SAMPLE = ("run", "configs/hybrid.yaml", "--no-latency")
 STORES = """\
@@ -73,7 +73,6 @@ chunker: {kind: recursive, size: 200, overlap: 40}
 embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
 store: {kind: exact}
 retrievers:
-  onnx: {kind: dense, embedder: {kind: sentence-transformer, backend: onnx}}
   openvino: {kind: dense, embedder: {kind: sentence-transformer, backend: openvino, precision: int8}}
 latency: false
 """

@@ -170,10 +170,15 @@ _NO_LIMIT = 1_000_000  # tokenizers without one declare 10^30
 
 @dataclass(frozen=True)
 class ModuleFiles:
-    """One module: the name of its class, and the folder of its files."""
+    """One module: its class, and the folder of its files."""
 
-    name: str
+    kind: str
     folder: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the class, without its module."""
+        return self.kind.rpartition(".")[2]
 
     def json(self, name: str) -> dict[str, Any]:
         """The JSON object in a file; empty if there is none."""
@@ -188,13 +193,18 @@ class ModuleFiles:
     @property
     def positions(self) -> int | None:
         """How many tokens the architecture has positions for; None if it does not say."""
-        return positions_of(self.json("config.json"))
+        config = self.json("config.json")
+        declared = config.get("max_position_embeddings", config.get("n_positions"))
+        if not isinstance(declared, int) or declared <= 0:
+            return None
+        is_shifted = config.get("model_type") in _BEGINS_AFTER_PADDING
+        return declared - (int(config.get("pad_token_id") or 0) + 1 if is_shifted else 0)
 
     @property
     def absolute_positions(self) -> int | None:
-        """How many tokens can be read at all; None if there is no such limit."""
-        config = self.json("config.json")
-        return positions_of(config) if has_absolute_positions(config) else None
+        """How many tokens can be read at all, even if another file declares more; None if there is no such limit."""
+        is_absolute = self.json("config.json").get("model_type") in _BEGINS_AT_ZERO | _BEGINS_AFTER_PADDING
+        return self.positions if is_absolute else None
 
     def most_tokens(self, task: Task | None = None) -> int | None:
         """How many tokens of a text are read; None if the files do not say.
@@ -203,8 +213,7 @@ class ModuleFiles:
         """
         declared = (self.own.get(f"{task}_length") if task else None) or self.own.get("max_seq_length")
         limits = [declared or self.json("tokenizer_config.json").get("model_max_length")]
-        if not declared or has_absolute_positions(self.json("config.json")):
-            limits.append(self.positions)
+        limits.append(self.absolute_positions if declared else self.positions)
         return min((int(limit) for limit in limits if limit and limit < _NO_LIMIT), default=None)
 
     @property
@@ -235,15 +244,15 @@ class ModelLayout:
         listed = read_json(self.folder / "modules.json")
         if not isinstance(listed, list):
             return {"": [ModuleFiles("Transformer", self.folder)]}
-        modules = [_module(str(one.get("type")), self.folder / str(one.get("path") or "")) for one in listed]
+        modules = [ModuleFiles(str(one.get("type")), self.folder / str(one.get("path") or "")) for one in listed]
         for at, module in enumerate(modules):
             router = module.json("router_config.json") or module.json("config.json")  # old models have the latter
             if types := router.get("types"):
-                routes = {
-                    route: [_module(types[name], module.folder / name) for name in names]
+                before, after = modules[:at], modules[at + 1 :]
+                return {
+                    route: [*before, *(ModuleFiles(types[name], module.folder / name) for name in names), *after]
                     for route, names in router["structure"].items()
                 }
-                return {route: [*modules[:at], *inner, *modules[at + 1 :]] for route, inner in routes.items()}
         return {"": modules}
 
     def route(self, task: Task) -> list[ModuleFiles]:
@@ -255,10 +264,10 @@ class ModelLayout:
         return self.route(task)[0].most_tokens(task)
 
     @property
-    def tokenizer(self) -> Path | None:
-        """The file of the tokenizer of documents; None if there is none."""
-        folders = [self.route("document")[0].folder, self.folder]
-        return next((path for folder in folders if (path := folder / "tokenizer.json").exists()), None)
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of documents; None if there is none."""
+        paths = [folder / "tokenizer.json" for folder in (self.route("document")[0].folder, self.folder)]
+        return next((Tokenizer(path) for path in paths if path.exists()), None)
 
     @property
     def dimension(self) -> int | None:
@@ -294,26 +303,6 @@ class ModelLayout:
                     f"sentence-transformer embedder as {task}_prefix, or name it {task!r} in the model's "
                     "config_sentence_transformers.json."
                 )
-
-
-def positions_of(config: Mapping[str, Any]) -> int | None:
-    """How many tokens an architecture has positions for, by its ``config``; None if it does not say."""
-    declared = config.get("max_position_embeddings")
-    if declared is None and str(config.get("model_type")).startswith("gpt"):
-        declared = config.get("n_positions")
-    if not isinstance(declared, int) or declared <= 0:
-        return None
-    is_shifted = config.get("model_type") in _BEGINS_AFTER_PADDING
-    return declared - (int(config.get("pad_token_id") or 0) + 1 if is_shifted else 0)
-
-
-def has_absolute_positions(config: Mapping[str, Any]) -> bool:
-    """True if no more tokens than positions can be read, even if another file declares more."""
-    return config.get("model_type") in _BEGINS_AT_ZERO | _BEGINS_AFTER_PADDING
-
-
-def _module(kind: str, folder: Path) -> ModuleFiles:
-    return ModuleFiles(kind.rpartition(".")[2], folder)
 
 
 def read_json(path: Path) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -11,22 +11,13 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.backends import (
-    Backend,
-    Precision,
-    check_packages,
-    convert,
-    packages_of,
-    refusal,
-)
+from ragtrial.components.embedders.backends import LIBRARIES, Backend, Precision, convert
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
 from ragtrial.components.embedders.model_files import (
     TASKS,
     ModelLayout,
     find_model,
-    has_absolute_positions,
     model_fingerprint,
-    positions_of,
 )
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EmbedderError, InputError, RunError
@@ -60,8 +51,8 @@ class SentenceTransformerEmbedder(Embedder):
     """cpu, cuda, mps, ... (default: the best available)."""
 
     backend: Backend = "torch"
-    """The engine that runs the model: torch, onnx or openvino. The last two run on the CPU only, need the extra of the
-    same name, and convert the model each time it is loaded."""
+    """The engine that runs the model. openvino runs on the CPU only, needs the extra of the same name, and converts the
+    model each time it is loaded."""
 
     precision: Precision = "float32"
     """The number format of the model: float32, bfloat16 (torch, openvino) or int8 (openvino, one-byte weights). The
@@ -91,16 +82,31 @@ class SentenceTransformerEmbedder(Embedder):
 
     @model_validator(mode="after")
     def _is_supported(self) -> Self:
-        if why := refusal(self.backend, self.precision, self.device):
-            raise ValueError(why)
+        if (self.backend, self.precision) == ("torch", "int8"):
+            raise ValueError(
+                "precision: int8 with backend: torch is not supported: torch's int8 is no faster than float32, and its "
+                "vectors differ a lot; set backend: openvino."
+            )
+        if self.backend == "openvino" and self.device not in (None, "cpu"):
+            raise ValueError(
+                f"backend: openvino with device: {self.device} is not supported; set device: cpu, or backend: torch."
+            )
         return self
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the backend
-        return packages_of(self.backend, self.precision)
+        converters = ("openvino", "nncf") if self.precision == "int8" else ("openvino",)
+        return dict.fromkeys(LIBRARIES, "") | dict.fromkeys(
+            converters if self.backend == "openvino" else (), "openvino"
+        )
 
     def check(self) -> None:
-        check_packages(self.backend, self.precision)
+        missing = [name for name, extra in self.packages.items() if extra and importlib.util.find_spec(name) is None]
+        if missing:
+            raise InputError(
+                f"embedder.backend: {self.backend} with precision: {self.precision} needs {' and '.join(missing)}; "
+                "install it with `pip install 'ragtrial[openvino]'`."
+            )
         most = self._layout.route("document")[0].absolute_positions
         if self.max_length is not None and most is not None and self.max_length > most:
             raise InputError(
@@ -123,8 +129,7 @@ class SentenceTransformerEmbedder(Embedder):
         }
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self._layout.tokenizer
-        return None if path is None else Tokenizer(path)
+        return self._layout.tokenizer
 
     def max_tokens(self) -> int | None:
         return self._layout.most_tokens() if self.max_length is None else self.max_length
@@ -143,12 +148,12 @@ class SentenceTransformerEmbedder(Embedder):
         is_small = self.backend == "torch" and self.precision == "bfloat16"
         precision = "bfloat16" if is_small else "float32"
         model = load_model(SentenceTransformer, folder, self.device, precision, error=EmbedderError)
-        limit_lengths(model, self.max_length)
-        if self.backend != "torch":
+        limit_lengths(model, self.max_length, self._layout.route("document")[0].absolute_positions)
+        if self.backend == "openvino":
             try:
-                convert(model, self.backend, self.precision)
+                convert(model, self.precision)
             except (RuntimeError, ValueError, TypeError) as error:
-                raise EmbedderError(f"{self.backend} cannot run the model in {folder}: {error}") from error
+                raise EmbedderError(f"openvino cannot run the model in {folder}: {error}") from error
 
         tells_sides, prompts = self.tells_sides, self.prefixes()
 
@@ -160,14 +165,10 @@ class SentenceTransformerEmbedder(Embedder):
                 call, prompt = (model.encode_query, model.encode_document)[side], prompts[side]
                 plain = [text.removeprefix(prompt) for text in plain]
             try:
-                vectors = call(
-                    plain, batch_size=self.batch_size, show_progress_bar=False, prompt=prompt, convert_to_numpy=True
-                )
+                return call(plain, prompt=prompt, batch_size=self.batch_size, show_progress_bar=False)
             except (RuntimeError, ValueError, IndexError) as error:
-                raise EmbedderError(
-                    f"the model {self.model!r} failed on a batch of {len(texts)} texts: {error}"
-                ) from error
-            return vectors
+                message = f"the model {self.model!r} failed on a batch of {len(texts)} texts: {error}"
+                raise EmbedderError(message) from error
 
         return encode
 
@@ -188,41 +189,29 @@ def load_model(
     what: str = "model",
     error: type[RunError] = RunError,
 ) -> M:
-    """A model of the library, as the class ``kind`` reads it from ``folder``. Raises ``error``."""
+    """A model of the library, as the class ``kind`` reads it from ``folder``. Raises ``error``.
+
+    The library would draw its own progress bars, even without a terminal.
+    """
     import torch
-
-    load: Callable[..., M] = kind
-    try:
-        with without_bars():
-            return load(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
-    except Exception as failure:
-        raise error(f"the {what} in {folder} cannot be loaded: {failure}") from failure
-
-
-def limit_lengths(model: Any, max_length: int | None) -> None:
-    """Let each transformer of ``model`` read at most ``max_length`` tokens, and none more than it has positions for."""
-    from sentence_transformers.base.modules import Transformer
-
-    for module in model.modules():
-        if not isinstance(module, Transformer) or module.max_seq_length is None:
-            continue
-        config = module.config.to_dict()
-        positions = positions_of(config) if has_absolute_positions(config) else None
-        if max_length is not None:
-            module.max_seq_length = max_length
-        elif positions is not None:
-            module.max_seq_length = min(module.max_seq_length, positions)
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """Keep the library from drawing its own progress bars, which it does even without a terminal."""
     from transformers.utils import logging
 
+    load: Callable[..., M] = kind
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
     try:
-        yield
+        return load(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
+    except Exception as failure:
+        raise error(f"the {what} in {folder} cannot be loaded: {failure}") from failure
     finally:
         if drawn:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this
+
+
+def limit_lengths(model: Any, max_length: int | None, most: int | None) -> None:
+    """Let each transformer of ``model`` read ``max_length`` tokens, without it at most ``most`` of those declared."""
+    from sentence_transformers.base.modules import Transformer
+
+    for module in model.modules():
+        if isinstance(module, Transformer) and module.max_seq_length is not None:
+            module.max_seq_length = max_length or min(module.max_seq_length, most or module.max_seq_length)

@@ -118,8 +118,7 @@ class TokenModel(Ranker):
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer; None if it is not available."""
-        path = self._layout.tokenizer
-        return None if path is None else Tokenizer(path)
+        return self._layout.tokenizer
 
     def encoder(self, context: RetrieverContext, *, is_fresh: bool | None = None) -> TokenEncoder:
         """The model with its cached results; without them where ``is_fresh`` (default: the context's)."""
@@ -177,7 +176,7 @@ def load_sparse(folder: Path, device: str | None, precision: str, max_length: in
     similarity = model.similarity_fn_name
     if similarity not in ("dot", "cosine"):
         raise RunError(f"the model in {folder} compares by {similarity}; sparse retrieval takes dot or cosine.")
-    limit_lengths(model, max_length)
+    limit_lengths(model, max_length, ModelLayout(folder).route("document")[0].absolute_positions)
 
     def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
         encode = model.encode_query if task == "query" else model.encode_document
