@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.locating import MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
+from ragtrial.dataset.locating import LOST, MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.records import (
@@ -86,17 +85,14 @@ def resolve(
     Raises LabelsError with every unknown document, lost passage or quote, span outside its document or of an edited
     text, and conflicting grade.
     """
-    resolver: _Resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
-    resolver.places = places or {}
+    resolver = _Resolver(labels, library, match, file, located, places or {})
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
         merged = resolver.merged(query.id, judgments)
         queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
         if UNANSWERABLE in query.tags and any(judgment.relevance >= threshold for judgment in query.relevant_docs):
-            message = (
-                f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one or the other."
-            )
+            message = f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one."
             resolver.warn("tag-contradicts", message)
     resolver.raise_faults()
     shares = [unlabelled_share(labels, threshold), drafted_share([query.tags for query in labels.queries])]
@@ -104,29 +100,55 @@ def resolve(
     return ResolvedLabels(replace(labels, queries=tuple(queries)), warnings, tuple(resolver.resolutions))
 
 
-class _Resolver(ABC):
+class _Resolver:
     """Looks labels up one by one, and keeps faults and warnings in their order."""
 
-    def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
-        self._library = library
-        self._file = file
+    def __init__(
+        self, labels: PromptQueries, library: Library, match: Match, file: str, located: Locate,
+        places: Mapping[tuple[str, str], Fault],
+    ) -> None:  # fmt: skip
+        self._library, self._file, self._places = library, file, places
+        self._by_content = match == "content"
         self._faults: list[tuple[Fault, PassageQuery | None]] = []
-        self.places: Mapping[tuple[str, str], Fault] = {}
         self._noticed: dict[str, list[str]] = {}
         self._counts = Counter[str]()
         self.resolutions: list[Resolution] = []
         judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
-        self._docs = {judgment.doc for judgment in judgments}
+        docs = {judgment.doc for judgment in judgments}
+        self._refuse_other_labels(docs)
         sought = list(dict.fromkeys(query for judgment in judgments if (query := self._sought(judgment)) is not None))
-        self._located = dict(zip(sought, located(sought, library), strict=True))
+        locate = located if self._by_content else locate_all
+        self._located = dict(zip(sought, locate(sought, library), strict=True))
 
-    @abstractmethod
+    def _refuse_other_labels(self, docs: Collection[str]) -> None:
+        """Raise LabelsError if ``docs`` are those of other documents: one sentence instead of a thousand."""
+        message = ""
+        if self._by_content and docs and set(docs).issubset(self._library.ids):
+            message = (
+                "`match: content` says that `doc` holds a passage, and each label has the id of a document there, like "
+                f"{_examples(docs)}. Did you mean `match: id`?"
+            )
+        elif not self._by_content and len(docs) > 1 and all(self._library.position(doc) is None for doc in docs):
+            hint = (
+                "The labels hold passages: did you mean `match: content`?"
+                if sum(len(doc.split()) > 8 for doc in docs) > len(docs) / 2
+                else "Are these the labels of another data set, or is `dataset.corpus` another folder?"
+            )
+            message = (
+                f"none of the {len(docs):,} judged documents is in the corpus ({len(self._library):,} documents). "
+                f"Labels have ids like {_examples(docs)}; the corpus has ids like {_examples(self._library.ids)}. "
+                f"{hint}"
+            )
+        if message:
+            raise LabelsError(Fault(self._file, message=message))
+
     def _sought(self, judgment: Judgment) -> PassageQuery | None:
         """The passage of a judgment, None if it has none or its document is unknown."""
-
-    @abstractmethod
-    def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        """The judgment with its places, for each document that it judges."""
+        if self._by_content:
+            return PassageQuery(normalised(judgment.doc))
+        position = self._library.position(judgment.doc)
+        known = judgment.quote is not None and position is not None
+        return PassageQuery(normalised(judgment.quote or ""), position) if known else None
 
     def warn(self, code: str, message: str) -> None:
         """Count a sentence of this kind, and keep the first different sentences."""
@@ -146,7 +168,7 @@ class _Resolver(ABC):
         self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")
     ) -> Sequence[Judgment]:
         """Note a fault of the ``judged`` pair; for a ``lost`` passage the nearest text will be shown."""
-        place = self.places.get(judged, Fault(self._file))
+        place = self._places.get(judged, Fault(self._file))
         self._faults.append((replace(place, message=message), lost))
         return []
 
@@ -165,11 +187,9 @@ class _Resolver(ABC):
 
     def _elsewhere(self, lost: PassageQuery, near: str) -> str:
         """The sentence about the nearest text, or about another document that has the passage itself."""
-        (match,) = locate_all([PassageQuery(lost.text)], self._library) if lost.among is not None else [None]
-        if match is None or not match.places:
-            return near
+        match = locate_all([PassageQuery(lost.text)], self._library)[0] if lost.among is not None else LOST
         documents = dict.fromkeys(repr(self._library.ids[place.document]) for place in match.places)
-        return f" It is in {listed(documents, 3)}."
+        return f" It is in {listed(documents, 3)}." if documents else near
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
         """The judgments without repetitions; two grades for one document and passage are a fault."""
@@ -190,36 +210,10 @@ class _Resolver(ABC):
             of_document.setdefault(judgment.spans, judgment)
         return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 
-
-class _ById(_Resolver):
-    """Judgments that name documents; each quote is searched in the document of its judgment."""
-
-    def __init__(self, labels: PromptQueries, library: Library, file: str, _located: Locate) -> None:
-        super().__init__(labels, library, file, locate_all)
-        self._knows_any = any(library.position(doc) is not None for doc in self._docs)
-
-    def raise_faults(self) -> None:
-        if len(self._docs) > 1 and not self._knows_any:  # the files do not match: one sentence instead of a thousand
-            passages = sum(len(doc.split()) > 8 for doc in self._docs)
-            hint = (
-                "The labels hold passages: did you mean `match: content`?"
-                if passages > len(self._docs) / 2
-                else "Are these the labels of another data set, or is `dataset.corpus` another folder?"
-            )
-            message = (
-                f"none of the {len(self._docs):,} judged documents is in the corpus ({len(self._library):,} "
-                f"documents). Labels have ids like {_examples(self._docs)}; the corpus has ids like "
-                f"{_examples(self._library.ids)}. {hint}"
-            )
-            raise LabelsError(Fault(self._file, message=message))
-        super().raise_faults()
-
-    def _sought(self, judgment: Judgment) -> PassageQuery | None:
-        position = self._library.position(judgment.doc)
-        known = judgment.quote is not None and position is not None
-        return PassageQuery(normalised(judgment.quote or ""), position) if known else None
-
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
+        """The judgment with its places, for each document that it judges."""
+        if self._by_content:
+            return self._passage_anywhere(query, judgment)
         position = self._library.position(judgment.doc)
         if position is None:
             near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
@@ -231,8 +225,7 @@ class _ById(_Resolver):
         doc, text = self._library.ids[position], self._library.text(position) if needs_text else ""
         judgment = judgment if judgment.doc == doc else replace(judgment, doc=doc)
         changed = judgment.text_hash is not None and judgment.text_hash != text_hash(text)
-        sought = self._sought(judgment)
-        if sought is not None:
+        if sought := self._sought(judgment):
             return self._with_quote(query, judgment, sought, text, changed=changed)
         if not judgment.spans:
             if changed:
@@ -258,10 +251,10 @@ class _ById(_Resolver):
             return self._refuse(f"query {query!r} quotes {short(quote)!r}, which is not in {doc!r}{since}.", sought)
         how: MatchKind = located.how
         spans = tuple(place.span for place in located.places)
-        stands = _how_at(judgment.spans, sought.text, text) if judgment.spans else None
-        moved = bool(judgment.spans) and stands is None
+        stands = _how_at(judgment.spans, sought.text, text)
         if stands is not None:
             how, spans = stands, judgment.spans
+        moved = spans != judgment.spans != ()
         quoted = f"the quote {short(quote, 60)!r} of query {query!r}"
         if moved:
             message = (
@@ -278,24 +271,12 @@ class _ById(_Resolver):
         self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
         return [replace(judgment, spans=spans)]
 
-
-class _ByContent(_Resolver):
-    """Judgments that name passages; each is searched in all documents."""
-
-    def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
-        super().__init__(labels, library, file, located)
-        if self._docs and self._docs.issubset(library.ids):
-            message = (
-                "`match: content` says that `doc` holds a passage, and each label has the id of a document there, like "
-                f"{_examples(self._docs)}. Did you mean `match: id`?"
-            )
-            raise LabelsError(Fault(file, message=message))
-
-    def _sought(self, judgment: Judgment) -> PassageQuery:
-        return PassageQuery(normalised(judgment.doc))
-
-    def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        named, sought = f"the passage {short(judgment.doc)!r} of query {query!r}", self._sought(judgment)
+    def _passage_anywhere(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
+        """The judgment of a passage, for each document that has it."""
+        named, sought = (
+            f"the passage {short(judgment.doc)!r} of query {query!r}",
+            PassageQuery(normalised(judgment.doc)),
+        )
         if judgment.spans or judgment.text_hash is not None:
             given = "start and end" if judgment.spans else "text_hash"
             step = f"leave {given} out, or write `match: id`, the document's id in doc and the passage in quote"
@@ -318,10 +299,9 @@ class _ByContent(_Resolver):
 
 
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:
-    """The worst kind in which the pieces of a text are the quote; None if one is not, or is outside of the text."""
+    """The worst kind in which the pieces of a text are the quote; None without pieces, or if one is not."""
     hows = [how_alike(quote, text[span.start : span.end]) if span.end <= len(text) else None for span in spans]
-    alike = [how for how in hows if how is not None]
-    return max(alike, key=MATCH_KINDS.index) if len(alike) == len(hows) else None
+    return None if None in hows else max(filter(None, hows), key=MATCH_KINDS.index, default=None)
 
 
 def _shown(spans: Sequence[Span]) -> str:

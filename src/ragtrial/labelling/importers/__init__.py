@@ -1,1 +1,1 @@
-"""Importers of labels: a module for each format, which registers its reader."""
+"""Importers of labels of other tools."""

@@ -310,7 +310,7 @@ class Importer:
 
 
 IMPORTERS: Registry[Importer] = Registry("form of labels", "ragtrial.labelling.importers")
-"""The importers by the name of their format, each in a module of this folder."""
+"""The importers by the name of their format, in the modules of this folder."""
 
 
 def register(importer: Importer) -> None:

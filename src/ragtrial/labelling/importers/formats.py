@@ -1,0 +1,370 @@
+"""The formats of labels that are read: those of other tools, and rows that anyone can write."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Self
+
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
+
+from ragtrial.dataset.labels import LabelRow, QueryRow, row_faults
+from ragtrial.dataset.texts import normalised
+from ragtrial.errors import listed
+from ragtrial.labelling.importers import base
+from ragtrial.labelling.importers.base import Content, Foreign, ForeignLabels, ImportedAnswer, ImportedQuestion
+from ragtrial.options import FieldPath, shown
+from ragtrial.records import UNANSWERABLE
+
+
+def _is_object(content: Content, kind: type, *keys: str) -> bool:
+    """True if the file has an object whose values under ``keys`` are of that kind."""
+    value = content.value
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), kind) for key in keys)
+
+
+# prompt_queries.json, also with passages instead of ids, as David Kirchhoff's framework wrote it
+
+
+class _OwnLabel(LabelRow, Foreign):
+    pass
+
+
+class _OwnQuery(QueryRow, Foreign):
+    id: base.Name = ""
+    relevant_docs: list[_OwnLabel]  # type: ignore[assignment]
+
+
+class _OwnFile(Foreign):
+    prompt: str | None = None
+    queries: list[_OwnQuery]
+
+
+def read_own(content: Content) -> ForeignLabels:
+    """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
+    file = content.read(_OwnFile, content.value)
+    questions = []
+    for number, query in enumerate(file.queries if file else ()):
+        where: FieldPath = ("queries", number)
+        for path, message in row_faults(query):
+            content.fault((*where, *path), f"{message}.")
+        answers = tuple(
+            _own_answer((*where, "relevant_docs", place), label) for place, label in enumerate(query.relevant_docs)
+        )
+        more: dict[str, Any] = {
+            "ordered": query.ordered,
+            "phrasings": list(map(normalised, query.phrasings)),
+            "where": query.where,
+            "where_document": query.where_document,
+        }
+        questions.append(ImportedQuestion(where, query.id, query.text, answers, tuple(query.tags), more))
+    return ForeignLabels(tuple(questions), file.prompt if file else None)
+
+
+def _own_answer(where: FieldPath, label: LabelRow) -> ImportedAnswer:
+    answer = ImportedAnswer(where, label.quote or "", str(label.doc), label.relevance, label.start)
+    if label.quote:
+        return answer
+    text_hash = label.text_hash or ""
+    return replace(answer, end=label.end, text_hash=text_hash, may_be_passage=label.start is None)
+
+
+base.register(
+    base.Importer(
+        "kirchhoff", "an object with the list `queries`", lambda content: _is_object(content, list, "queries"), read_own
+    )
+)
+
+
+# LlamaIndex, both of its data sets: EmbeddingQAFinetuneDataset has pairs, and LabelledRagDataset has examples
+
+_PAIRS = ("queries", "corpus", "relevant_docs")
+
+
+class _Pairs(Foreign):
+    queries: dict[str, base.Text]
+    corpus: dict[str, base.Text]
+    relevant_docs: dict[str, list[str]]
+
+
+class _Example(Foreign):
+    id: base.Name = ""
+    query: base.Text
+    reference_contexts: list[base.Text] = Field(default=[])
+
+
+class _Examples(Foreign):
+    examples: list[_Example]
+
+
+def read_llamaindex(content: Content) -> ForeignLabels:
+    """The questions of either kind; a label is the text of a chunk."""
+    value = content.value
+    if isinstance(value, Mapping) and ("queries" in value or "corpus" in value):
+        pairs = content.read(_Pairs, value)
+        return ForeignLabels(() if pairs is None else _of_pairs(content, pairs))
+    examples = content.read(_Examples, value)
+    return ForeignLabels(tuple(
+        ImportedQuestion(("examples", number), example.id, example.query, tuple(
+            ImportedAnswer(("examples", number, "reference_contexts", place), text)
+            for place, text in enumerate(example.reference_contexts)
+        ))
+        for number, example in enumerate(examples.examples if examples else ())
+    ))  # fmt: skip
+
+
+def _of_pairs(content: Content, pairs: _Pairs) -> tuple[ImportedQuestion, ...]:
+    for unknown in pairs.relevant_docs.keys() - pairs.queries.keys():
+        content.fault(("relevant_docs", unknown), "has the id of no question in `queries`.")
+    questions = []
+    for name, text in pairs.queries.items():
+        answers = []
+        for place, chunk in enumerate(pairs.relevant_docs.get(name, ())):
+            if chunk in pairs.corpus:
+                answers.append(ImportedAnswer(("relevant_docs", name, place), pairs.corpus[chunk]))
+            else:
+                content.fault(("relevant_docs", name, place), f"is {chunk!r}, which is no id in `corpus`.")
+        questions.append(ImportedQuestion(("queries", name), name, text, tuple(answers)))
+    return tuple(questions)
+
+
+base.register(
+    base.Importer(
+        "llamaindex",
+        "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
+        lambda content: _is_object(content, Mapping, *_PAIRS) or _is_object(content, list, "examples"),
+        read_llamaindex,
+    )
+)
+
+
+# SQuAD 1.1 and 2.0, and data sets in its format: answers with their first character in a paragraph
+
+
+class _SquadAnswer(Foreign):
+    text: base.Text
+    answer_start: base.Number
+
+
+class _SquadQuestion(Foreign):
+    id: base.Name = ""
+    question: base.Text
+    answers: list[_SquadAnswer] = Field(default=[])
+    is_impossible: bool = False
+
+
+class _Paragraph(Foreign):
+    context: base.Text
+    qas: list[_SquadQuestion]
+
+
+class _Article(Foreign):
+    paragraphs: list[_Paragraph]
+
+
+class _SquadFile(Foreign):
+    data: list[_Article]
+
+
+class _SquadLists(Foreign):
+    text: list[base.Text]
+    answer_start: list[base.Number]
+
+    @model_validator(mode="after")
+    def _are_parallel(self) -> Self:
+        if len(self.text) != len(self.answer_start):
+            raise ValueError(f"it has {len(self.text)} texts and {len(self.answer_start)} first characters.")
+        return self
+
+
+class _SquadRow(Foreign):
+    id: base.Name = ""
+    question: base.Text
+    context: base.Text
+    answers: Annotated[_SquadLists, base.InCell]
+
+
+def read_squad(content: Content) -> ForeignLabels:
+    """The questions of ``{"data": [{"paragraphs": [{"context", "qas"}]}]}``, or of rows as the hub's copy has them.
+
+    The answers to a question are alternatives: the most frequent is kept, then the longest, then the first. A question
+    without answers gets the tag unanswerable, as SQuAD 2.0 means it.
+    """
+    if not isinstance(content.value, Mapping):
+        return ForeignLabels(tuple(
+            _squad_question(where, row, row.context, list(zip(row.answers.text, row.answers.answer_start, strict=True)))
+            for where, row in content.read_rows(_SquadRow)
+        ))  # fmt: skip
+    file = content.read(_SquadFile, content.value)
+    return ForeignLabels(tuple(
+        _squad_question(
+            ("data", article, "paragraphs", place, "qas", number), question, paragraph.context,
+            [] if question.is_impossible else [(answer.text, answer.answer_start) for answer in question.answers],
+        )
+        for article, of_article in enumerate(file.data if file else ())
+        for place, paragraph in enumerate(of_article.paragraphs)
+        for number, question in enumerate(paragraph.qas)
+    ))  # fmt: skip
+
+
+def _squad_question(
+    where: FieldPath, row: _SquadQuestion | _SquadRow, context: str, given: Sequence[tuple[str, int]]
+) -> ImportedQuestion:
+    if not given:
+        return ImportedQuestion(where, row.id, row.question, tags=(UNANSWERABLE,))
+    counts = Counter(given)
+    text, start = max(counts, key=lambda answer: (counts[answer], len(answer[0])))
+    note = f"the most frequent of {len(counts)} different answers" if len(counts) > 1 else ""
+    answer = ImportedAnswer((*where, "answers"), text, start=start, context=context, note=note)
+    return ImportedQuestion(where, row.id, row.question, (answer,))
+
+
+base.register(
+    base.Importer(
+        "squad",
+        "an object with the list `data`, or rows with `context` and `answers`",
+        lambda content: _is_object(content, list, "data") or {"context", "answers"} <= content.keys,
+        read_squad,
+    )
+)
+
+
+# chunking_evaluation: questions_df.csv, or the same rows in JSON; references with offsets
+
+
+class _Reference(Foreign):
+    content: base.Text
+    start_index: base.Number | None = None
+
+
+class _ReferenceRow(Foreign):
+    id: base.Name = Field("", validation_alias=AliasChoices("query_id", "id"))
+    question: base.Text
+    references: Annotated[list[_Reference], base.InCell]
+    corpus_id: base.Name = ""
+
+
+def read_references(content: Content) -> ForeignLabels:
+    """The questions; the corpus of each is also its tag, so that scores can be distinguished by corpus."""
+    questions = []
+    for where, row in content.read_rows(_ReferenceRow):
+        answers = tuple(
+            ImportedAnswer((*where, "references", place), reference.content, row.corpus_id, start=reference.start_index)
+            for place, reference in enumerate(row.references)
+        )
+        questions.append(ImportedQuestion(where, row.id, row.question, answers, tuple(filter(None, [row.corpus_id]))))
+    return ForeignLabels(tuple(questions))
+
+
+base.register(
+    base.Importer(
+        "chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys, read_references
+    )
+)
+
+
+# Rows that anyone can write: a question, the passage that answers it, and its place if that is known
+
+_QUESTIONS = ("question", "query", "user_input", "prompt")
+_PASSAGES = ("quote", "passage", "context", "answer", "expected", "ground_truth", "reference")
+"""The first column with a text has the passage: next to a context, an answer is often in other words."""
+_MANY = "reference_contexts"
+_DOCUMENTS = ("doc", "document", "file")
+_BESIDE = {"id", "query_id", "tags", "answerable", "unanswerable"}
+"""Known columns next to questions alone; other columns may be answers with an unknown name."""
+_NUMBERED = re.compile(rf"(?:{'|'.join(_PASSAGES)})[ _-]?\d+")
+_YES, _NO = {"yes", "true", "1", "1.0", "y", "x"}, {"no", "false", "0", "0.0", "n"}
+
+
+def _tags(value: object) -> object:
+    return list(filter(None, re.split(r"[\s,;]+", value))) if isinstance(value, str) else value
+
+
+class _Row(Foreign):
+    """The columns of a row; those with passages are in ``model_extra``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: base.Name = Field("", validation_alias=AliasChoices("id", "query_id"))
+    question: base.Text = Field(validation_alias=AliasChoices(*_QUESTIONS))
+    doc: base.Name = Field("", validation_alias=AliasChoices(*_DOCUMENTS))
+    relevance: base.Grade = 1
+    start: base.Number | None = None
+    tags: Annotated[list[str], BeforeValidator(_tags)] = Field(default=[])
+    contexts: Annotated[list[base.Text], base.InCell] = Field([], validation_alias=_MANY)
+    answerable: Any = ""
+    unanswerable: Any = ""
+
+    @property
+    def is_unanswerable(self) -> bool:
+        return str(self.answerable).strip().lower() in _NO or str(self.unanswerable).strip().lower() in _YES
+
+
+def can_read_rows(content: Content) -> bool:
+    """True for rows with a question, and with an answer or only with columns that say more about questions."""
+    keys = content.keys
+    return not keys.isdisjoint(_QUESTIONS) and (_has_answers(keys) or keys <= {*_QUESTIONS, *_BESIDE})
+
+
+def _has_answers(keys: Collection[str]) -> bool:
+    return any(key in (*_PASSAGES, _MANY, *_DOCUMENTS) or _NUMBERED.fullmatch(key) for key in keys)
+
+
+def read_rows(content: Content) -> ForeignLabels:
+    """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question.
+
+    A row with an empty answer, or a question alone, has no answer yet; a column ``answerable`` or ``unanswerable`` says
+    that the documents have none.
+    """
+    questions: dict[tuple[str, str], ImportedQuestion] = {}
+    for where, row in content.read_rows(_Row):
+        known = questions.get((row.id, row.question), ImportedQuestion(where, row.id, row.question))
+        tags = [*known.tags, *row.tags, *([UNANSWERABLE] if row.is_unanswerable else [])]
+        answers = (*known.answers, *_answers(content, where, row))
+        questions[row.id, row.question] = replace(known, answers=answers, tags=tuple(dict.fromkeys(tags)))
+    return ForeignLabels(tuple(questions.values()))
+
+
+def _answers(content: Content, where: FieldPath, row: _Row) -> tuple[ImportedAnswer, ...]:
+    columns: Mapping[str, object] = row.model_extra or {}
+    if row.contexts and not any(name in columns for name in _PASSAGES[:3]):
+        return tuple(ImportedAnswer((*where, _MANY, place), text, row.doc, row.relevance)
+                     for place, text in enumerate(row.contexts))  # fmt: skip
+    if row.is_unanswerable:
+        return ()
+    passages = _passages(content, where, columns)
+    keys = content.rows[int(where[0])]
+    is_answer = bool(passages or row.doc)
+    if not is_answer and isinstance(keys, Mapping) and not _has_answers(keys) and _has_answers(content.keys):
+        content.fault(where, f"must have one of {', '.join(_PASSAGES)}; it has {listed(keys)}.")
+    start = row.start if len(passages) == 1 else None
+    passages = passages or ([""] if row.doc else [])
+    return tuple(ImportedAnswer(where, passage, row.doc, row.relevance, start) for passage in passages)
+
+
+def _passages(content: Content, where: FieldPath, columns: Mapping[str, object]) -> list[str]:
+    """The passages of a row: in its first column that has one, in a list there, and in numbered columns."""
+    filled = [name for name, value in columns.items() if not isinstance(value, str) or value.strip()]
+    first = [name for name in _PASSAGES if name in filled][:1]
+    passages: list[str] = []
+    for name in [*first, *filter(_NUMBERED.fullmatch, filled)]:
+        value = base.cell_value(columns[name]) if content.is_csv else columns[name]
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list):
+            content.fault((*where, name), f"is {shown(value)}; it must be a text.")
+            continue
+        passages += [text for text in texts if isinstance(text, str) and text.strip()]
+    return passages
+
+
+base.register(
+    base.Importer(
+        "rows",
+        "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone",
+        can_read_rows,
+        read_rows,
+        is_general=True,
+    )
+)
