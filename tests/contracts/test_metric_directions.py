@@ -23,7 +23,7 @@ from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
 from ragtrial.search.search_run import Trial
-from ragtrial.views.page.packing import summary_block
+from ragtrial.views.page.blocks import summary_block
 from ragtrial.views.report_tables import lowest_queries, score_table
 from ragtrial.views.sections.plots import best_first, claimed
 from ragtrial.views.table import best_cells

@@ -18,7 +18,7 @@ from ragtrial.errors import ReportError
 from ragtrial.report.model import Report
 from ragtrial.report.rows import write_rows
 from ragtrial.scoring.query_details import load_query
-from ragtrial.views.page.hits import FoundHits
+from ragtrial.views.page.blocks import FoundHits
 from ragtrial.views.texts import query_text
 from scored_runs import scored_report
 

@@ -12,7 +12,7 @@ from ragtrial import run_experiment
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.side_by_side import side_by_side
 from ragtrial.errors import ReportError
-from ragtrial.views.page.hits import DeepRanks, FoundHits, deep_ranks
+from ragtrial.views.page.blocks import DeepRanks, FoundHits, deep_ranks
 from scored_runs import scored_report
 
 DOCS = [f"d{place:02}" for place in range(1, 41)]
@@ -33,15 +33,14 @@ def report(folder: Path, depth: int = 40) -> Path:
 
 def test_ranks_below_the_shown_hits_are_known(tmp_path: Path) -> None:
     plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
-    assert plain.ranks[0][("d40", None, None)] == 40
-    assert other.ranks[0][("d03", None, None)] == 30
-    assert [own.lengths for own in (plain, other)] == [[40], [40]]
+    assert plain[0][("d40", None, None)] == 40
+    assert other[0][("d03", None, None)] == 30
 
 
 def test_a_relevant_document_that_no_setting_shows_is_among_them(tmp_path: Path) -> None:
     plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
-    assert (plain.ranks[0][("d35", None, None)], other.ranks[0][("d35", None, None)]) == (35, 36)
-    assert ("d38", None, None) not in plain.ranks[0]
+    assert (plain[0][("d35", None, None)], other[0][("d35", None, None)]) == (35, 36)
+    assert ("d38", None, None) not in plain[0]
 
 
 def test_without_rankings_there_is_no_page(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_chunks_have_the_ranks_that_compare_gives_them(tmp_path: Path) -> None:
     for place, query in enumerate(QUERIES):
         for move in side_by_side(contest, Pair(0, 1), query["id"]).moves:
             for own, rank in ((dense, move.rank_baseline), (words, move.rank)):
-                if (known := own.ranks[place].get((move.doc, move.start, move.end))) is not None:
+                if (known := own[place].get((move.doc, move.start, move.end))) is not None:
                     assert known == rank
                     compared += 1
     assert compared >= 10

@@ -23,9 +23,15 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import flat_sentences, heading, left_out_line, verdict_table
-from ragtrial.views.page.hits import FoundHits, deep_ranks
-from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
-from ragtrial.views.page.reasons import reasons_block
+from ragtrial.views.page.blocks import (
+    FoundHits,
+    deep_ranks,
+    hits_block,
+    packed,
+    reasons_block,
+    summary_block,
+    text_block,
+)
 from ragtrial.views.report_tables import budget_table, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
@@ -63,11 +69,6 @@ def column_texts(contest: ComparisonInput) -> dict[str, str]:
     """The formula of each metric, by its name with and without cutoff."""
     formulas = {name: part.formula for name, part in contest.report.metrics.items()}
     return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
-
-
-def have_best(table: Table) -> dict[str, str]:
-    """The columns of metrics that have a best mean: the highest, or the lowest."""
-    return {column.title: column.best for column in table.columns if column.best}
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,9 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         "explanations": packed([own.explanations for own in found.settings]),
     }
     blocks["texts"] = packed(text_block(shown, wanted, sum(map(len, blocks.values()))))
-    style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
+    licences = "".join(f"/*\n{_asset(f'vendor/{name}.LICENSE')}*/\n" for name in ("d3", "plot"))
+    libraries = licences + _asset("vendor/d3.min.js") + "\n" + _asset("vendor/plot.min.js")
+    style, scripts = _asset("assets/page.css"), [libraries, "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)]
     rows, origins = close_comparisons(analysis), list(origins_of(contest))
     of_runs = [warning for origin in origins for warning in origin.report.warnings]
     return _template().render(
@@ -176,7 +179,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         means=means_by_metric(contest),
         budget=means_by_budget(contest),
         formulas=column_texts(contest),
-        have_best=have_best,
+        have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
         sections=sections,
         sampled=[len(shown.queries), len(contest.queries)] if shown is not contest else None,
         cell_kind=cell_kind,
@@ -220,12 +223,3 @@ def _hash(text: str) -> str:
 @cache
 def _asset(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _libraries() -> str:
-    licences = "".join(f"/*\n{_asset(f'vendor/{name}.LICENSE')}*/\n" for name in ("d3", "plot"))
-    return licences + _asset("vendor/d3.min.js") + "\n" + _asset("vendor/plot.min.js")
-
-
-def _program() -> str:
-    return "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)

@@ -1,0 +1,388 @@
+"""The data of the page as JSON in columns: small, and read by the browser in blocks when they are needed.
+
+There are the hits of each setting, the ranks below them, texts, and why rankings differ.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.side_by_side import (
+    GainShare,
+    KeptPart,
+    KeptPartRankings,
+    Key,
+    gain_share,
+    kept_parts,
+    rank_in_row,
+    why_no_shares,
+)
+from ragtrial.errors import Fault, ReportError
+from ragtrial.evaluation.grading import Scores
+from ragtrial.rankings import Bools, Codes, Counts
+from ragtrial.records import Unit
+from ragtrial.report.model import TEXTS
+from ragtrial.report.rows import Row
+from ragtrial.report.schema import QueryPart
+from ragtrial.scoring.query_details import Explanation, Weighted
+
+HITS_SHOWN = 20
+"""The hits of a query that the page shows; of those below it has only ranks."""
+
+UNJUDGED = -1_000_000
+
+TEXT_BYTES = 6_000_000
+"""The bytes of compressed texts on the page; texts of the best ranks come first."""
+
+ALL_BYTES = 14_000_000
+"""How long the whole page may become for the sake of texts."""
+
+_ENVELOPE = 4 / 3
+"""Base64 makes it longer."""
+
+_TEXT_CHARACTERS = 2000
+"""The longest text of a hit that is shown."""
+
+
+def packed(value: Any) -> str:
+    """``value`` as JSON, compressed, in base64; the same bytes for the same value."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
+
+
+def summary_block(contest: ComparisonInput, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, queries, every value of the chosen metrics, the comparison, and the data ``drawn`` by views."""
+    report = contest.report
+    return {
+        **drawn,
+        "metrics": [
+            {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
+            for name in contest.metrics
+        ],
+        "settings": [
+            {"name": own.name, "scores": {name: [mean.mean, mean.n] for name, mean in own.part.scores.items()}}
+            for own in contest.settings
+        ],
+        "queries": [_query(query) for query in contest.queries],
+        "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
+        "comparison": {
+            "comparisons": [part.model_dump(mode="json") for part in comparison.comparisons],
+            "procedure": comparison.procedure.model_dump(mode="json"),
+            "primary_metric": comparison.primary_metric,
+        },
+        "unit": report.unit,
+    }
+
+
+def hits_block(found: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
+    """The hits of each setting and query as indices of chunks, and the ids of the chunks, best ranks first.
+
+    Below the shown hits there are only ranks, from ``deep``.
+    """
+    best = np.full(len(found.keys), np.iinfo(np.int64).max)
+    for own in found.settings:
+        np.minimum.at(best, own.codes[own.is_shown], own.ranks[own.is_shown])
+    shown = np.flatnonzero(best < np.iinfo(np.int64).max)
+    new = np.zeros(len(found.keys), dtype=np.int64)
+    new[shown] = np.arange(len(shown))
+    documents: dict[str, int] = {}
+    chunks = []
+    for code in shown.tolist():
+        doc, start, end = found.keys[code]
+        chunks.append([documents.setdefault(doc, len(documents)), start, end])
+    parts = [
+        {**_shown(own, new), "below": _below(below, documents)} for own, below in zip(found.settings, deep, strict=True)
+    ]
+    order = shown[np.lexsort((shown, best[shown]))]
+    return {"documents": list(documents), "chunks": chunks, "found": parts}, [found.names[code] for code in order]
+
+
+def _shown(own: SettingHits, codes: Counts) -> dict[str, list[Any]]:
+    """The shown hits of a setting in columns, their chunks as ``codes``."""
+    shown = own.is_shown
+    scores = [None if math.isnan(score) else float(f"{score:.5g}") for score in own.scores[shown].tolist()]
+    return {
+        "lengths": [min(length, HITS_SHOWN) for length in own.lengths],
+        "chunks": codes[own.codes[shown]].tolist(),
+        "scores": scores,
+        "grades": own.grades[shown].tolist(),
+    }
+
+
+def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
+    """Ranks below the shown hits in columns; a document that is new is added to ``documents``."""
+    entries = [(key, rank) for ranks in deep for key, rank in ranks.items()]
+    return {
+        "lengths": [len(ranks) for ranks in deep],
+        "keys": [[documents.setdefault(key[0], len(documents)), *key[1:]] for key, _ in entries],
+        "ranks": [rank for _, rank in entries],
+    }
+
+
+def text_block(contest: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+    """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
+
+    ``taken`` is how long the page is without them.
+    """
+    room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
+    places = {name: place for place, name in enumerate(wanted) if name}
+    rows: dict[str, dict[str, Any]] = {}
+    for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
+        if report.file(TEXTS).is_file():
+            rows = report.texts(places) | rows
+    ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
+    shown = list(_within(ordered, room))
+    return {"texts": shown, "left_out": len(places) - len(shown)}
+
+
+def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
+    packer, size = zlib.compressobj(6), 0
+    for row in rows:
+        kept = [row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]]
+        size += len(packer.compress(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")))
+        if size > room:
+            return
+        yield kept
+
+
+def _query(query: QueryPart) -> dict[str, Any]:
+    return {
+        "id": query.id,
+        "text": query.text,
+        "tags": query.tags,
+        "labels": [
+            [label.doc, label.relevance, [[span.start, span.end] for span in label.spans]]
+            for label in query.relevant_docs
+        ],
+    }
+
+
+def _columns(values: Scores) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else round(value, 6) for value in row] for row in values.tolist()]
+
+
+def explanation_row(one: Explanation, hits_shown: int) -> dict[str, Any] | None:
+    """The wordings, the query's terms, and of each shown hit the matches and terms; None if there are none.
+
+    Raises ValueError for a weight that is not a number.
+    """
+    if not one:
+        return None
+    hits = [[_rounded(hit) for hit in column[:hits_shown]] for column in (one.matches, one.terms)]
+    return {"wordings": one.wordings, "terms": _rounded(one.query_terms), "matches": hits[0], "hit_terms": hits[1]}
+
+
+def _rounded(terms: Sequence[Weighted]) -> list[list[Any]]:
+    if not all(math.isfinite(worth) for _, worth in terms):
+        raise ValueError("a weight is not a number")
+    return [[term, round(worth, 2)] for term, worth in terms]
+
+
+@dataclass(frozen=True, eq=False)
+class SettingHits:
+    """All hits of a setting by query: the hits of the query at ``place`` are at ``starts[place : place + 2]``."""
+
+    starts: Counts
+    codes: Codes
+    scores: Scores
+    grades: Codes
+    """``UNJUDGED`` where a hit is not judged."""
+
+    explanations: list[dict[str, Any] | None] | None
+    """For each query what ``explanation_row`` gives; None where there is nothing to explain."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """Hits of each query."""
+        return [*np.diff(self.starts).tolist()]
+
+    @cached_property
+    def ranks(self) -> Counts:
+        """The rank of each hit, from 1."""
+        return np.arange(1, len(self.codes) + 1) - np.repeat(self.starts[:-1], np.diff(self.starts))
+
+    @cached_property
+    def is_shown(self) -> Bools:
+        """Which hits are among the first ``HITS_SHOWN`` of their query."""
+        return np.asarray(self.ranks <= HITS_SHOWN)
+
+    def of_query(self, place: int) -> list[int]:
+        """The codes of all hits of a query, best first."""
+        return [*self.codes[self.starts[place] : self.starts[place + 1]].tolist()]
+
+    def relevant(self, place: int) -> list[int]:
+        """The codes of the shown hits of a query that help."""
+        first, last = self.starts[place], min(self.starts[place + 1], self.starts[place] + HITS_SHOWN)
+        return [*self.codes[first:last][self.grades[first:last] > 0].tolist()]
+
+
+class FoundHits:
+    """The hits of all settings as codes of chunks.
+
+    ``keys`` has document, start and end of each chunk, ``names`` its id, empty where whole documents were ranked.
+    """
+
+    def __init__(self, contest: ComparisonInput) -> None:
+        """Raises ReportError if rankings are missing or damaged."""
+        self.unit: Unit = contest.report.unit
+        self.keys: list[Key] = []
+        self.names: list[str] = []
+        self._codes: dict[Key, int] = {}
+        self.queries = [query.id for query in contest.queries]
+        self.settings = [self._read(contender) for contender in contest.settings]
+
+    def place(self, code: int) -> Key:
+        """The key of a hit: its document, or the characters of its chunk under unit: span."""
+        doc, start, end = self.keys[code]
+        return (doc, start, end) if self.unit == "span" else (doc, None, None)
+
+    def shown(self, own: SettingHits, row: int) -> list[Key]:
+        """The keys of the shown hits of a setting for the query at ``row``."""
+        return [self.place(code) for code in own.of_query(row)[:HITS_SHOWN]]
+
+    def _read(self, contender: ComparedSetting) -> SettingHits:
+        lengths, codes, why = [0], list[int](), list[dict[str, Any] | None]()
+        scores, grades = list[float | None](), list[int]()
+        report, name = contender.report, contender.part.name
+        try:
+            for row in report.rankings(name, self.queries):
+                found = self._coded(row)
+                why.append(explanation_row(Explanation.of(row), HITS_SHOWN))
+                lengths.append(len(found))
+                codes += found
+                scores += row.get("scores") or [None] * len(found)
+                grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
+            return SettingHits(
+                np.cumsum(lengths),
+                np.array(codes, dtype=np.int32),
+                np.array(scores, dtype=np.float64),
+                np.array(grades, dtype=np.int32),
+                why if any(why) else None,
+            )
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error
+
+    def _coded(self, row: Row) -> list[int]:
+        docs = row["docs"]
+        nothing: Iterable[None] = [None] * len(docs)
+        columns = (row.get(name) or nothing for name in ("starts", "ends", "chunks"))
+        codes = []
+        for doc, start, end, chunk in zip(docs, *columns, strict=True):
+            code = self._codes.setdefault((doc, start, end), len(self.keys))
+            if code == len(self.keys):
+                self.keys.append((doc, start, end))
+                self.names.append(chunk or "")
+            codes.append(code)
+        return codes
+
+
+DeepRanks = Sequence[Mapping[Key, int]]
+"""For each query the ranks of documents or chunks below the shown hits, if another setting shows them, or they are
+relevant."""
+
+
+def deep_ranks(queries: Sequence[QueryPart], found: FoundHits) -> list[DeepRanks]:
+    """The ranks of each setting below its shown hits."""
+    wanted = [{key for own in found.settings for key in found.shown(own, row)} for row in range(len(queries))]
+    if found.unit == "document":
+        for keys, query in zip(wanted, queries, strict=True):
+            keys |= {(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0}
+    return [
+        [
+            {key: rank for rank, code in enumerate(own.of_query(row)[HITS_SHOWN:], HITS_SHOWN + 1)
+             if (key := found.place(code)) in keys}
+            for row, keys in enumerate(wanted)
+        ]
+        for own in found.settings
+    ]  # fmt: skip
+
+
+def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
+    """Why rankings differ: the gain of each hit and its rank in each part, 0 for none, aligned with the hits.
+
+    ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
+    setting found and the setting did not.
+    """
+    why = why_no_shares(contest.primary, contest.report.unit)
+    gains = None if why else [gain_share(contest.primary, query, contest.report) for query in contest.queries]
+    wanted = list(_relevant(contest, found))
+    settings = []
+    for setting, own, below in zip(contest.settings, found.settings, deep, strict=True):
+        kept = kept_parts(setting, [query.id for query in contest.queries])
+        keys = [found.shown(own, row) for row in range(len(contest.queries))]
+        shown = [[(key, rank) for rank, key in enumerate(of_query, 1)] for of_query in keys]
+        deeper = [list(ranks.items()) for ranks in below]
+        passages = setting.part.per_query.passages
+        settings.append(
+            {
+                "adds": None if gains is None else list(_adds(gains, shown, own.lengths)),
+                "adds_below": None if gains is None else list(_adds(gains, deeper, own.lengths)),
+                "notes": list(kept.notes),
+                "parts": [_part(part, contest.queries, keys) for part in kept.parts],
+                "others": list(_others(kept, contest.queries, keys, wanted)),
+                "passages": None if passages is None else [[part.found for part in parts] for parts in passages],
+            }
+        )
+    return {"metric": contest.primary, "why_no_shares": why, "settings": settings}
+
+
+def _adds(
+    gains: Sequence[GainShare], ranks: Sequence[Sequence[tuple[Key, int]]], lengths: Sequence[int]
+) -> Iterator[float]:
+    """The gain of each document at its rank, query by query."""
+    for gain, of_query, length in zip(gains, ranks, lengths, strict=True):
+        for (doc, *_), rank in of_query:
+            yield round(gain.at(doc, rank, length), 5)
+
+
+def _part(part: KeptPart, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]]) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "depths": [len(part.rows[query.id]["docs"]) if query.id in part.rows else 0 for query in queries],
+        "ranks": [rank for query, own in zip(queries, keys, strict=True) for rank in _ranks(part, query, own)],
+    }
+
+
+def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:
+    if query.id not in part.rows:
+        return [0] * len(keys)
+    row = part.rows[query.id]
+    places: dict[str, list[int]] = {}
+    for place, doc in enumerate(row["docs"]):
+        places.setdefault(doc, []).append(place)
+    return [rank_in_row(row, key, places.get(key[0], ())) or 0 for key in keys]
+
+
+def _relevant(contest: ComparisonInput, found: FoundHits) -> Iterator[list[Key]]:
+    """For each query the labelled documents, or under unit: span the relevant chunks that any setting shows."""
+    for place, query in enumerate(contest.queries):
+        if found.unit == "document":
+            keys: list[Key] = [(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0]
+        else:
+            keys = [found.keys[code] for own in found.settings for code in own.relevant(place)]
+        yield list(dict.fromkeys(keys))
+
+
+def _others(
+    kept: KeptPartRankings, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]], wanted: Sequence[list[Key]]
+) -> Iterator[list[Any]]:
+    if not kept.parts:
+        return
+    for place, (query, own) in enumerate(zip(queries, keys, strict=True)):
+        missing = [key for key in wanted[place] if key not in own]
+        columns = [_ranks(part, query, missing) for part in kept.parts]
+        for key, ranks in zip(missing, zip(*columns, strict=True), strict=True):
+            if any(ranks):
+                yield [place, *key, list(ranks)]
