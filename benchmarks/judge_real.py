@@ -28,8 +28,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.comparison.judge import JudgeSide, judge_side
-from ragtrial.comparison.judgments import ModelJudgment, read_judgments
+from ragtrial.comparison.judge import JudgeSide, ModelJudgment, judge_side, read_judgments
 from ragtrial.comparison.statistics.procedures import TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder

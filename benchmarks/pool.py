@@ -33,7 +33,7 @@ from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.unjudged import unjudged_parts
+from ragtrial.comparison.judged_rankings import unjudged_parts
 from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescore import rescore

@@ -51,8 +51,8 @@ from scipy.optimize import minimize
 from scipy.special import gammaincinv, ndtr
 
 from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.statistics.estimates import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.flips import flipped
-from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Places, Procedure, Sample
 from ragtrial.evaluation.grading import Scores

@@ -12,7 +12,7 @@ import pytest
 
 from family_strategies import against_first
 from ragtrial.comparison.evidence import evidence_of
-from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
+from ragtrial.comparison.statistics.estimates import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 

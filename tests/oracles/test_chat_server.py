@@ -15,7 +15,7 @@ import pytest
 
 from chat_server import chat_server, random_model
 from contests import run_into
-from ragtrial.comparison.judgments import read_judgments
+from ragtrial.comparison.judge import read_judgments
 from small_experiment import ragtrial, small_experiment
 
 pytestmark = [

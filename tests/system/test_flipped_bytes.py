@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
-from ragtrial.comparison.judgments import JudgmentsError, ModelJudgment, read_judgments
+from ragtrial.comparison.judge import JudgmentsError, ModelJudgment, read_judgments
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.judging import write_judgments

@@ -13,7 +13,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.judgments import ModelJudgment
+    from ragtrial.comparison.judge import ModelJudgment
     from ragtrial.labelling.judging import Judging
     from ragtrial.labelling.worklist import TextToGrade
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ragtrial.comparison.commands import Commands, commands_about
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, PairedScores, input_of
-from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, JudgePart, ProcedurePart
 from ragtrial.comparison.conclusion import conclude
 from ragtrial.comparison.evidence import Evidence, cautions_of, evidence_of, too_wide
-from ragtrial.comparison.judge import JudgePart, JudgeSide, judge_part, judge_side, people_needed
-from ragtrial.comparison.judgments import read_judgments
+from ragtrial.comparison.judge import JudgeSide, judge_part, judge_side, people_needed, read_judgments
+from ragtrial.comparison.judged_rankings import depend_on_unjudged
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.selection import SelectionPart, select_winner
@@ -25,7 +25,6 @@ from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
-from ragtrial.comparison.unjudged import depend_on_unjudged
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores

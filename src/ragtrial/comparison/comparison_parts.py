@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ragtrial.comparison.judge import JudgePart
 from ragtrial.comparison.selection import SelectionPart
+from ragtrial.comparison.statistics.procedures import Basis
 from ragtrial.errors import counted
 from ragtrial.records import Direction
 from ragtrial.report.model import data_frame, html_table
@@ -183,6 +183,86 @@ class ConclusionPart(Part):
     next_step: NextStepPart
     sentences: list[str]
     """The same in words: the headline, a line for each verdict, the next step."""
+
+
+class AgreementPart(Part):
+    """The texts that both people and the judge graded, on people's scale."""
+
+    n: int
+    alike: int
+    grades: list[int]
+    confusion: list[list[int]]
+    """The count of texts to which people gave the grade of the row and the judge the grade of the column."""
+
+    kappa: float | None
+    """Cohen's, weighted by the square of the distance; null where one of the two gave everything the same grade."""
+
+    kappa_ci: tuple[float, float] | None
+    """95%."""
+
+
+class BiasPart(Part):
+    """The judge's mean score of a setting minus people's, over the questions that both judged."""
+
+    setting: str
+    bias: float | None
+    ci: tuple[float, float] | None
+    """Not corrected for other settings, with the confidence of the comparison."""
+
+
+class JudgedComparisonPart(Part):
+    """A comparison by the primary metric, and the judge's share in it."""
+
+    baseline: str
+    setting: str
+    basis: Basis
+    """`both`, or why people's labels count alone."""
+
+    people_difference: float | None
+    """Over the questions that both judged."""
+
+    judge_difference: float | None
+    """Over all questions that the judge judged."""
+
+    correlation: float | None
+    """The correlation between people's and the judge's difference of a question."""
+
+    bias: float | None
+    """The judge's difference less people's, over the questions that both judged."""
+
+    bias_ci: tuple[float, float] | None
+    worth: float | None
+    """How many more questions people would have to judge for an interval as narrow without the judge; below 0, none."""
+
+    people_needed: int | None
+    """How many questions people have to judge, with this judge, to detect the margin 80% of the time."""
+
+
+class JudgePart(Part):
+    """The judgments of a judge, and their worth."""
+
+    file: str
+    model: str
+    prompt: str
+    people: int
+    """Questions that people judged, and the judge as well."""
+
+    judged: int
+    """Questions that the judge judged."""
+
+    drawn_at_random: bool
+    """True if the labels state that people's questions were drawn at random."""
+
+    judgments: int
+    unparsable: int
+    """Judgments without a grade; they count as not judged."""
+
+    cost: float | None
+    agreement: AgreementPart
+    comparisons: list[JudgedComparisonPart]
+    bias: list[BiasPart]
+    sentences: list[str]
+    """The same in words."""
 
 
 class Comparison(Part):

@@ -10,8 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
-from ragtrial.comparison.statistics.estimates import finite, highest_mean
-from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
+from ragtrial.comparison.statistics.estimates import detectable_difference, finite, highest_mean, level_of, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
 from ragtrial.records import ReportWarning

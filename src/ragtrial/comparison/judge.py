@@ -1,28 +1,42 @@
-"""A judge next to people: the scores by its grades, and its worth."""
+"""A model as judge: its judgments, JSON lines apart from the labels of people; scores by its grades, and its worth."""
 
 from __future__ import annotations
 
+import json
 import math
+import zlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, JsonValue
 
+from ragtrial.cache.untrusted import load_json
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedScores
+from ragtrial.comparison.comparison_parts import AgreementPart, BiasPart, JudgedComparisonPart, JudgePart
 from ragtrial.comparison.judged_rankings import Found, JudgedRankings
-from ragtrial.comparison.judgments import JudgmentsError, ModelJudgments, on_scale
 from ragtrial.comparison.number_text import signed, signed_interval
-from ragtrial.comparison.statistics.estimates import confusion, finite, mean_of, weighted_kappa
-from ragtrial.comparison.statistics.power import detectable_difference, level_of
+from ragtrial.comparison.statistics.estimates import (
+    confusion,
+    detectable_difference,
+    finite,
+    level_of,
+    mean_of,
+    weighted_kappa,
+)
 from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
-from ragtrial.errors import Fault, ReportError, counted, listed
+from ragtrial.dataset.texts import read_text
+from ragtrial.errors import Fault, InputError, ReportError, counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.options import Options, validate
 from ragtrial.rankings import Bools
 from ragtrial.records import (
     CHOSEN_BY_STAKES,
@@ -33,7 +47,177 @@ from ragtrial.records import (
     ReportWarning,
     Span,
 )
-from ragtrial.report.schema import Part
+
+HIGHEST = 3
+"""The highest grade of the scale: 0 nothing to do with it, 1 related, 2 an answer in part, 3 the answer itself."""
+
+_ON_SCALE = {1: (0, 0, 1, 1), 2: (0, 0, 1, 2)}
+"""The grades on the scale of people whose highest grade is 1 or 2: only an answer counts."""
+
+_MOST_FAULTS = 5
+
+
+class JudgmentsError(InputError):
+    """A file of a model's judgments cannot be read, or cannot be used with these labels."""
+
+
+class ModelJudgment(Options):
+    """A model's judgment of a text that a setting found for a query."""
+
+    query: str
+    """The id of the query."""
+
+    doc: str
+    """The id of the document."""
+
+    start: Annotated[int, Field(ge=0)] | None = None
+    """Where the passage begins in the document's normalised text; null where documents are found."""
+
+    end: Annotated[int, Field(ge=0)] | None = None
+    """The character behind its last; null as `start` is."""
+
+    grade: Annotated[int, Field(ge=0, le=HIGHEST)] | None
+    """From 0 to 3; null where the reply names none, which counts as not judged, never as 0."""
+
+    model: str
+    """The model, as its endpoint names it."""
+
+    prompt: str
+    """The first 16 hexadecimal digits of the SHA-256 of the prompt's template."""
+
+    parameters: dict[str, JsonValue] = Field(default={})
+    """The parameters of the request, such as temperature and seed."""
+
+    reply: str | None = None
+    """The reply, without the model's thoughts; null for a judge without text."""
+
+    refusal: str | None = None
+    """Why its endpoint refused to judge the text; null where it did not."""
+
+    input_tokens: int | None = None
+    """Billed input tokens, if the endpoint reports them."""
+
+    output_tokens: int | None = None
+    """Billed output tokens, if the endpoint reports them."""
+
+    cost: float | None = None
+    """At the prices given; null without them, 0 where an equal request was paid for another judgment."""
+
+    when: str | None = None
+    """The time at which the reply was read, UTC."""
+
+    checksum: str | None = None
+    """The CRC-32 checksum of the judgment without this field; null in files of other tools."""
+
+    @property
+    def found(self) -> Found:
+        """The judged text, in the form of rankings."""
+        return self.doc if self.start is None or self.end is None else (self.doc, self.start, self.end)
+
+    @property
+    def judge(self) -> str:
+        """The identity of the judge: another model, prompt or parameters make another judge."""
+        return json.dumps([self.model, self.prompt, self.parameters], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class ModelJudgments:
+    """All judgments of one model with one prompt, in a ``file``; of a text that it judged twice the first."""
+
+    file: Path
+    rows: Sequence[ModelJudgment]
+
+    @property
+    def model(self) -> str:
+        return self.rows[0].model
+
+    @property
+    def prompt(self) -> str:
+        return self.rows[0].prompt
+
+    @cached_property
+    def grades(self) -> Mapping[str, Mapping[Found, int | None]]:
+        """By query, the grade of each text; None where the reply named none."""
+        found: dict[str, dict[Found, int | None]] = {}
+        for row in self.rows:
+            found.setdefault(row.query, {}).setdefault(row.found, row.grade)
+        return found
+
+    @property
+    def unparsable(self) -> int:
+        """Judgments without a grade."""
+        return sum(row.grade is None for row in self.rows)
+
+    @property
+    def cost(self) -> float | None:
+        """The total cost; None if the cost of any judgment is unknown."""
+        costs = [row.cost for row in self.rows]
+        return sum(cost for cost in costs if cost is not None) if None not in costs else None
+
+
+def read_judgments(path: str | Path) -> ModelJudgments:
+    """The judgments of the file at ``path``. Raises JudgmentsError with the faults and their lines."""
+    file = Path(path)
+    faults: list[Fault] = []
+    rows: list[ModelJudgment] = []
+    for number, line in enumerate(read_text(file, JudgmentsError).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_row(line, file, number))
+        except JudgmentsError as error:
+            faults += error.faults
+    if faults:
+        more = len(faults) - _MOST_FAULTS
+        rest = [Fault(str(file), message=f"and {counted(more, 'more fault')} like these.")] if more > 0 else []
+        raise JudgmentsError(*faults[:_MOST_FAULTS], *rest)
+    if not rows:
+        message = "has no judgments. Make some: ragtrial judge REPORT --endpoint URL --model NAME."
+        raise JudgmentsError(Fault(str(file), message=message))
+    judges = list(dict.fromkeys(row.judge for row in rows))
+    if len(judges) > 1:
+        message = (
+            f"has judgments of {len(judges)} judges: {listed(_told(judges), 4)}. Model, prompt and parameters must be "
+            "the same for all questions, or agreement with people says nothing. Judge all questions again with one of "
+            "them, into another file."
+        )
+        raise JudgmentsError(Fault(str(file), message=message))
+    return ModelJudgments(file, rows)
+
+
+def sealed(judgment: Mapping[str, Any]) -> dict[str, Any]:
+    """A judgment as JSON values, with its checksum."""
+    bare = {name: value for name, value in judgment.items() if name != "checksum"}
+    content = json.dumps(bare, sort_keys=True).encode()
+    return {**bare, "checksum": f"{zlib.crc32(content):08x}"}
+
+
+def on_scale(grade: int, highest: int) -> int:
+    """A grade of the judge's on people's scale, whose highest grade is ``highest``."""
+    return _ON_SCALE[max(highest, 1)][grade] if highest < HIGHEST else grade
+
+
+def _row(line: str, file: Path, number: int) -> ModelJudgment:
+    def fault(_where: object, message: str) -> Fault:
+        return Fault(str(file), number, message=message)
+
+    try:
+        value = load_json(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise JudgmentsError(fault((), "is not a JSON object, as each judgment is. Remove the line."))
+    if "checksum" in value and value != sealed(value):
+        message = "has other bytes than were written. Remove the line, or, if you changed it, its checksum."
+        raise JudgmentsError(fault((), message))
+    return validate(ModelJudgment, value, JudgmentsError, fault)
+
+
+def _told(judges: Sequence[str]) -> Iterator[str]:
+    for model, prompt, parameters in map(json.loads, judges):
+        asked = ", ".join(f"{name} {value}" for name, value in parameters.items())
+        yield f"{model} (prompt {prompt}{', ' if asked else ''}{asked})"
+
 
 LEAST_PEOPLE = 15
 """With fewer queries judged by people, little is known about a judge's errors."""
@@ -102,10 +286,15 @@ class JudgeSide:
     @cached_property
     def rankings(self) -> JudgedRankings:
         """The rankings, judged by the judge's grades alone."""
-        return JudgedRankings(self.inputs, [
-            _judged(query.id, query.text, self.judgments.grades.get(query.id, {}), self.highest)
-            for query in self.inputs.queries
-        ])  # fmt: skip
+        labels = []
+        for query in self.inputs.queries:
+            judgments = []
+            for found, grade in self.judgments.grades.get(query.id, {}).items():
+                doc, spans = (found, ()) if isinstance(found, str) else (found[0], (Span(*found[1:]),))
+                if grade is not None:
+                    judgments.append(Judgment(doc, on_scale(grade, self.highest), spans=spans))
+            labels.append(Query(query.id, query.text, tuple(judgments)))
+        return JudgedRankings(self.inputs, labels)
 
 
 def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
@@ -114,61 +303,38 @@ def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
     Raises JudgmentsError if people's queries were chosen because settings disagree on them, or the judge judged no
     query completely; ReportError for rankings that cannot be read.
     """
-    rankings = JudgedRankings(inputs)
+    rankings, queries = JudgedRankings(inputs), inputs.queries
     depth = rankings.usual_depth()
-    labelled = [
-        row for row, query in enumerate(inputs.queries) if query.relevant_docs and NOT_REVIEWED not in query.tags
-    ]
-    random = [row for row in labelled if DRAWN_AT_RANDOM in inputs.queries[row].tags]
-    chosen = [row for row in labelled if CHOSEN_BY_STAKES in inputs.queries[row].tags]
+    labelled = [row for row, query in enumerate(queries) if query.relevant_docs and NOT_REVIEWED not in query.tags]
+    random = [row for row in labelled if DRAWN_AT_RANDOM in queries[row].tags]
+    chosen = [queries[row].id for row in labelled if CHOSEN_BY_STAKES in queries[row].tags]
     if chosen and not random:
-        raise JudgmentsError(_by_stakes(inputs, chosen))
-    found = [rankings.best_ranks(row, depth).keys() for row in range(len(inputs.queries))]
-    graded = [judgments.grades.get(query.id, {}) for query in inputs.queries]
+        raise JudgmentsError(
+            f"{counted(len(chosen), 'query', 'queries')} that people judged ({listed(chosen, 3)}) were chosen because "
+            "the settings disagree on them. The judge's errors differ between such queries and others, so these labels "
+            "cannot correct it. Draw queries at random, and label those: ragtrial pool REPORT --random-queries 40."
+        )
+    found = [rankings.best_ranks(row, depth).keys() for row in range(len(queries))]
+    graded = [judgments.grades.get(query.id, {}) for query in queries]
     covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(found, graded, strict=True)])
     if not covered.any():
-        raise JudgmentsError(_nothing_covered(judgments, inputs, depth))
+        names = sorted(query.id for query in queries)
+        message = f"has no judgments of the compared queries ({listed(names, 3)}); it is for another report."
+        if any(graded):
+            message = (
+                f"has no query with judgments of all texts in the top {depth} of the compared settings. Run ragtrial "
+                "judge again: it goes on where it stopped."
+            )
+        raise JudgmentsError(Fault(str(judgments.file), message=message))
     whole = [row for row in random if all(rankings.grade(row, hit) is not None for hit in found[row])]
     people = [row for row in (whole if random else labelled) if covered[row]]
-    names = frozenset(inputs.queries[row].id for row in people)
-    highest = max((judgment.relevance for row in people for judgment in inputs.queries[row].relevant_docs), default=1)
-    judged = replace(inputs, people=names)
+    highest = max((label.relevance for row in people for label in queries[row].relevant_docs), default=1)
+    judged = replace(inputs, people=frozenset(queries[row].id for row in people))
     warnings = [
         *_about_people(people, random, whole, labelled, int(covered.sum())),
         *_circular(inputs, judgments.model),
     ]
     return JudgeSide(judged, judgments, covered, bool(random), highest, tuple(warnings))
-
-
-def _judged(name: str, text: str, grades: Mapping[Found, int | None], highest: int) -> Query:
-    """A query with the judge's grades as its labels."""
-    made = []
-    for found, grade in grades.items():
-        if grade is not None:
-            doc, spans = (found, ()) if isinstance(found, str) else (found[0], (Span(*found[1:]),))
-            made.append(Judgment(doc, on_scale(grade, highest), spans=spans))
-    return Query(name, text, tuple(made))
-
-
-def _by_stakes(inputs: ComparisonInput, rows: Sequence[int]) -> str:
-    names = listed([inputs.queries[row].id for row in rows], 3)
-    return (
-        f"{counted(len(rows), 'query', 'queries')} that people judged ({names}) were chosen because the settings "
-        "disagree on them. The judge's errors differ between such queries and others, so these labels cannot correct "
-        "it. Draw queries at random, and label those: ragtrial pool REPORT --random-queries 40."
-    )
-
-
-def _nothing_covered(judgments: ModelJudgments, inputs: ComparisonInput, depth: int) -> Fault:
-    known = {query.id for query in inputs.queries}
-    if known.isdisjoint(judgments.grades):
-        message = f"has no judgments of the compared queries ({listed(sorted(known), 3)}); it is for another report."
-    else:
-        message = (
-            f"has no query with judgments of all texts in the top {depth} of the compared settings. Run ragtrial judge "
-            "again: it goes on where it stopped."
-        )
-    return Fault(str(judgments.file), message=message)
 
 
 def _about_people(
@@ -242,90 +408,6 @@ _FALLBACK = {
 }
 
 
-class AgreementPart(Part):
-    """The texts that both people and the judge graded, on people's scale."""
-
-    n: int
-    alike: int
-    grades: list[int]
-    confusion: list[list[int]]
-    """The count of texts to which people gave the grade of the row and the judge the grade of the column."""
-
-    kappa: float | None
-    """Cohen's, weighted by the square of the distance; null where one of the two gave everything the same grade."""
-
-    kappa_ci: tuple[float, float] | None
-    """95%."""
-
-
-class BiasPart(Part):
-    """The judge's mean score of a setting minus people's, over the questions that both judged."""
-
-    setting: str
-    bias: float | None
-    ci: tuple[float, float] | None
-    """Not corrected for other settings, with the confidence of the comparison."""
-
-
-class JudgedComparisonPart(Part):
-    """A comparison by the primary metric, and the judge's share in it."""
-
-    baseline: str
-    setting: str
-    basis: Basis
-    """`both`, or why people's labels count alone."""
-
-    people_difference: float | None
-    """Over the questions that both judged."""
-
-    judge_difference: float | None
-    """Over all questions that the judge judged."""
-
-    correlation: float | None
-    """The correlation between people's and the judge's difference of a question."""
-
-    bias: float | None
-    """The judge's difference less people's, over the questions that both judged."""
-
-    bias_ci: tuple[float, float] | None
-    worth: float | None
-    """How many more questions people would have to judge for an interval as narrow without the judge; below 0, none."""
-
-    people_needed: int | None
-    """How many questions people have to judge, with this judge, to detect the margin 80% of the time."""
-
-
-class JudgePart(Part):
-    """The judgments of a judge, and their worth."""
-
-    file: str
-    model: str
-    prompt: str
-    people: int
-    """Questions that people judged, and the judge as well."""
-
-    judged: int
-    """Questions that the judge judged."""
-
-    drawn_at_random: bool
-    """True if the labels state that people's questions were drawn at random."""
-
-    judgments: int
-    unparsable: int
-    """Judgments without a grade; they count as not judged."""
-
-    cost: float | None
-    agreement: AgreementPart
-    comparisons: list[JudgedComparisonPart]
-    bias: list[BiasPart]
-    order_alike: float | None
-    """Kendall's tau of the order of the settings according to people and according to the judge, on the same
-    questions."""
-
-    sentences: list[str]
-    """The same in words."""
-
-
 def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two: TwoPhaseInference, margin: float,
                level: float) -> JudgePart:  # fmt: skip
     """The worth of ``side`` in the comparisons ``pairs`` by the primary metric; ``scores`` are people's."""
@@ -362,7 +444,6 @@ def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two
         agreement=_agreement(side),
         comparisons=comparisons,
         bias=_bias(side, scores, judge, level),
-        order_alike=_order(side, scores, judge),
         sentences=[],
     )
     return made.model_copy(update={"sentences": list(_sentences(made, margin))})
@@ -384,20 +465,14 @@ def _needed(margin: float, residual: float, fixed: float, level: float) -> int |
     if not (margin > 0 and math.isfinite(level) and residual + fixed > 0):
         return None
 
-    def is_enough(n: int) -> bool:
+    def is_enough(n: int) -> int:
         deviation = np.array([math.sqrt(residual + fixed * n)])
         critical = np.array([-float(stdtrit(n - 2, level / 2))])
-        return bool(detectable_difference(deviation, np.array([n]), critical)[0] <= margin)
+        return int(detectable_difference(deviation, np.array([n]), critical)[0] <= margin)
 
-    low, high = LEAST_DIFFERENCES - 1, LEAST_DIFFERENCES
-    while not is_enough(high):
-        low, high = high, 2 * high
-        if high > _MOST_PEOPLE:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    sizes = range(LEAST_DIFFERENCES, _MOST_PEOPLE)
+    place = bisect_left(sizes, 1, key=is_enough)
+    return sizes[place] if place < len(sizes) else None
 
 
 def _agreement(side: JudgeSide) -> AgreementPart:
@@ -416,29 +491,12 @@ def _agreement(side: JudgeSide) -> AgreementPart:
 
 
 def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: float) -> list[BiasPart]:
-    apart = judge.values - scores.values
-    n = (~np.isnan(apart)).sum(axis=1)
-    means = np.array(
-        [mean_of(row) if count else math.nan for row, count in zip(apart, n, strict=True)], dtype=np.float64
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squares = np.where(np.isnan(apart), 0.0, np.square(apart - means[:, None])).sum(axis=1)
-        error = np.sqrt(squares / (n - 1) / n)
-    ends = _ends(means, error, n, level)
-    rows = zip(side.inputs.names, means, ends, strict=True)
+    known = [row[~np.isnan(row)] for row in judge.values - scores.values]
+    n = np.array([len(row) for row in known])
+    means = np.array([row.mean() if len(row) else math.nan for row in known])
+    error = np.array([row.std(ddof=1) / math.sqrt(len(row)) if len(row) > 1 else math.nan for row in known])
+    rows = zip(side.inputs.names, means, _ends(means, error, n, level), strict=True)
     return [BiasPart(setting=name, bias=finite(mean), ci=end) for name, mean, end in rows]
-
-
-def _order(side: JudgeSide, scores: PairedScores, judge: PairedScores) -> float | None:
-    from scipy.stats import kendalltau
-
-    both = side.people & side.covered
-    if both.sum() < 2 or len(scores.values) < 2:
-        return None
-    means = [np.nan_to_num(values[:, both]).mean(axis=1) for values in (scores.values, judge.values)]
-    if any(np.ptp(one) == 0 for one in means):
-        return None
-    return finite(kendalltau(*means).statistic)
 
 
 def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
@@ -451,6 +509,28 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
         "Means here are estimated from both for all questions, and one without a relevant text counts as 0; "
         "`ragtrial show` has the means of the scored questions."
     )
+    yield from _worth(made)
+    agreement = made.agreement
+    kappa = ""
+    if agreement.kappa is not None and agreement.kappa_ci is not None:
+        kappa = f"; weighted kappa {agreement.kappa:.2f} ({agreement.kappa_ci[0]:.2f} to {agreement.kappa_ci[1]:.2f})"
+    if agreement.n:
+        yield f"People and the judge graded {counted(agreement.n, 'text')}, {agreement.alike:,} of them alike{kappa}."
+    if made.unparsable:
+        yield f"{made.unparsable:,} of the judge's {counted(made.judgments, 'reply', 'replies')} have no grade."
+    favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
+    if favoured.bias is not None and favoured.ci is not None:
+        ends = signed_interval(favoured.ci, between=" to ")
+        yield f"The judge's largest bias in favour of a setting: {favoured.setting}, {signed(favoured.bias)} ({ends})."
+    open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
+    if open_:
+        least, most = min(one for one in open_ if one), max(one for one in open_ if one)
+        number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        yield f"With this judge, people need to judge {number} questions to detect a difference of {margin:g}."
+
+
+def _worth(made: JudgePart) -> Iterator[str]:
+    """The number of labels that the judge replaces, and comparisons for which it is not used."""
     used = [part for part in made.comparisons if part.basis is Basis.BOTH and part.worth is not None]
     if used:
         worth = median(one.worth or 0.0 for one in used)
@@ -469,27 +549,6 @@ def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
             all_of_them = len(alone) == len(made.comparisons)
             what = "all comparisons" if all_of_them else listed(alone, _MOST_NAMED)
             yield f"Based on people's labels alone: {what}, because {why}."
-    yield from _of_agreement(made)
-    favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
-    if favoured.bias is not None and favoured.ci is not None:
-        ends = signed_interval(favoured.ci, between=" to ")
-        yield f"The judge's largest bias in favour of a setting: {favoured.setting}, {signed(favoured.bias)} ({ends})."
-    open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
-    if open_:
-        least, most = min(one for one in open_ if one), max(one for one in open_ if one)
-        number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-        yield f"With this judge, people need to judge {number} questions to detect a difference of {margin:g}."
-
-
-def _of_agreement(made: JudgePart) -> Iterator[str]:
-    one = made.agreement
-    kappa = ""
-    if one.kappa is not None and one.kappa_ci is not None:
-        kappa = f"; weighted kappa {one.kappa:.2f} ({one.kappa_ci[0]:.2f} to {one.kappa_ci[1]:.2f})"
-    if one.n:
-        yield f"People and the judge graded {counted(one.n, 'text')}, {one.alike:,} of them alike{kappa}."
-    if made.unparsable:
-        yield f"{made.unparsable:,} of the judge's {counted(made.judgments, 'reply', 'replies')} have no grade."
 
 
 def _ends(mean: Scores, error: Scores, n: npt.NDArray[np.int64], level: float) -> list[tuple[float, float] | None]:

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.judge import HIGHEST, ModelJudgment, sealed
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.comparison.judgments import HIGHEST, ModelJudgment, sealed
 from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded
 from ragtrial.errors import Fault, RunError
 from ragtrial.labelling.found_texts import texts_to_grade

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.comparison.statistics.power import detectable_difference, queries_for
+from ragtrial.comparison.statistics.estimates import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed

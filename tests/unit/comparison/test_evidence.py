@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from ragtrial.comparison.evidence import Evidence, evidence_of
-from ragtrial.comparison.statistics.power import detectable_difference, level_of, queries_for
+from ragtrial.comparison.statistics.estimates import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, input_of
-from ragtrial.comparison.query_differences import query_differences, shared_queries
-from ragtrial.comparison.side_by_side import SideBySide, rank_in_row, side_by_side
+from ragtrial.comparison.side_by_side import SideBySide, query_differences, rank_in_row, shared_queries, side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment

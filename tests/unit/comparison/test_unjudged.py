@@ -13,7 +13,7 @@ from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison, Verdict
-from ragtrial.comparison.unjudged import UnjudgedPart, depends_on_unjudged, unjudged_parts
+from ragtrial.comparison.judged_rankings import UnjudgedPart, depends_on_unjudged, unjudged_parts
 from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report

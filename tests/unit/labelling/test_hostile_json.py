@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.comparison.judgments import read_judgments
+from ragtrial.comparison.judge import read_judgments
 from ragtrial.errors import InputError
 from ragtrial.labelling.session.session import Session
 from worklists import write_work

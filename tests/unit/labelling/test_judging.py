@@ -13,7 +13,7 @@ import pytest
 from commands import Command
 from contests import run_into
 from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon, status
-from ragtrial.comparison.judgments import read_judgments
+from ragtrial.comparison.judge import read_judgments
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]

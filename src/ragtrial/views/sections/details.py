@@ -13,12 +13,12 @@ from ragtrial.views.table import Column, Table, cells_if_different, mean_number,
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ragtrial.comparison.judge import JudgePart
+    from ragtrial.comparison.comparison_parts import JudgePart
+    from ragtrial.comparison.judged_rankings import UnjudgedPart
     from ragtrial.comparison.selection import SelectionPart
     from ragtrial.comparison.slices import SlicePart, SlicesPart
     from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart
     from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
-    from ragtrial.comparison.unjudged import UnjudgedPart
     from ragtrial.report.schema import WarningPart
 
 
@@ -107,7 +107,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
-        from ragtrial.comparison.unjudged import MOST_QUERIES, unjudged_parts
+        from ragtrial.comparison.judged_rankings import MOST_QUERIES, unjudged_parts
 
         unclaimed = ("inconclusive", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)

@@ -12,8 +12,7 @@ from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.query_differences import QueryDifferences, SharedQueries
-    from ragtrial.comparison.side_by_side import PartRank, RankedHit, SideBySide
+    from ragtrial.comparison.side_by_side import PartRank, QueryDifferences, RankedHit, SharedQueries, SideBySide
 
 
 MOST_SHOWN = 10
@@ -33,7 +32,7 @@ class QueriesView(View[QueriesPart]):
     help = "Queries won and lost by the first row, and those that none can answer."
 
     def compute(self, given: AnalysisInput) -> QueriesPart:
-        from ragtrial.comparison.query_differences import query_differences, shared_queries
+        from ragtrial.comparison.side_by_side import query_differences, shared_queries
 
         return QueriesPart(query_differences(given.contest, given.pair), shared_queries(given.contest))
 
