@@ -42,11 +42,6 @@ class TokenIndex:
             raise ValueError("the vectors do not fit together")
         self._filled: Counts = np.flatnonzero(np.diff(self._bounds))
 
-    @property
-    def tokens(self) -> int:
-        """How many vectors there are."""
-        return len(self._vectors)
-
     @classmethod
     def write(cls, folder: Path, blocks: Iterable[Sequence[TokenVectors]], tokens: Counts, width: int) -> None:
         """Put the vectors of chunks, in the order of these, into ``folder``.
@@ -82,14 +77,10 @@ class TokenIndex:
             rows = asked[start : start + size]
             for row, near in zip(rows, self._near([queries[row] for row in rows]), strict=True):
                 codes = self._candidates(near, queries[row], made.depth)
-                exact = [maxsim(queries[row], self._of_chunk(code), is_mean=self._is_mean) for code in codes.tolist()]
-                scores = np.array(exact, dtype=np.float32)
-                order = np.lexsort((self._order[codes], -scores))[: made.depth]
-                made.codes[row, : len(order)], made.scores[row, : len(order)] = codes[order], scores[order]
+                texts = (self._vectors[self._bounds[code] : self._bounds[code + 1]] for code in codes.tolist())
+                exact = [maxsim(queries[row], vectors, is_mean=self._is_mean) for vectors in texts]
+                _place(made, row, codes, np.array(exact, dtype=np.float32), self._order)
         return made
-
-    def _of_chunk(self, code: int) -> Floats:
-        return self._vectors[self._bounds[code] : self._bounds[code + 1]]
 
     def _candidates(self, near: Floats, query: TokenVectors, depth: int) -> Codes:
         """The chunks that may be among the best ``depth``, by the approximate scores of chunks with tokens."""
@@ -159,8 +150,8 @@ class Postings:
         self._chunks: Codes = chunks
         self._bounds: Counts = bounds
         kept = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        self.weighing = int(kept["weights"])
-        if not (len(weights) == len(chunks) == int(bounds[-1]) == self.weighing) or int(kept["chunks"]) != len(order):
+        sizes = {len(weights), len(chunks), int(bounds[-1]), int(kept["weights"])}
+        if len(sizes) > 1 or int(kept["chunks"]) != len(order):
             raise ValueError("the columns do not fit together")
 
     @classmethod
@@ -199,37 +190,33 @@ class Postings:
                 if len(codes) > made.depth:
                     is_near = scores >= np.partition(scores, -made.depth)[-made.depth]
                     codes, scores = codes[is_near], scores[is_near]
-                order = np.lexsort((self._order[codes], -scores))[: made.depth]
-                made.codes[row, : len(order)], made.scores[row, : len(order)] = codes[order], scores[order]
+                _place(made, row, codes, scores, self._order)
         return made
 
     def _scores(self, queries: Sequence[TokenVectors]) -> list[tuple[Codes, Floats]]:
         """The chunks that share a term with each query, and their scores."""
         from scipy.sparse import csr_array
 
-        terms = np.unique(np.concatenate([query.ids for query in queries]))
-        terms = terms[terms < len(self._bounds) - 1]
+        ids = np.concatenate([query.ids for query in queries])
+        terms = np.unique(ids[ids < len(self._bounds) - 1])
         starts, ends = self._bounds[terms], self._bounds[terms + 1]
         taken = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         weights = np.concatenate([np.empty(0), *(self._weights[part] for part in taken)])
         chunks = np.concatenate([np.empty(0, np.int32), *(self._chunks[part] for part in taken)])
         bounds = np.concatenate([[0], np.cumsum(ends - starts)])
         by_term = csr_array((weights, chunks, bounds), shape=(len(terms), len(self._order)))
-        found = csr_array(self._rows(queries, terms)) @ by_term
-        edges = found.indptr.tolist()
+        is_known = np.isin(ids, terms)
+        asked = np.concatenate([query.vectors[:, 0] for query in queries])[is_known].astype(np.float64)
+        rows = np.repeat(np.arange(len(queries)), [len(query) for query in queries])[is_known]
+        places = rows, np.searchsorted(terms, ids[is_known])
+        found = csr_array((asked, places), shape=(len(queries), len(terms))) @ by_term
         return [
             (found.indices[start:end].astype(np.int32), found.data[start:end].astype(np.float32))
-            for start, end in pairwise(edges)
+            for start, end in pairwise(found.indptr.tolist())
         ]
 
-    @staticmethod
-    def _rows(queries: Sequence[TokenVectors], terms: Counts) -> object:
-        """The weights of ``terms`` in each query, as a sparse matrix."""
-        from scipy.sparse import csr_array
 
-        known = [np.isin(query.ids, terms) for query in queries]
-        columns = np.concatenate([np.searchsorted(terms, query.ids[is_known])
-                                  for query, is_known in zip(queries, known, strict=True)])  # fmt: skip
-        weights = np.concatenate([query.vectors[is_known, 0] for query, is_known in zip(queries, known, strict=True)])
-        bounds = np.concatenate([[0], np.cumsum([int(is_known.sum()) for is_known in known])])
-        return csr_array((weights.astype(np.float64), columns, bounds), shape=(len(queries), len(terms)))
+def _place(rankings: Rankings, row: int, codes: Codes, scores: Floats, order: Counts) -> None:
+    """Put the best of some chunks into a row of ``rankings``, equal scores by ``order``."""
+    best = np.lexsort((order[codes], -scores))[: rankings.depth]
+    rankings.codes[row, : len(best)], rankings.scores[row, : len(best)] = codes[best], scores[best]

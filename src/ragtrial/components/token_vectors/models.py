@@ -15,7 +15,7 @@ from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import ModelLayout, ModuleFiles, Task, find_model, model_fingerprint
 from ragtrial.components.embedders.sentence_transformer import limit_lengths, load_model
 from ragtrial.components.interfaces import Ranker, RetrieverContext
-from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors, checked
+from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
@@ -30,6 +30,8 @@ _OWN_MODULES = {
 }
 _OWN_ARCHITECTURES = {"sparse": ("ForMaskedLM",), "late": ("HF_ColBERT",)}
 _CALLED = {"sparse": "a sparse encoder, such as SPLADE", "late": "a late-interaction model, such as ColBERT"}
+_KINDS = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a sparse encoder",
+          **dict.fromkeys(_OWN_TYPES["late"], "a late-interaction model")}  # fmt: skip
 
 
 class TokenModel(Ranker):
@@ -76,7 +78,8 @@ class TokenModel(Ranker):
                 f"{context.setting}: the model {self.model!r} cannot be used here: {why}. `model:` takes "
                 f"{_CALLED[self.form]}."
             )
-        least, most = self._special_tokens + 1, self._most_length
+        tokenizer, most = self.tokenizer(), self._layout.route("document")[0].positions
+        least = (tokenizer.special_tokens if tokenizer else 0) + 1
         if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
             raise ConfigError(
                 f"{context.setting}: max_length is {self.max_length}; it must be from {least} (with special tokens) "
@@ -89,6 +92,10 @@ class TokenModel(Ranker):
         return find_model(self.model, self.revision)
 
     @property
+    def _layout(self) -> ModelLayout:
+        return ModelLayout(self.folder)
+
+    @property
     def length(self) -> int | None:
         """How many tokens of a document are read; None if the files do not say."""
         if self.max_length is not None:
@@ -97,19 +104,6 @@ class TokenModel(Ranker):
         named = own.get("document_length") or layout.declared.get("document_length")
         named = named or ModuleFiles("", self.folder).json("artifact.metadata").get("doc_maxlen")
         return int(named) if named else layout.most_tokens()
-
-    @property
-    def _layout(self) -> ModelLayout:
-        return ModelLayout(self.folder)
-
-    @property
-    def _most_length(self) -> int | None:
-        return self._layout.route("document")[0].positions
-
-    @property
-    def _special_tokens(self) -> int:
-        tokenizer = self.tokenizer()
-        return tokenizer.special_tokens if tokenizer else 0
 
     @property
     def document_prompt(self) -> str:
@@ -126,18 +120,53 @@ class TokenModel(Ranker):
         if not (context.is_fresh if is_fresh is None else is_fresh):
             name = fingerprint(["tokens", self.form, self.inputs(context.digest)])
             path = context.growing("tokens", name).with_suffix(".sqlite")
-        load = load_sparse if self.form == "sparse" else load_late
-        ready = partial(load, self.folder, self.device, self.precision, self.max_length)
-        return TokenEncoder(ready, self.batch_size, path, f"{self.kind} model={self.model}")
+        return TokenEncoder(self._load, self.batch_size, path, f"{self.kind} model={self.model}")
 
     def mean_over_tokens(self) -> bool:
-        """True if a score is divided by the number of the question's tokens."""
-        return bool(self.similarity() == "meanmaxsim")
+        """True if a score is divided by the number of the question's tokens, as the model declares."""
+        return self._layout.declared.get("similarity_fn_name") == "meanmaxsim"
 
-    def similarity(self) -> str | None:
-        """The similarity that the model declares for itself."""
-        named = self._layout.declared.get("similarity_fn_name")
-        return str(named) if named else None
+    def _load(self) -> EncodeTokens:
+        """The model, ready. Raises RunError."""
+        from sentence_transformers import MultiVectorEncoder, SparseEncoder
+        from sentence_transformers.base.modules import Transformer
+
+        folder, options = self.folder, dict[str, Any]()
+        model: Any
+        read: Callable[[Any], list[TokenVectors]]
+        if self.form == "sparse":
+            model = load_model(SparseEncoder, folder, self.device, self.precision)
+            if model.similarity_fn_name not in ("dot", "cosine"):
+                raise RunError(
+                    f"the model in {folder} compares by {model.similarity_fn_name}; sparse retrieval takes dot or "
+                    "cosine."
+                )
+            limit_lengths(model, self.max_length, self._layout.route("document")[0].absolute_positions)
+            options["convert_to_sparse_tensor"] = False
+            read = partial(_term_weights, is_cosine=model.similarity_fn_name == "cosine")
+        else:
+            model = load_model(MultiVectorEncoder, folder, self.device, self.precision)
+            for module in model.modules() if self.max_length is not None else ():
+                if isinstance(module, Transformer):
+                    module.document_length = self.max_length
+            options["output_value"] = None
+            read = _token_vectors
+
+        def encode(texts: Sequence[str], task: Task) -> list[TokenVectors]:
+            call = model.encode_query if task == "query" else model.encode_document
+            try:
+                vectors = read(call(list(texts), batch_size=len(texts), show_progress_bar=False, **options))
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise RunError(f"the model in {folder} failed on a batch of {len(texts)} texts: {error}") from error
+            bad = [text for text, row in zip(texts, vectors, strict=True) if not np.isfinite(row.vectors).all()]
+            if bad:
+                raise RunError(
+                    f"the model in {folder} returned NaN or infinity for {len(bad)} of {len(texts)} texts; the first "
+                    f"begins {bad[0][:60]!r}."
+                )
+            return vectors
+
+        return encode
 
 
 def wrong_kind(folder: Path, form: Form) -> str | None:
@@ -146,21 +175,15 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
     An embedding model would be loaded all the same, with a last layer of random weights.
     """
     layout = ModelLayout(folder)
-    named = layout.declared.get("model_type")
-    modules = [module.name for route in layout.routes.values() for module in route]
-    config = ModuleFiles("", folder).json("config.json")
-    architecture = str(next(iter(config.get("architectures") or ()), ""))
-    if named in _OWN_TYPES[form]:
+    named, is_bare = layout.declared.get("model_type"), not (folder / "modules.json").exists()
+    modules = {module.name for route in layout.routes.values() for module in route}
+    architecture = str(next(iter(ModuleFiles("", folder).json("config.json").get("architectures") or ()), ""))
+    is_bare_own = is_bare and architecture.endswith(_OWN_ARCHITECTURES[form])
+    if named in _OWN_TYPES[form] or (named is None and (is_bare_own or modules.intersection(_OWN_MODULES[form]))):
         return None
-    if named is None and any(module in _OWN_MODULES[form] for module in modules):
-        return None
-    if named is None and not (folder / "modules.json").exists():
-        if architecture.endswith(_OWN_ARCHITECTURES[form]):
-            return None
+    if named is None and is_bare:
         return f"it is a {architecture or 'model of an unknown kind'}"
-    called = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a sparse encoder"}
-    called |= {"MultiVectorEncoder": "a late-interaction model", "ColBERT": "a late-interaction model"}
-    return f"it is {called.get(str(named), f'a {named}' if named else 'an embedding model')}"
+    return f"it is {_KINDS.get(str(named), f'a {named}' if named else 'an embedding model')}"
 
 
 def has_words(folder: Path) -> bool:
@@ -168,68 +191,23 @@ def has_words(folder: Path) -> bool:
     return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route("document"))
 
 
-def load_sparse(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
-    """A sparse encoder, ready. Raises RunError."""
-    from sentence_transformers import SparseEncoder
-
-    model = load_model(SparseEncoder, folder, device, precision)
-    similarity = model.similarity_fn_name
-    if similarity not in ("dot", "cosine"):
-        raise RunError(f"the model in {folder} compares by {similarity}; sparse retrieval takes dot or cosine.")
-    limit_lengths(model, max_length, ModelLayout(folder).route("document")[0].absolute_positions)
-
-    def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
-        encode = model.encode_query if task == "query" else model.encode_document
-        dense = encode(list(texts), batch_size=len(texts), show_progress_bar=False, convert_to_sparse_tensor=False)
-        rows = dense.float().cpu().numpy()
-        if similarity == "cosine":
-            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows = rows / np.where(lengths > 0, lengths, 1)
-        terms = [np.flatnonzero(row) for row in rows]  # NaN is not zero
-        pairs = zip(rows, terms, strict=True)
-        return [TokenVectors(ids.astype(np.int32), row[ids].astype(np.float32)[:, np.newaxis]) for row, ids in pairs]
-
-    return _careful(made_of, folder)
+def _term_weights(dense: Any, *, is_cosine: bool) -> list[TokenVectors]:
+    """The weights other than 0 of each row."""
+    rows = dense.float().cpu().numpy()
+    if is_cosine:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows / np.where(lengths > 0, lengths, 1)
+    pairs = ((row, np.flatnonzero(row)) for row in rows)  # NaN is not zero
+    return [TokenVectors(ids.astype(np.int32), row[ids].astype(np.float32)[:, np.newaxis]) for row, ids in pairs]
 
 
-def load_late(folder: Path, device: str | None, precision: str, max_length: int | None) -> EncodeTokens:
-    """A late-interaction model, ready. Raises RunError."""
-    from sentence_transformers import MultiVectorEncoder
-    from sentence_transformers.base.modules import Transformer
-
-    model = load_model(MultiVectorEncoder, folder, device, precision)
-    for module in model.modules() if max_length is not None else ():
-        if isinstance(module, Transformer):
-            module.document_length = max_length
-
-    def made_of(texts: Sequence[str], task: Task) -> list[TokenVectors]:
-        encode = model.encode_query if task == "query" else model.encode_document
-        raw: Any = encode(list(texts), batch_size=len(texts), show_progress_bar=False, output_value=None)
-        return [_tokens_of(one) for one in raw]
-
-    return _careful(made_of, folder)
-
-
-def _tokens_of(raw: dict[str, Any]) -> TokenVectors:
+def _token_vectors(texts: Any) -> list[TokenVectors]:
     """The vectors that are compared, and their tokens, which are unknown (-1) where a model has merged vectors."""
-    is_compared = raw["attention_mask"].bool().cpu()
-    vectors = raw["token_embeddings"].float().cpu()[is_compared].numpy()
-    ids = raw.get("input_ids")
-    if ids is None or ids.shape != is_compared.shape:
-        return TokenVectors(np.full(len(vectors), -1, dtype=np.int32), vectors)
-    return TokenVectors(ids.cpu()[is_compared].numpy().astype(np.int32), vectors)
-
-
-def _careful(made_of: Callable[[Sequence[str], Task], list[TokenVectors]], folder: Path) -> EncodeTokens:
-    """``made_of``, whose failures are reported in a sentence."""
-
-    def encode(texts: Sequence[str], task: Task) -> list[TokenVectors]:
-        try:
-            made = made_of(texts, task)
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise RunError(f"the model in {folder} failed on a batch of {len(texts)} texts: {error}") from error
-        if (why := checked(made, texts)) is not None:
-            raise RunError(f"the model in {folder} returned {why}.")
-        return made
-
-    return encode
+    read = []
+    for text in texts:
+        is_compared = text["attention_mask"].bool().cpu()
+        vectors, ids = text["token_embeddings"].float().cpu()[is_compared].numpy(), text.get("input_ids")
+        is_known = ids is not None and ids.shape == is_compared.shape
+        tokens = ids.cpu()[is_compared].numpy().astype(np.int32) if is_known else np.full(len(vectors), -1, np.int32)
+        read.append(TokenVectors(tokens, vectors))
+    return read

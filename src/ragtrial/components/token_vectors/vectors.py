@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -74,19 +76,22 @@ class TokenEncoder:
         self._batch_size = batch_size
         self._path = path
         self._what = what
-        self._encode: EncodeTokens | None = None
         self._last: tuple[tuple[str, ...], list[TokenVectors]] = (), []
         self._lock = Lock()
+
+    @cached_property
+    def _encode(self) -> EncodeTokens:
+        return self._load()
 
     def of_texts(self, texts: Sequence[str], task: Task) -> list[TokenVectors]:
         """The tokens of ``texts``. Raises RunError and WorkspaceError."""
         if self._path is not None:
-            return [one for block in self.blocks(self.fill(TextList(texts), task)) for one in block]
+            return list(chain.from_iterable(self.blocks(self.fill(TextList(texts), task))))
         asked = (task, *texts)
         if asked != self._last[0]:
             size = self._batch_size
-            batches = [self._made(texts[start : start + size], task) for start in range(0, len(texts), size)]
-            self._last = asked, [one for batch in batches for one in batch]
+            batches = (self._encode(texts[start : start + size], task) for start in range(0, len(texts), size))
+            self._last = asked, list(chain.from_iterable(batches))
         return self._last[1]
 
     def fill(
@@ -101,16 +106,16 @@ class TokenEncoder:
         Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` groups texts of similar
         length (default: characters). ``advance`` is called for every text that is done.
         """
-        keys = keys_of(source, _marked(task))
+        keys = keys_of(source, f"{task}\0")  # a question and a document with the same words are two texts
         lengths = lengths_of(source, "", None) if lengths is None else lengths
         with self._lock, self._opened() as cache:
             order = longest_first(absent(cache, keys), lengths)
             advance(len(keys) - len(order))
             if len(order):
-                self._loaded()
+                _ = self._encode  # loading is no part of the first batch's time
             meter = Meter()
             for positions, texts in batches(source, order, lengths, self._batch_size):
-                packed = [one.packed() for one in self._made(texts, task)]
+                packed = [tokens.packed() for tokens in self._encode(texts, task)]
                 cache.write(keys[positions], packed, meter.shares(lengths[positions]))
                 advance(len(positions))
         return keys
@@ -130,24 +135,3 @@ class TokenEncoder:
         if self._path is None:
             raise ValueError("nothing is kept without a path")
         return VectorCache(self._path, self._what)
-
-    def _made(self, texts: Sequence[str], task: Task) -> list[TokenVectors]:
-        return self._loaded()(texts, task)
-
-    def _loaded(self) -> EncodeTokens:
-        if self._encode is None:
-            self._encode = self._load()
-        return self._encode
-
-
-def _marked(task: Task) -> str:
-    """The prefix of a text's key: a question and a document with the same words are two texts."""
-    return f"{task}\0"
-
-
-def checked(made: Sequence[TokenVectors], texts: Sequence[str]) -> str | None:
-    """The fault of a model's results for ``texts``; None if there is none."""
-    if len(made) != len(texts):
-        return f"{len(made)} results for {len(texts)} texts"
-    bad = [text for one, text in zip(made, texts, strict=True) if not np.isfinite(one.vectors).all()]
-    return f"NaN or infinity for {len(bad)} of {len(texts)} texts; the first begins {bad[0][:60]!r}" if bad else None
