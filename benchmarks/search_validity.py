@@ -44,8 +44,9 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
-from ragtrial.search.findings import Choice, SearchVerdict, decide
+from ragtrial.search.findings import Choice, decide
 from ragtrial.search.methods import METHODS
+from ragtrial.search.search_result import Findings
 from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
 from ragtrial.search.split import Split, split_queries
 
@@ -121,7 +122,7 @@ def searched(made: Space, given: Sequence[Setting], split: Split, engine: Matrix
     return session
 
 
-def judged(session: SearchRun, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> SearchVerdict:
+def judged(session: SearchRun, engine: Matrix, queries: Sequence[QueryPart], flips: int, seed: int) -> Findings:
     """What the package says of a search, of the settings that were tried."""
     rows = np.array([[engine.values[trial.setting.key][query.id] for query in queries] for trial in session.trials])
     of_all = inputs([trial.setting.name for trial in session.trials], rows, queries)

@@ -151,15 +151,12 @@ class CutoffError(InputError):
 class ModelNotFoundError(InputError):
     """A model, a tokenizer or a custom function cannot be found or read; the message lists the tried places.
 
-    ``may_be_fetched`` says that it is a model of the hub, which was not asked for it. ``model`` is the name of a model
-    that is not there, and ``reason`` the sentence without it: equal for models that are missing alike.
+    ``may_be_fetched`` says that it is a model of the hub, which was not asked for it.
     """
 
-    def __init__(self, *faults: Fault | str, may_be_fetched: bool = False, model: str = "", reason: str = "") -> None:
-        super().__init__(*faults or [f"the model {model!r} {reason}"])
+    def __init__(self, *faults: Fault | str, may_be_fetched: bool = False) -> None:
+        super().__init__(*faults)
         self.may_be_fetched = may_be_fetched
-        self.model = model
-        self.reason = reason
 
 
 class GateError(InputError):

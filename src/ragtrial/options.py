@@ -308,47 +308,32 @@ _OTHER_KINDS = (
 
 def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value: object) -> str:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
-    allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
+    owner = _models_in(_field_at(model, loc[:-1])[0])[0]
+    allowed, names = list(_fields(owner)), [key, *_SYNONYMS.get(key, ())]
+    meant = [name for name in names if name in allowed]
+    below = [
+        f"{section}.{name}" for name in names for section, field in _fields(owner).items()
+        for inner in _models_in(_annotation(field))[:1] if name in _fields(inner)
+    ]  # fmt: skip
     near = did_you_mean(key, allowed)
-    if _tag_of(_models_in(_field_at(model, loc[:-1])[0])[0]):
-        near = _other_kinds(model, loc, key) or near
-    meant = next((name for name in _SYNONYMS.get(key, ()) if name in allowed), None)
-    below = _sections_with(model, loc, key, meant)
-    if meant is not None:
-        near = f" Did you mean {meant!r}?"
+    if meant:
+        near = f" Did you mean {meant[0]!r}?"
     elif below:
         near = f" Did you mean {' or '.join(below[:3])}?"
+    elif _tag_of(owner) and (others := _of_other_kinds(model, loc, names)):
+        near = others
     elif "retrievers" in allowed and isinstance(value, Mapping) and value and not near:
         near = f" If it is a retriever, write retrievers.{key}.{next(iter(value))}."
     return f"unknown key {key!r}{inside}.{near} Allowed here: {listed(allowed, 40)}."
 
 
-def _other_kinds(model: type[BaseModel], loc: FieldPath, key: str) -> str:
-    """A sentence on the kinds that have ``key``, or a synonym; empty if there is none."""
+def _of_other_kinds(model: type[BaseModel], loc: FieldPath, names: Sequence[str]) -> str:
+    """A sentence on the other kinds that have the first of ``names``; empty if there is none."""
     kinds = [(tag, _fields(one)) for one in _models_in(_field_at(model, loc[:-2])[0]) if (tag := _tag_of(one))]
-    for name in (key, *_SYNONYMS.get(key, ())):
+    for name in names:
         if having := [tag for tag, fields in kinds if name in fields]:
-            meant = "That" if name == key else f"Did you mean {name!r}? That"
-            return f" {meant} is an option of kind: {listed(having)}."
+            return f" {'That' if name == names[0] else name} is an option of kind: {listed(having)}."
     return ""
-
-
-def _sections_with(model: type[BaseModel], loc: FieldPath, key: str, meant: str | None) -> list[str]:
-    """The sections that have the unknown ``key``, or a synonym, with the key: ``order_unaware.k``."""
-    names = [key, *_SYNONYMS.get(key, ())] if meant is None else []
-    owners = _models_in(_field_at(model, loc[:-1])[0])[:1]
-    sections = [(name, field) for owner in owners for name, field in _fields(owner).items()]
-    return [
-        f"{name}.{inner}" for inner in names for name, field in sections
-        for section_model in _section_models(field)[:1] if inner in _fields(section_model)
-    ]  # fmt: skip
-
-
-def _section_models(field: Any) -> list[type[BaseModel]]:
-    annotation = field.annotation
-    for extra in field.metadata:
-        annotation = Annotated[annotation, extra]
-    return _models_in(annotation)
 
 
 def _choice(name: str, found: object, valid: Sequence[str]) -> str:
@@ -368,6 +353,14 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
         arguments = typing.get_args(annotation)
         return [found for argument in arguments for found in _models_in(argument)]
     return []
+
+
+def _annotation(field: Any) -> Any:
+    """The annotation of a field, with its metadata."""
+    annotation = field.annotation
+    for extra in field.metadata:
+        annotation = Annotated[annotation, extra]
+    return annotation
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
@@ -392,10 +385,7 @@ def _field_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[Any, 
             if tagged:
                 annotation = tagged[0]
             elif (named := _fields(models[0]).get(str(part))) is not None:
-                field = named
-                annotation = field.annotation
-                for extra in field.metadata:
-                    annotation = Annotated[annotation, extra]
+                field, annotation = named, _annotation(named)
             continue
         annotation = _element(annotation)
     return annotation, field

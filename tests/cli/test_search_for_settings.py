@@ -178,14 +178,6 @@ def test_a_random_search_keeps_every_question(folder: Path, capsys: Capture) -> 
         assert found["compared_with"] == len(load_report("latest").settings) - 1
 
 
-def test_a_search_over_two_retrievers_measures_what_the_choice_between_them_does(folder: Path, capsys: Capture) -> None:
-    sweep = "sweep: {matrix: {chunker.size: [6, 8, 10, 12, 14, 16, 20, 24]}}\nlatency: false\n"
-    (folder / "experiment.yaml").write_text(CONFIG[: CONFIG.index("  both:")] + sweep, encoding="utf-8")
-    made = search(capsys, "{settings: 16}", "--json")
-    assert made.code == 0, made.err
-    assert {part["axis"] for part in result(made)["importance"]} == {"retriever", "chunker.size"}
-
-
 def test_the_file_beside_the_report_has_what_is_printed_as_json(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 4}", "--json")
     found = load_result(load_report("latest"))

@@ -376,7 +376,7 @@ def test_a_model_that_may_be_fetched_is_not_looked_for_before_the_run_and_nobody
         [sys.executable, "-m", "ragtrial", command, small_experiment(tmp_path, config=text)],
         capture_output=True, text=True, env=environment, timeout=120, check=False,
     )  # fmt: skip
-    told = "the model 'nobody/no-such-model' (setting 'dense') must be fetched from the hub first, which "
+    told = "setting 'dense': the model 'nobody/no-such-model' must be fetched from the hub first, which "
     assert f"{told}`ragtrial run` does.\n" in made.stderr
     assert "HF_HUB_OFFLINE" not in made.stderr
 

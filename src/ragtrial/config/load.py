@@ -15,7 +15,7 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
-from ragtrial.config.variants import all_configs, check_variants, follow, kind_changes, laid_over
+from ragtrial.config.variants import all_configs, follow, kind_changes, laid_over, nested
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import VARIABLE, dotted, expand_user, shown
@@ -69,39 +69,50 @@ def config_as_written(
 
 def check(config: ExperimentConfig) -> None:
     """Raise ConfigError for contradictions between the parts of ``config``, and of every config of its sweep."""
-    _raise_any(config, [*check_config(config), *search_faults(config)])
-    check_variants(config, check_config)
+    _raise_any(config.fault_at(*fault) for fault in (*check_config(config), *_search_faults(config)))
+    variants = list(all_configs(config))
+    _raise_any(variant.fault_at(*fault) for variant in variants for fault in check_config(variant))
     if config.search:
         from ragtrial.config.space import invalid_values
 
-        if wrong := list(dict.fromkeys(invalid_values(config, check_config))):
-            raise ConfigError(*wrong)
-    _raise_any(config, _unused_parts(config, all_configs(config)))
+        _raise_any(invalid_values(config, check_config))
+    used = {part for variant in variants for ranker in variant.retrievers.values() for part in ranker.parts}
+    unused = [name for name, ranker in config.retrievers.items() if not ranker.score and name not in used]
+    _raise_any(
+        config.fault_at(
+            ("retrievers", name, "score"),
+            f"retrievers.{name}.score is false and no refiner has {name!r} among its inputs: it would do nothing.",
+        )
+        for name in unused
+    )
 
 
-def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
-    placed = [config.fault_at(*fault) for fault in faults]
-    if placed:
-        raise ConfigError(*placed)
+def _raise_any(faults: Iterable[Fault]) -> None:
+    if distinct := dict.fromkeys(faults):
+        raise ConfigError(*distinct)
 
 
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     """Contradictions between parts of a config that are each valid, with the place of each fault."""
-    faults = [*_name_faults(config), *_part_faults(config)]
+    faults = [*_part_faults(config), *_evaluator_faults(config)]
+    faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
+    return list(dict.fromkeys([*faults, *_token_faults(config)]))
+
+
+def _evaluator_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     options = config.evaluators
     if options.unit == "document" and "span_coverage" in options.model_fields_set:
         message = "evaluators.span_coverage has no effect without unit: span; set that, or leave it out."
-        faults.append((("evaluators", "span_coverage"), message))
+        yield ("evaluators", "span_coverage"), message
     if options.unit == "span" and options.ties == "trec":
-        message = "evaluators.ties is trec, which orders documents; leave it out under unit: span."
-        faults.append((("evaluators", "ties"), message))
+        yield ("evaluators", "ties"), "evaluators.ties is trec, which orders documents; leave it out under unit: span."
     if options.budget is not None and not config.embedder.has_tokenizer:
-        message = (
-            f"evaluators.budget counts tokens of the {config.embedder.kind} embedder, which has no tokenizer; give it "
-            "a tokenizer_model."
-        )
-        faults.append((("evaluators", "budget"), message))
-    faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
+        counted = f"counts tokens of the {config.embedder.kind} embedder, which has no tokenizer"
+        yield ("evaluators", "budget"), f"evaluators.budget {counted}; give it a tokenizer_model."
+
+
+def _token_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
+    """Chunkers that count tokens of embedders without a tokenizer."""
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
         if "chunker" in retriever.reached_by and chunker.counted_by == "embedder" and not embedder.has_tokenizer:
@@ -112,8 +123,7 @@ def check_config(config: ExperimentConfig) -> list[PlacedFault]:
                 f"set unit: characters{_in_characters(chunker)} or tokenizer: words, or give the embedder a "
                 "tokenizer_model."
             )
-            faults.append((where, message))
-    return list(dict.fromkeys(faults))
+            yield where, message
 
 
 def _in_characters(chunker: Chunker) -> str:
@@ -121,16 +131,6 @@ def _in_characters(chunker: Chunker) -> str:
     sizes = [(name, getattr(chunker, name, None)) for name in ("size", "overlap")]
     named = [f"{name}: {size * CHARACTERS_PER_TOKEN}" for name, size in sizes if isinstance(size, int)]
     return f" ({', '.join(named)} is about as long)" if named else ""
-
-
-def _name_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
-    """Settings whose names differ only in the case of letters, and would be one file on some systems."""
-    first: dict[str, str] = {}
-    for name in scored(config):
-        other = first.setdefault(name.casefold(), name)
-        if other != name:
-            where = ("retrievers", name)
-            yield where, f"{dotted(where)} differs from {other!r} only in case, as file names must not; rename one."
 
 
 def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
@@ -150,15 +150,6 @@ def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
         ring = error.args[1][::-1]
         where = ("retrievers", ring[0], "inputs")
         yield where, f"{dotted(where)} leads back to itself: {' -> '.join(ring)}; a refiner cannot refine itself."
-
-
-def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[PlacedFault]:
-    """The retrievers that are no settings, and in none of ``variants`` a part of one."""
-    used = {part for variant in variants for ranker in variant.retrievers.values() for part in ranker.parts}
-    for name, ranker in config.retrievers.items():
-        if not ranker.score and name not in used:
-            where = ("retrievers", name, "score")
-            yield where, f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
 
 
 def _read(file: Path, chain: tuple[Path, ...], known: dict[Path, YamlText]) -> YamlText:
@@ -188,11 +179,14 @@ def _read_afresh(file: Path, resolved: Path, chain: tuple[Path, ...], known: dic
 def _without_removed(content: YamlText, base: YamlText) -> YamlText:
     """``content`` without the retrievers of ``base`` that it sets to null."""
     before, now = base.value.get("retrievers"), content.value.get("retrievers")
-    if isinstance(before, dict) and isinstance(now, dict):
-        for name in [name for name, entry in now.items() if entry is None and name in before]:
-            for whole in (content.value, content.written):
-                whole["retrievers"] = {key: one for key, one in whole["retrievers"].items() if key != name}
-    return content
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return content
+    kept = [name for name, entry in now.items() if entry is not None or name not in before]
+    value, written = (
+        {**whole, "retrievers": {name: whole["retrievers"][name] for name in kept}}
+        for whole in (content.value, content.written)
+    )
+    return YamlText(value, written, content.places)
 
 
 def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
@@ -209,17 +203,14 @@ def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
 
 def _refuse_swept(overrides: Sequence[str], config: Mapping[str, Any]) -> None:
     """Raise ConfigError for overrides of keys that the sweep sets: they would change nothing."""
-    sweep = config.get("sweep")
-    matrix = sweep.get("matrix") if isinstance(sweep, Mapping) else None
+    matrix = follow(config, ("sweep", "matrix"))
     swept = {key: entry for entry in (matrix if isinstance(matrix, Mapping) else ()) for key in keys_in(str(entry))}
-    set_keys = [override.partition("=")[0].strip() for override in overrides]
-    faults = [
+    keys = enumerate((override.partition("=")[0].strip() for override in overrides), 1)
+    _raise_any(
         Fault(f"--set #{number}", message=f"{key} is an axis of the sweep; set sweep.matrix.{swept[key]} instead.")
-        for number, key in enumerate(set_keys, 1)
+        for number, key in keys
         if key in swept
-    ]
-    if faults:
-        raise ConfigError(*faults)
+    )
 
 
 def _with_overrides(content: YamlText, overrides: Sequence[str], dropped: list[ReportWarning]) -> YamlText:
@@ -236,7 +227,7 @@ def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
     key, equals, value = (part.strip() for part in text.partition("="))
     axis = key.removeprefix("sweep.matrix.")  # one part of the key, dots and all
     parts = key.split(".") if axis == key else ["sweep", "matrix", axis]
-    retrievers = config.get("retrievers")
+    known = config.get("retrievers") or {}
     message = ""
     if not equals or not all(parts):
         message = f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."
@@ -244,59 +235,45 @@ def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
         message = f"{text!r}: a value that begins with # must be in quotes."
     elif parts[0] == "extends":
         message = "extends can only be written in a file; set the keys themselves."
-    elif parts[0] == "retrievers" and len(parts) > 2 and parts[1] not in (retrievers or ()):
-        known = retrievers or {}
+    elif parts[0] == "retrievers" and len(parts) > 2 and parts[1] not in known:
         message = f"there is no retriever {parts[1]!r}.{did_you_mean(parts[1], known)} Known: {listed(known)}."
     if message:
         raise ConfigError(Fault(place, message=message))
     content = parse_yaml(value or "''", place, Path.cwd())
-    nested, written = content.value, content.written
-    for part in reversed(parts):
-        nested, written = {part: nested}, {part: written}
     paths: list[KeyPath] = [tuple(parts[:length]) for length in range(1, len(parts) + 1)]
     paths += [(*parts, *path) for path in content.places]
-    return YamlText(nested, written, dict.fromkeys(paths, Fault(place)))
+    places = dict.fromkeys(paths, Fault(place))
+    return YamlText(nested(parts, content.value), nested(parts, content.written), places)
 
 
-def search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
+def _search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     """The faults of a search, each with its place; nothing without one."""
     search = config.search
     if search is None:
         return
     if config.sweep is None or not config.sweep.matrix:
-        yield (
-            ("search",),
-            "search has no axes to search along; name some in sweep.matrix, like {chunker.size: [128, 256]}.",
-        )
+        axes = "name some in sweep.matrix, like {chunker.size: [128, 256]}"
+        yield ("search",), f"search has no axes to search along; {axes}."
     elif config.sweep.sample is not None:
         yield ("sweep", "sample"), "sweep.sample has no effect with a search; say search.settings instead."
     if search.method != "random" and search.held_out is None:
-        yield (
-            ("search", "method"),
-            (
-                f"search.method is {search.method}, which looks at the labels while it searches, so that the verdict "
-                "needs other queries: set search.held_out, like 0.3, or method: random."
-            ),
-        )
+        why = "which looks at the labels while it searches, so that the verdict needs other queries"
+        message = f"search.method is {search.method}, {why}: set search.held_out, like 0.3, or method: random."
+        yield ("search", "method"), message
     if search.group_by and not isinstance(search.held_out, float):
         yield ("search", "group_by"), "search.group_by has no effect without a share in search.held_out; set one."
     if search.baseline is not None and search.baseline not in (known := list(scored(config))):
-        near = did_you_mean(search.baseline, known)
-        yield (
-            ("search", "baseline"),
-            f"search.baseline is {search.baseline!r}.{near} It must be one of {listed(known)}.",
-        )
+        message = f"search.baseline is {search.baseline!r}.{did_you_mean(search.baseline, known)}"
+        yield ("search", "baseline"), f"{message} It must be one of {listed(known)}."
     cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
     for name in search.within:
-        where = ("search", "within", name)
         context = context_cost(name)
         if context and context[1] not in cutoffs:
-            yield (
-                where,
-                (
-                    f"search.within.{name}: no metric is cut at {context[1]}, so that the text of so many hits is not "
-                    f"counted; take one of {listed(map(str, cutoffs))}, or add that k to evaluators."
-                ),
+            message = (
+                f"search.within.{name}: no metric is cut at {context[1]}, so that the text of so many hits is not "
+                f"counted; take one of {listed(map(str, cutoffs))}, or add that k to evaluators."
             )
+            yield ("search", "within", name), message
         if name.startswith("latency.") and config.latency is False:
-            yield where, f"search.within.{name} needs the latency, and latency is false; leave that out."
+            message = f"search.within.{name} needs the latency, and latency is false; leave that out."
+            yield ("search", "within", name), message

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
@@ -38,7 +37,12 @@ class MetricChoice:
 
 def depth_of(config: ExperimentConfig) -> int:
     """The deepest cutoff that every setting can serve: the lowest top_k."""
-    return _kept(config).depth
+    return min((depth for depth, _ in _depths(config)), default=1)
+
+
+def _depths(config: ExperimentConfig) -> list[tuple[int, str]]:
+    """The top_k of all settings, with their entries."""
+    return [(ranker.top_k, name) for variant in all_configs(config) for name, ranker in scored(variant).items()]
 
 
 def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[PlacedFault]]:
@@ -46,68 +50,45 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
     ``ordered`` is true if any query's labels are an order; metrics of orders are then standard metrics.
     """
-    kept = _kept(config)
-    faults: list[PlacedFault] = []
+    depth, unit = depth_of(config), config.evaluators.unit
+    faults, too_deep = list[PlacedFault](), list[PlacedFault]()
     chosen: list[Metric] = []
     for family in get_args(Family):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
-        cutoffs = _cutoffs(family, options, kept, where)
+        cutoffs = [k for k in (_STANDARD_CUTOFFS[family] if options.k is None else options.k) if k <= depth]
+        too_deep += [((*where, "k", index), f"{k},") for index, k in enumerate(options.k or ()) if k > depth]
+        if options.k is None:
+            cutoffs = cutoffs or [depth]
         for name, one in METRICS.members():
-            if one.family == family and one.standard and one.has_unit(kept.unit) and (ordered or one.needs != "order"):
+            if one.family == family and one.standard and one.has_unit(unit) and (ordered or one.needs != "order"):
                 chosen += [parse_metric(name).at(k) for k in (cutoffs if one.cut != "none" else [None])]
         for index, text in enumerate(options.metrics):
             place: KeyPath = (*where, "metrics", index)
-            metric = _parsed(text, kept, place, faults)
+            metric = _parsed(text, unit, depth, place, faults, too_deep)
             if metric and metric.definition.family != family:
                 right = metric.definition.family
                 faults.append((place, f"{dotted(place)} is {metric}, which is {right}; list it in evaluators.{right}."))
             elif metric:
                 chosen.append(metric)
     named = config.evaluators.primary_metric
-    primary = _parsed(named, kept, ("evaluators", "primary_metric"), faults) if named else None
-    primary = primary or parse_metric("ndcg").at(min(10, kept.depth))
-    return MetricChoice(_sorted([*chosen, primary]), primary), [*kept.faults(), *faults]
+    primary = _parsed(named, unit, depth, ("evaluators", "primary_metric"), faults, too_deep) if named else None
+    primary = primary or parse_metric("ndcg").at(min(10, depth))
+    if too_deep:  # one fault for all
+        place, what = too_deep[0]
+        by = ", ".join(dict.fromkeys(repr(name) for top_k, name in _depths(config) if top_k == depth))
+        others = f" (and {len(too_deep) - 1} more)" if len(too_deep) > 1 else ""
+        message = f"{dotted(place)} is {what} above the top_k of {depth} of {by}{others}; only that many are kept."
+        faults.insert(0, (place, f"{message} Lower k, or raise every retriever's top_k."))
+    return MetricChoice(_sorted([*chosen, primary]), primary), faults
 
 
-@dataclass(frozen=True)
-class _KeptRankings:
-    """The depth of kept rankings, the retrievers that limit it, and the deeper cutoffs: place and name."""
-
-    unit: Unit
-    depth: int
-    by: Sequence[str]
-    too_deep: list[PlacedFault] = field(default_factory=list)
-
-    def faults(self) -> list[PlacedFault]:
-        """One for all that would be cut too deep: the first of it, and how much more there is."""
-        if not self.too_deep:
-            return []
-        where, what = self.too_deep[0]
-        others = f" (and {len(self.too_deep) - 1} more)" if len(self.too_deep) > 1 else ""
-        fault = f"{dotted(where)} is {what} above the top_k of {self.depth} of {', '.join(map(repr, self.by))}{others}"
-        return [(where, f"{fault}; only that many are kept. Lower k, or raise every retriever's top_k.")]
-
-
-def _kept(config: ExperimentConfig) -> _KeptRankings:
-    """The lowest top_k of all settings, and the entries that have it."""
-    depths = [(ranker.top_k, name) for variant in all_configs(config) for name, ranker in scored(variant).items()]
-    lowest = min((depth for depth, _ in depths), default=1)
-    by = dict.fromkeys(name for depth, name in depths if depth == lowest)
-    return _KeptRankings(config.evaluators.unit, lowest, list(by))
-
-
-def _cutoffs(family: str, options: FamilyOptions, kept: _KeptRankings, where: KeyPath) -> Sequence[int]:
-    if options.k is None:
-        return [k for k in _STANDARD_CUTOFFS[family] if k <= kept.depth] or [kept.depth]
-    kept.too_deep.extend(((*where, "k", index), f"{k},") for index, k in enumerate(options.k) if k > kept.depth)
-    return [k for k in options.k if k <= kept.depth]
-
-
-def _parsed(text: str, kept: _KeptRankings, where: KeyPath, faults: list[PlacedFault]) -> Metric | None:
+def _parsed(
+    text: str, unit: Unit, depth: int, where: KeyPath, faults: list[PlacedFault], too_deep: list[PlacedFault]
+) -> Metric | None:
     metric = parse_metric(text)
     try:
-        metric.check_unit(kept.unit)
+        metric.check_unit(unit)
     except MetricError as error:
         faults.append((where, f"{dotted(where)}: {error}"))
         return None
@@ -117,12 +98,10 @@ def _parsed(text: str, kept: _KeptRankings, where: KeyPath, faults: list[PlacedF
         fault = f"{dotted(where)} is {metric}, which has no cutoff, and a run keeps only the first hits (top_k)."
         faults.append((where, f"{fault} `ragtrial score` has it, for whole rankings."))
         return None
-    if metric.k is None:
-        return metric.at(kept.depth)
-    if metric.k > kept.depth:
-        kept.too_deep.append((where, f"{metric}, cut"))
+    if metric.k is not None and metric.k > depth:
+        too_deep.append((where, f"{metric}, cut"))
         return None
-    return metric
+    return metric if metric.k else metric.at(depth)
 
 
 def _sorted(metrics: list[Metric]) -> tuple[Metric, ...]:

@@ -186,15 +186,22 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
                 once = f"it is run and shown once, as {first.name!r}"
                 message = f"setting {setting.name!r} is the same as {first.name!r}; {once}."
                 warnings[ReportWarning("equal-settings", message)] = None
-    settings = list(by_key.values())
+    settings, by_name = list(by_key.values()), dict[str, Setting]()
+    faults = []
+    for setting in settings:  # file systems may not distinguish case
+        other = by_name.setdefault(setting.name.casefold(), setting)
+        if other is not setting:
+            both = f"settings of {other.entry!r} and {setting.entry!r} would be named {setting.name!r}"
+            message = f"{both}, and names must differ in more than case, as file names must; rename one."
+            faults.append(config.fault_at(("retrievers", setting.entry), message))
     if config.sweep:
         if config.search:  # which tries the values of axes later
             keys = config.sweep.swept_keys()
             reaching |= {key for key in keys if any(setting.is_reached(key) for setting in settings)}
-        faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, settings, reaching)]
-        if faults:
-            raise ConfigError(*faults)
+        faults += [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, settings, reaching)]
         warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, settings))
+    if faults:
+        raise ConfigError(*faults)
     return settings, list(warnings)
 
 
@@ -208,12 +215,6 @@ def _sweep_faults(sweep: SweepOptions, settings: Sequence[Setting], reaching: Co
     if len(settings) > sweep.max_settings:
         most = f"max_settings is {sweep.max_settings:,}. Take values out, set sample, or raise max_settings"
         yield ("sweep",), f"the sweep comes to {len(settings):,} settings; {most}."
-    first: dict[str, Setting] = {}
-    for setting in settings:  # file systems may not distinguish case
-        other = first.setdefault(setting.name.casefold(), setting)
-        if other is not setting:
-            both = f"settings of {other.entry!r} and {setting.entry!r} are both named {setting.name!r}"
-            yield ("retrievers", setting.entry), f"{both}; rename one."
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
@@ -343,9 +344,9 @@ class SettingFaults:
     """The settings of which not all could be checked without a model."""
 
     _kinds: set[type[InputError]] = field(default_factory=set)
-    _wrong: dict[Fault, dict[str, None]] = field(default_factory=dict)
-    _to_fetch: dict[Fault, dict[str, None]] = field(default_factory=dict)
-    """Faults by place and message, with the settings, if the file is not the fault's own."""
+    _wrong: dict[str, tuple[Fault, dict[str, None]]] = field(default_factory=dict)
+    _to_fetch: dict[str, tuple[Fault, dict[str, None]]] = field(default_factory=dict)
+    """Faults by what is said, with the settings that have them; without these if a file is at fault."""
 
     @contextmanager
     def of(self, setting: Setting) -> Iterator[None]:
@@ -363,10 +364,10 @@ class SettingFaults:
                 fault = at_option(setting.config, fault)
                 message = fault.message.removeprefix(f"{setting.name}: ")
                 if fault.file:
-                    faults.setdefault(fault, {})
+                    faults.setdefault(str(fault), (fault, {}))
                 else:
-                    place = _place(setting, message)
-                    faults.setdefault(replace(place, message=message), {})[setting.entry] = None
+                    found = faults.setdefault(message, (replace(_place(setting, message), message=message), {}))
+                    found[1][setting.entry] = None
 
     def __bool__(self) -> bool:
         return bool(self._wrong)
@@ -388,9 +389,9 @@ class SettingFaults:
             raise kind(*self.faults)
 
 
-def _with_settings(faults: Mapping[Fault, Mapping[str, None]]) -> list[Fault]:
+def _with_settings(faults: Mapping[str, tuple[Fault, Mapping[str, None]]]) -> list[Fault]:
     named = []
-    for fault, settings in faults.items():
+    for fault, settings in faults.values():
         of = f"setting{'s' if len(settings) > 1 else ''} {listed(map(repr, settings), 5)}: " if settings else ""
         named.append(replace(fault, message=f"{of}{fault.message}"))
     return named

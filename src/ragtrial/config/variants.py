@@ -82,14 +82,6 @@ def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
     return (variant.config for variant in (*variants_of(config), *probes_of(config)))
 
 
-def check_variants(config: ExperimentConfig, check: Check) -> None:
-    """Raise ConfigError for all that ``check`` finds wrong with the configs that a sweep makes, each once."""
-    variants = all_configs(config) if config.sweep else ()
-    faults = dict.fromkeys(one.fault_at(*fault) for one in variants for fault in check(one))
-    if faults:
-        raise ConfigError(*faults)
-
-
 def listed_config(config: ExperimentConfig, combinations: Sequence[Combination]) -> ExperimentConfig:
     """``config`` with a sweep over ``combinations`` alone, and without a search."""
     base, most = config.content.without("sweep", "search"), max(len(combinations) * len(config.retrievers), 1)
@@ -167,8 +159,8 @@ def with_values(content: YamlText, values: Combination) -> YamlText:
     places: dict[KeyPath, Fault] = {}
     for key, new in values.values.items():
         path, origin = tuple(key.split(".")), values.where[key]
-        value = merged_values(value, _nested(path, new))
-        written = merged_values(written, _nested(path, _written_value(content, new, origin)))
+        value = merged_values(value, nested(path, new))
+        written = merged_values(written, nested(path, _written_value(content, new, origin)))
         sections = (path[:length] for length in range(1, len(path) + 1) if path[:length] != ("retrievers",))
         places.update(dict.fromkeys(sections, content.fault_at(origin, "")))
         if isinstance(new, dict | list):
@@ -247,7 +239,7 @@ def laid_over(content: YamlText, over: YamlText, values: Mapping[str, Any], advi
         if change.unlike:
             faults.append(over.fault_at((*section, "kind"), change.refusal(advice)))
         value, written = (
-            merged_values(_nested(section, {name: follow(whole, section)[name] for name in change.kept}), new)
+            merged_values(nested(section, {name: follow(whole, section)[name] for name in change.kept}), new)
             for whole, new in ((content.value, over.value), (content.written, over.written))
         )
         kept = [(*section, name) for name in change.kept]
@@ -265,7 +257,8 @@ def dropped_options(config: ExperimentConfig) -> Iterator[ReportWarning]:
         yield from (change.warning() for change in kind_changes(content, variant.values) if change.dropped)
 
 
-def _nested(path: KeyPath, value: Any) -> Any:
+def nested(path: Sequence[str | int], value: Any) -> Any:
+    """``value`` under ``path`` in mappings that have nothing else."""
     for part in reversed(path):
         value = {part: value}
     return value

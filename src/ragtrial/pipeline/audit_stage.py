@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,15 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.settings import Setting
-from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, Vectors, opened
-from ragtrial.engines.exact import ExactIndex
+from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, opened
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.pipeline.vector_stages import IndexStage, open_indexes
-from ragtrial.rankings import PADDING, Floats, Rankings
+from ragtrial.rankings import PADDING
 from ragtrial.records import ReportWarning
 from ragtrial.report.schema import AuditPart
 
@@ -34,8 +32,6 @@ AUDITED_BELOW = 100_000
 
 _MOVED = 0.005
 """A change of the primary metric's mean that matters, however large its standard error is."""
-
-_COLLECTION_RATE = "audit collection"
 
 Shares = npt.NDArray[np.float64]
 """The share of each query's exact hits that was found, in [0, 1], shape (queries,); NaN if there are none."""
@@ -101,7 +97,11 @@ class ReachabilityStage(Stage[IndexReachability]):
 
 @dataclass(eq=False)
 class AuditStage(Stage[Audited]):
-    """The share of each query's exact hits that the engine found. ``ranking`` may be deeper than the setting needs."""
+    """The share of each query's exact hits that the engine found, in an ``index`` that was built here or a collection.
+
+    Deeper exact rankings show the hits that are as near as the last one: of equal hits the engine may return any. Hits
+    are compared as documents or passages. ``ranking`` may be deeper than the setting needs.
+    """
 
     kind = "shares"
     shown_as = "audit"
@@ -110,11 +110,18 @@ class AuditStage(Stage[Audited]):
     setting: Setting
     ranking: RankingStage
     exact: RankingStage
+    index: IndexStage | None
 
     def __post_init__(self) -> None:
         self._depth = Depth(units=self.setting.retriever.top_k)
-        self.needs, self.reads = (self.ranking, self.exact), (self.exact,)
         self.title, self.label = f"audit of {self.setting.name}", self.setting.name
+        self._rate, own_index = "audit collection", self.exact.stages.index  # whose damage is to be noticed, too
+        self.reads = (self.exact, *((own_index,) if own_index else ()))
+        if self.index is not None:
+            reach = ReachabilityStage(self.resources, self.index)
+            self._rate = reach.rate
+            self.reads = (self.exact, reach, *self.reads[1:])
+        self.needs = (self.ranking, *self.reads)
 
     @cached_property
     def collection_size(self) -> int | None:
@@ -123,65 +130,18 @@ class AuditStage(Stage[Audited]):
         return None if collection is None else opened(collection).count
 
     def inputs(self) -> Inputs:
-        return {"top_k": self._depth.units, "format": 3}
-
-    def _shares(self, folder: Path, exact: Ranked) -> Shares:
-        shares: Shares = read_array(folder / "shares.npy")
-        if shares.shape != exact.seen.shape:
-            raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
-        return shares
-
-
-@dataclass(eq=False)
-class IndexAuditStage(AuditStage):
-    """The audit of an index that was built here: the exact scores of its hits decide."""
-
-    index: IndexStage
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._reachability = ReachabilityStage(self.resources, self.index)
-        own_index = self.exact.stages.index  # whose damage is to be noticed, too
-        self.reads = (self.exact, self._reachability, *((own_index,) if own_index else ()))
-        self.needs = (self.ranking, *self.reads)
-
-    def key(self) -> str:
-        return fingerprint([self.input_fingerprint, self.ranking.identity()])  # the shares depend on nothing else
-
-    @contextmanager
-    def held_for_build(self, runner: Runner) -> Iterator[Sequence[Vectors]]:
-        yield (self.index.vectors(runner),)
-
-    def build(self, folder: Path, vectors: Vectors, ranked: Ranked, exact: Ranked, *_read: object) -> None:
-        embedder, found = self.resources.embedder(self.setting.embedder), ranked.cut(self._depth)
-        queries = embedder.embed_queries([question.text for question in self.ranking.questions])
-        scores = ExactIndex(vectors, self.setting.store.space).scores_of(queries, found.units)
-        write_array(folder / "shares.npy", overlap(found.rankings, scores, exact.cut(self._depth).rankings))
-
-    def load(self, folder: Path, exact: Ranked, reachability: IndexReachability, *_index: object) -> Audited:
-        return Audited(exact.cut(self._depth), self._shares(folder, exact), reachability.unreachable, reachability.use)
-
-    def amount(self, kept: KeptArtefacts) -> Amount:
-        vectors = self.index.amount(kept)
-        return replace(vectors, seconds=self.resources.rates.seconds(self._reachability.rate, vectors.count))
-
-
-@dataclass(eq=False)
-class CollectionAuditStage(AuditStage):
-    """The audit of an existing collection: deeper exact rankings show the hits that are as near as the last one.
-
-    Hits are compared as documents or passages: an item of a collection has no other position in a ranking.
-    """
+        return {"top_k": self._depth.units, "format": 4}
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[OpenSetting]]:
         with open_setting(self.resources, self.exact.stages, runner, self.ranking.unit) as exact:
             yield (exact,)
 
-    def build(self, folder: Path, search: OpenSetting, ranked: Ranked, exact: Ranked) -> None:
+    def build(self, folder: Path, search: OpenSetting, ranked: Ranked, exact: Ranked, *_read: object) -> None:
         found, exact = [set(row) for row in _keys(ranked.cut(self._depth))], exact.cut(self._depth)
-        name, count = f"audit ({self.setting.name})", self.collection_size or 0
-        with self.resources.working(name, count, "vectors", _COLLECTION_RATE) as progress:
+        rate = "audit shares" if self.index else self._rate
+        name, count = f"audit ({self.setting.name})", self.collection_size or len(found)
+        with self.resources.working(name, count, "vectors" if self.collection_size else "queries", rate) as progress:
             wanted = self._as_near(search, found, exact)
             progress.advance(count)
         shares = [
@@ -189,15 +149,15 @@ class CollectionAuditStage(AuditStage):
             for keys, near, length in zip(found, wanted, exact.rankings.lengths.tolist(), strict=True)
         ]
         write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
-        collection = self.setting.retriever.searched_collection
-        use = opened(collection).use() if collection is not None else IndexUse(is_used=None, evidence="")
-        write_text(folder / "use.json", json.dumps(asdict(use)))
+        if (collection := self.setting.retriever.searched_collection) is not None:
+            write_text(folder / "use.json", json.dumps(asdict(opened(collection).use())))
 
     def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: Ranked) -> list[set[Key]]:
         """For each query the exact hits, and all hits in ``found`` that are as near as the last of them."""
         wanted, lengths = [set(row) for row in _keys(exact)], exact.rankings.lengths
         last = [float(exact.rankings.scores[row, length - 1]) if length else 0 for row, length in enumerate(lengths)]
-        pending, depth = [row for row in range(len(wanted)) if found[row] - wanted[row]], self._depth.units
+        pending = [row for row in range(len(wanted)) if wanted[row] and found[row] - wanted[row]]
+        depth = self._depth.units
         while pending:
             depth *= 2
             deeper = search.ranked([self.ranking.questions[row] for row in pending], Depth(units=depth))
@@ -209,13 +169,20 @@ class CollectionAuditStage(AuditStage):
             pending = left
         return wanted
 
-    def load(self, folder: Path, exact: Ranked) -> Audited:
+    def load(self, folder: Path, exact: Ranked, *reads: Any) -> Audited:
+        shares: Shares = read_array(folder / "shares.npy")
+        if shares.shape != exact.seen.shape:
+            raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
+        if self.index is not None:
+            reach: IndexReachability = reads[0]
+            return Audited(exact.cut(self._depth), shares, reach.unreachable, reach.use)
         use = IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
-        return Audited(exact.cut(self._depth), self._shares(folder, exact), None, use)
+        return Audited(exact.cut(self._depth), shares, None, use)
 
     def amount(self, kept: KeptArtefacts) -> Amount:
-        count = self.collection_size or 0
-        return Amount(count, "vectors", count, seconds=self.resources.rates.seconds(_COLLECTION_RATE, count))
+        count = self.index.amount(kept).count if self.index else self.collection_size or 0
+        is_estimate = self.index is not None and self.index.amount(kept).is_estimate
+        return Amount(count, "vectors", count, is_estimate, self.resources.rates.seconds(self._rate, count))
 
 
 def _keys(ranked: Ranked) -> list[list[Key]]:
@@ -252,21 +219,6 @@ def audit(
         use=audited.use.evidence,
         lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
-
-
-def overlap(found: Rankings, scores: Floats, exact: Rankings) -> Shares:
-    """The share of each query's exact hits among the found hits.
-
-    ``found`` is compared as a set with ``exact``, which was asked for as many hits. Another hit counts if its exact
-    score, in ``scores``, is as high as the score of the last exact hit: of equal hits the engine may return any.
-    """
-    shares = np.full(len(exact), np.nan)
-    for row, length in enumerate(exact.lengths.tolist()):
-        if length:
-            wanted, last = exact.codes[row, :length], float(exact.scores[row, length - 1])
-            matches = (found.codes[row] != PADDING) & (np.isin(found.codes[row], wanted) | (scores[row] >= last))
-            shares[row] = min(int(matches.sum()), length) / length
-    return shares
 
 
 def audit_warnings(

@@ -18,7 +18,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.engines.exact import ExactStore
-from ragtrial.pipeline.audit_stage import AuditStage, CollectionAuditStage, IndexAuditStage
+from ragtrial.pipeline.audit_stage import AuditStage
 from ragtrial.pipeline.latency_stage import LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
@@ -208,25 +208,14 @@ class Graph:
             latency: LatencyStage | None = None
             audit: AuditStage | None = None
             if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
-                latency = self._latency_of(ranking, depth)
+                latency = corpus.once(LatencyStage(corpus.resources, ranking, self.unit, self._seed))
             twin = exact_twin(setting)
             if twin is not None:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
-                if stages.index is not None:
-                    audit = corpus.once(IndexAuditStage(corpus.resources, setting, ranking, exact, stages.index))
-                else:
-                    audit = corpus.once(CollectionAuditStage(corpus.resources, setting, ranking, exact))
+                audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact, stages.index))
             self._runs[setting] = SettingRun(stages, ranking, latency, audit)
         return self._runs[setting]
-
-    def _latency_of(self, ranking: RankingStage, depth: Depth) -> LatencyStage:
-        corpus, setting, parts = self.corpus, ranking.setting, tuple[LatencyStage, ...]()
-        if all(part.questions is ranking.questions for part in ranking.parts):
-            looked_at = Depth(candidates=setting.depth_of_parts)
-            parts = tuple(self._latency_of(part, looked_at) for part in ranking.parts)
-        made = LatencyStage(corpus.resources, ranking.stages, ranking, parts, self.unit, depth, self._seed)
-        return corpus.once(made)
 
     def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:
         """The rankings of a setting, or of a part, that serve ``depth``."""

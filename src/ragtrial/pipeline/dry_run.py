@@ -106,7 +106,7 @@ class _Walk:
         yield from planned
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
-        """The shown stages of a setting; with rankings and latency of parts that the setting needs."""
+        """The shown stages of a setting, with the rankings of parts that the setting needs."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
             is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
@@ -114,11 +114,11 @@ class _Walk:
             yield from (stage for stage in (one.chunks, texts, whole, one.embeddings, one.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
-            yield from self._with_parts(run.latency)
+            yield run.latency
         if run.audit is not None and (self._audit or run.audit.amount(self._kept).count < AUDITED_BELOW):
             yield run.audit
 
-    def _with_parts(self, stage: RankingStage | LatencyStage) -> Iterator[Stage[Any]]:
+    def _with_parts(self, stage: RankingStage) -> Iterator[Stage[Any]]:
         if self._own_missing(stage):
             for part in stage.parts:
                 yield from self._with_parts(part)

@@ -237,6 +237,12 @@ class RankingStage(Stage[Ranked]):
             found |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
         return found if self.width is None else found | {"search width": self.width}
 
+    def tree(self) -> Iterator[RankingStage]:
+        """The stages of all parts, at any depth, before the stage itself."""
+        for part in self.parts:
+            yield from part.tree()
+        yield self
+
     @cached_property
     def query_free_fingerprint(self) -> str:
         """Equal for rankings of equal settings, for any questions."""

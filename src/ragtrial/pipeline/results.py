@@ -30,7 +30,6 @@ from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
 from ragtrial.pipeline.corpus import Graph, SettingRun
-from ragtrial.pipeline.latency_stage import Latency
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
@@ -91,7 +90,7 @@ class SettingResult:
     sizes: ContextSizes
     index: Mapping[str, Any]
     timings: Mapping[str, float]
-    latency: Latency | None
+    latency: schema.LatencyPart | None
     audited: Audited | None
     costs: schema.CostsPart
     parts: tuple[ComponentRanking, ...]
@@ -116,7 +115,7 @@ class SettingResult:
             "health": schema.HealthPart(**asdict(health)) if health else None,
             "timings": dict(self.timings),
             "costs": self.costs,
-            "latency": schema.LatencyPart(**self.latency.summary) if self.latency else None,
+            "latency": self.latency,
         }
 
     def counts(self, graded: GradedRankings) -> dict[str, int | None]:
@@ -324,7 +323,7 @@ class Results:
                         with timed(timings, name):
                             self._artefact(stage)
 
-    def _latency(self, run: SettingRun, timings: dict[str, float]) -> Latency | None:
+    def _latency(self, run: SettingRun, timings: dict[str, float]) -> schema.LatencyPart | None:
         if run.latency is None:
             return None
         with timed(timings, "latency"):
@@ -431,11 +430,7 @@ class Results:
 
     def _query_cost(self, ranking: RankingStage) -> float | None:
         """The price of a thousand queries, extrapolated from the price of these questions."""
-        stages, pending = dict[str, RankingStage](), [ranking]
-        while pending:
-            stage = pending.pop()
-            stages[stage.definition_fingerprint] = stage
-            pending += stage.parts
+        stages = {stage.definition_fingerprint: stage for stage in ranking.tree()}
         workspace = self.graph.corpus.resources.workspace
         ranked = [stage for stage in stages.values() if stage is ranking or stage.kept_key(workspace) is not None]
         costs = [stage.query_cost() for stage in stages.values()]

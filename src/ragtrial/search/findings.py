@@ -1,11 +1,10 @@
-"""The findings of a search: the winner, the verdict on it, and quality against costs."""
+"""The findings of a search: the winner, and the verdict on it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
@@ -14,12 +13,8 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.statistics.estimates import mean_interval, mean_of
-from ragtrial.comparison.statistics.procedures import infer
-from ragtrial.comparison.statistics.samples import Family
-from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.grading import Scores
-from ragtrial.rankings import Bools
-from ragtrial.search.search_result import FinalistPart, ParetoPart, ScorePart, WinnerPart
+from ragtrial.search.search_result import FinalistPart, Findings, ScorePart, WinnerPart
 
 _MOST_PAIRS = 20_000
 """With more pairs of settings none is compared: it would take minutes."""
@@ -51,18 +46,7 @@ class Choice:
         return self.inputs.over(set(self.held_out)) if self.held_out else self.inputs
 
 
-@dataclass(frozen=True, eq=False)
-class SearchVerdict:
-    """The winner and the verdict on it: see ``SearchResult``."""
-
-    winner: WinnerPart | None
-    verdict: ComparisonPart | None
-    compared_with: int
-    finalists: list[FinalistPart]
-    between_finalists: list[ComparisonPart]
-
-
-def decide(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
+def decide(choice: Choice, options: ComparisonOptions) -> Findings:
     """The winner, compared with the baseline and with the other finalists.
 
     On held-out queries only the winner is compared with the baseline. Without held-out queries the settings must have
@@ -70,51 +54,45 @@ def decide(choice: Choice, options: ComparisonOptions) -> SearchVerdict:
     """
     ranked, inputs = choice.ranked, choice.judging
     if not ranked:
-        return SearchVerdict(None, None, 0, [], [])
-    best = inputs.names[ranked[0]]
-    names = [inputs.names[index] for index in ranked[: choice.finalists]]
-    values = inputs.scores(inputs.primary).values
-    verdict, others = None, 0
+        return Findings(winner=None, verdict=None, compared_with=0, finalists=[], between_finalists=[])
+    best, values, sign = inputs.names[ranked[0]], inputs.scores(inputs.primary).values, inputs.sign(inputs.primary)
+    verdict, parts = None, list[ComparisonPart]()
     if best != choice.baseline:
         compared = inputs.only([choice.baseline, best]) if choice.held_out else inputs
         parts = primary_comparisons(compared, replace(options, baseline=choice.baseline))
         verdict = next(part for part in parts if part.setting == best)
-        others = len(parts)
+    finalists = [
+        FinalistPart(
+            setting=inputs.names[index], searched=sign * float(choice.searched[index]), judged=mean_of(values[index])
+        )
+        for index in ranked[: choice.finalists]
+    ]
+    expected = _expected(choice, inputs, ranked[0], options)
+    searched = finalists[0].searched
+    optimism = None if expected is None else sign * (searched - expected.mean)
     is_shown = verdict is not None and verdict.ci is not None and not verdict.ci[0] <= 0 <= verdict.ci[1]
-    return SearchVerdict(
-        winner=_winner(choice, inputs, ranked[0], values, options),
+    return Findings(
+        winner=WinnerPart(setting=best, searched=searched, expected=expected, optimism=optimism),
         verdict=verdict,
-        compared_with=others,
-        finalists=[
-            FinalistPart(
-                setting=inputs.names[index],
-                searched=inputs.sign(inputs.primary) * float(choice.searched[index]),
-                judged=mean_of(values[index]),
-            )
-            for index in ranked[: choice.finalists]
-        ],
-        between_finalists=_between(choice, inputs, names, options, is_shown=is_shown),
+        compared_with=len(parts),
+        finalists=finalists,
+        between_finalists=_between(choice, inputs, [part.setting for part in finalists], options, is_shown=is_shown),
     )
 
 
-def _winner(
-    choice: Choice, inputs: ComparisonInput, index: int, values: Scores, options: ComparisonOptions
-) -> WinnerPart:
-    expected, sign = None, inputs.sign(inputs.primary)
-    searched = sign * float(choice.searched[index])
+def _expected(choice: Choice, inputs: ComparisonInput, best: int, options: ComparisonOptions) -> ScorePart | None:
+    """The expected score of the best setting on new queries; None if it cannot be corrected for the choice."""
+    scores = inputs.scores(inputs.primary).values
     if choice.held_out:
-        known = values[index][~np.isnan(values[index])]
-        expected = ScorePart(
-            mean=float(known.mean()), ci=mean_interval(known, options.procedure.level, inputs.primary), n=len(known)
-        )
-    else:
-        allowed = [inputs.names[index] for index in choice.ranked]
-        scores = inputs.only(allowed).scores(inputs.primary).values
-        selected = select_winner(scores, allowed, inputs.primary, sign=sign, seed=options.procedure.seed)
-        if selected.corrected is not None and selected.setting == inputs.names[index]:
-            expected = ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)
-    optimism = None if expected is None else sign * (searched - expected.mean)
-    return WinnerPart(setting=inputs.names[index], searched=searched, expected=expected, optimism=optimism)
+        known = scores[best][~np.isnan(scores[best])]
+        interval = mean_interval(known, options.procedure.level, inputs.primary)
+        return ScorePart(mean=float(known.mean()), ci=interval, n=len(known))
+    allowed = [inputs.names[index] for index in choice.ranked]
+    scores, sign = inputs.only(allowed).scores(inputs.primary).values, inputs.sign(inputs.primary)
+    selected = select_winner(scores, allowed, inputs.primary, sign=sign, seed=options.procedure.seed)
+    if selected.corrected is None or selected.setting != inputs.names[best]:
+        return None
+    return ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)
 
 
 def _between(
@@ -134,51 +112,3 @@ def _between(
         return parts
     sentence = "nothing is claimed: the winner is not shown to differ from the baseline"
     return [part.model_copy(update={"verdict": None, "sentence": sentence}) for part in parts]
-
-
-def pareto_set(choice: Choice, options: ComparisonOptions) -> list[ParetoPart]:
-    """Quality and costs of all settings, best first. A setting is beaten only if that is shown."""
-    inputs = choice.judging
-    weighed = weigh_costs(inputs)
-    rows = {part.setting: part for part in weighed.settings}
-    parts = [rows[name] for name in inputs.names]
-    known = [[getattr(part, cost) for cost in weighed.costs] for part in parts]
-    costs = np.array(known, dtype=np.float64).reshape(len(parts), len(weighed.costs))  # None becomes NaN
-    shown = _shown_as_good(inputs, costs, options)
-    beaten: dict[str, str | None] = {}
-    for index, name in enumerate(inputs.names):
-        rivals = np.flatnonzero(shown[:, index]).tolist()
-        sign = inputs.sign(inputs.primary)
-        best = max(rivals, key=lambda one: sign * (parts[one].mean or 0.0), default=None)
-        beaten[name] = None if best is None else inputs.names[best]
-    return [
-        ParetoPart(
-            setting=part.setting,
-            mean=part.mean,
-            latency=part.latency,
-            context=part.context,
-            index=part.index,
-            beaten_by=beaten[part.setting],
-        )
-        for part in weighed.settings
-    ]
-
-
-def _shown_as_good(inputs: ComparisonInput, costs: Scores, options: ComparisonOptions) -> Bools:
-    """Which setting (row) is shown to beat which other setting (column), shape (settings, settings)."""
-    count = len(inputs.names)
-    beats = np.zeros((count, count), dtype=np.bool_)
-    pairs = list(combinations(range(count), 2))
-    if not pairs or len(pairs) > _MOST_PAIRS:
-        return beats
-    (inference,) = infer([Family(inputs.scores(inputs.primary).values, np.array(pairs))], options.procedure)
-    with np.errstate(invalid="ignore"):
-        low, high = inference.low, inference.high
-        if inputs.sign(inputs.primary) < 0:
-            low, high = -high, -low
-        for row, (first, second) in enumerate(pairs):
-            no_more = bool((costs[first] <= costs[second]).all()), bool((costs[second] <= costs[first]).all())
-            less = bool((costs[first] < costs[second]).any()), bool((costs[second] < costs[first]).any())
-            beats[first, second] = no_more[0] and (low[row] > 0 or (less[0] and low[row] > -options.margin))
-            beats[second, first] = no_more[1] and (high[row] < 0 or (less[1] and high[row] < options.margin))
-    return beats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.conclusion import labels_to_settle
@@ -72,39 +72,25 @@ class FinalistPart(Part):
     """Its mean on the deciding queries: the held-out queries, or else all."""
 
 
-class ParetoPart(Part):
-    """A setting in the table of quality and costs."""
+class Findings(Part):
+    """The winner of a search, and the verdict on it."""
 
-    setting: str
-    mean: float | None
-    latency: float | None
-    """Seconds per query, the median."""
+    winner: WinnerPart | None
+    """Null if no setting meets the limits."""
 
-    context: float | None
-    """Tokens, or characters if tokens are unknown, of the first hits down to the cutoff of the metric."""
+    verdict: ComparisonPart | None
+    """The winner against the baseline, on the deciding queries; null if it is the baseline."""
 
-    index: int | None
-    """Bytes of its index."""
+    compared_with: int
+    """The number of comparisons with the baseline for which the verdict is corrected."""
 
-    beaten_by: str | None
-    """A setting with no higher cost that is shown to be better, or with a lower cost that is shown to be no worse than
-    the margin. Null if no such setting is known."""
-
-
-class ImportancePart(Part):
-    """How much an axis changes the score: the largest difference between two of its levels."""
-
-    axis: str
-    level: JsonValue
-    """The better level: a value, or ``[lowest, highest]`` of a third of the values."""
-
-    reference: JsonValue
-    difference: float
-    ci: tuple[float, float] | None
-    """Simultaneous for all pairs of levels of all axes; null if too few queries differ."""
+    finalists: list[FinalistPart]
+    between_finalists: list[ComparisonPart]
+    """Their comparisons with one another. They claim nothing unless the winner is shown to differ from the baseline, so
+    the claims of verdict and finalists together are wrong in at most 5% of searches."""
 
 
-class SearchResult(Part):
+class SearchResult(Findings):
     """The course of a search, its winner, and the verdict on it."""
 
     method: str
@@ -130,26 +116,6 @@ class SearchResult(Part):
 
     held_out: int
     baseline: str
-    winner: WinnerPart | None
-    """Null if no setting meets the limits."""
-
-    verdict: ComparisonPart | None
-    """The winner against the baseline, on the deciding queries; null if it is the baseline."""
-
-    compared_with: int
-    """The number of comparisons with the baseline for which the verdict is corrected."""
-
-    finalists: list[FinalistPart]
-    between_finalists: list[ComparisonPart]
-    """Their comparisons with one another. They claim nothing unless the winner is shown to differ from the baseline, so
-    the claims of verdict and finalists together are wrong in at most 5% of searches."""
-
-    pareto: list[ParetoPart]
-    """Best first, on the deciding queries; a separate family."""
-
-    importance: list[ImportancePart]
-    """Most important axis first; empty if too few settings were tried. Effects are assumed to add up."""
-
     trials: list[TrialPart]
     sentences: list[str]
     """The result in words, the next step last."""

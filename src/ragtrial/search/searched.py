@@ -8,14 +8,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
 
 from ragtrial.comparison.comparing import options_of
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import written_in
 from ragtrial.config.models import MOST_TIMED, scored
@@ -29,17 +27,15 @@ from ragtrial.pipeline.outcome import Known, notice_unlabelled, report_of, score
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
-from ragtrial.search.findings import Choice, decide, pareto_set
-from ragtrial.search.importance import RETRIEVER, importance_of
+from ragtrial.search.findings import Choice, decide
 from ragtrial.search.methods import METHODS
-from ragtrial.search.search_result import ImportancePart, SearchResult, TrialPart, sentences_of
+from ragtrial.search.search_result import SearchResult, TrialPart, sentences_of
 from ragtrial.search.search_run import SearchRun, TrialRunner
 from ragtrial.search.split import power_sentence, split_queries
 
 RESULT, WINNER = "search.json", "winner.yaml"
 
 _MOST_REFUSED = 5
-_MISSING = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +155,11 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
     scores = {names[trial.setting.key]: trial.score for trial in run.trials}
     column = np.array([scores.get(name, -math.inf) for name in inputs.names])
     choice = Choice(inputs, column, run.split.held_out, searched.baseline, options.finalists)
-    compared = options_of(inputs)
-    verdict, judging = decide(choice, compared), choice.judging
+    judging = choice.judging
     values = judging.scores(judging.primary).values
     held_out = dict(zip(inputs.names, values, strict=True)) if run.split.held_out else {}
     result = SearchResult(
+        **dict(decide(choice, options_of(inputs))),
         method=options.method,
         seed=run.seed,
         metric=inputs.primary,
@@ -175,41 +171,10 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         searched=len(run.split.searched),
         held_out=len(run.split.held_out),
         baseline=searched.baseline,
-        winner=verdict.winner,
-        verdict=verdict.verdict,
-        compared_with=verdict.compared_with,
-        finalists=verdict.finalists,
-        between_finalists=verdict.between_finalists,
-        pareto=pareto_set(choice, compared),
-        importance=_importance(run, [query.id for query in judging.queries], compared.procedure),
         trials=list(_trials(run, names, held_out)),
         sentences=[],
     )
     return result.model_copy(update={"sentences": list(sentences_of(result))})
-
-
-def _importance(run: SearchRun, queries: Sequence[str], procedure: Procedure) -> list[ImportancePart]:
-    """The effects of the axes on the scores of ``queries``, by the settings that the search chose."""
-    chosen = [trial for trial in run.trials if not trial.is_given]
-    if not chosen:
-        return []
-    values = np.array([[trial.sign * trial.scores.get(name, math.nan) for name in queries] for trial in chosen])
-    several = len({trial.setting.entry for trial in chosen}) > 1
-    axes = [
-        {**({RETRIEVER: trial.setting.entry} if several else {}), **_axis_values(run, trial.setting)}
-        for trial in chosen
-    ]
-    return importance_of(axes, values, procedure)
-
-
-def _axis_values(run: SearchRun, setting: Setting) -> dict[str, Any]:
-    """The values of a setting by axis."""
-    by_axis: dict[str, Any] = {}
-    for axis in run.space.axes:
-        values = [setting.values[key] for key in axis.keys if key in setting.values]
-        if values:
-            by_axis[", ".join(axis.keys)] = values[0] if len(axis.keys) == 1 else values
-    return by_axis
 
 
 def _trials(
@@ -248,25 +213,13 @@ def winner_config(config: ExperimentConfig, setting: Setting, folder: Path, titl
             entry["score"] = False
     written["retrievers"] = retrievers
     if config.file is not None:
-        written = {"extends": _relative(Path(config.file), folder), **_differences(written_in(config.file), written)}
+        base = written_in(config.file)
+        changed = {key: written.get(key) for key in {**base, **written} if base.get(key) != written.get(key)}
+        removed = dict.fromkeys(base.get("retrievers", {}))  # null removes a key
+        written = {"extends": _relative(Path(config.file), folder), **changed, "retrievers": removed | retrievers}
     plain = json.loads(json.dumps(written, default=str))
     body = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
     return f"# {title}\n# ragtrial run THIS_FILE\n{body}"
-
-
-def _differences(base: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that turn ``base`` into ``now``; null removes a key."""
-    changes: dict[str, Any] = {}
-    for key in {**now, **base}:
-        before, after = base.get(key, _MISSING), now.get(key, _MISSING)
-        if after is _MISSING:
-            changes[key] = None
-        elif isinstance(before, dict) and isinstance(after, dict) and before.get("kind") == after.get("kind"):
-            if inner := _differences(before, after):
-                changes[key] = inner
-        elif before is _MISSING or before != after:
-            changes[key] = after
-    return changes
 
 
 def _relative(file: Path, folder: Path) -> str:

@@ -305,7 +305,8 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
         (
             {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
             '"Dense"',
-            "retrievers.Dense differs from 'dense' only in case, as file names must not; rename one.",
+            "settings of 'dense' and 'Dense' would be named 'Dense', and names must differ in more than case, as file "
+            "names must; rename one.",
         ),
         ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to itself: me -> me; "),
         (

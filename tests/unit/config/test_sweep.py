@@ -402,7 +402,9 @@ def test_settings_whose_names_differ_in_nothing_but_case_are_an_error_since_file
     )
     (tmp_path / "c.yaml").write_text(f"{base}  matrix: {{chunker.size: [128]}}\n")
     config = load_config(tmp_path / "c.yaml", ["chunker.unit=characters"])
-    with pytest.raises(ConfigError, match=r"of 'dense' and 'Dense-size128' are both named 'Dense-size128'; rename one"):
+    with pytest.raises(
+        ConfigError, match=r"of 'dense' and 'Dense-size128' would be named 'Dense-size128', and names must"
+    ):
         settings_of(config)
 
 

@@ -15,9 +15,8 @@ from ragtrial.engines.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.audit_stage import audit_warnings, overlap
+from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.run import RunOptions
-from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
 from ragtrial.report.schema import AuditPart
@@ -26,42 +25,6 @@ from store_kinds import found_by
 from vector_oracles import exactly, vectors_of
 
 pytestmark = pytest.mark.slow
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("found", "found_scores", "exact", "exact_scores", "share"),
-    [
-        ([1, 2, 3, 4], [4, 3, 2, 1], [1, 2, 3, 4], [4, 3, 2, 1], 1.0),
-        ([4, 3, 2, 1], [4, 3, 2, 1], [1, 2, 3, 4], [4, 3, 2, 1], 1.0),  # a set
-        ([1, 2, 8, 9], [4, 3, 0.5, 0.4], [1, 2, 3, 4], [4, 3, 2, 1], 0.5),
-        ([7, 8], [0.2, 0.1], [1, 2], [4, 3], 0.0),
-        ([1, 9], [2, 1], [1, 2], [2, 1], 1.0),  # 9 scores as high as 2
-        ([9, 1], [1 - 1e-6, 2], [1, 2], [2, 1], 0.5),  # nearly is not as high
-        ([1, 9], [3e-9, 1e-9], [1, 2], [3e-9, 2e-9], 0.5),  # however small the scores
-        ([1, 9], [2, 0.999], [1, 2], [2, 1], 0.5),
-        ([1], [4], [1, 2, 3, 4], [4, 3, 2, 1], 0.25),  # short
-        ([], [], [1, 2], [4, 3], 0.0),
-        ([], [], [], [], NAN),
-        ([1, 2], [4, 3], [], [], NAN),
-        ([1, 2, 9], [3, 3, 3], [1, 2], [3, 3], 1.0),  # never more than all
-        ([1, 9], [-1.0, -2.0], [1, 2], [-1.0, -2.0], 1.0),
-        ([1, 9], [-1.0, -2.1], [1, 2], [-1.0, -2.0], 0.5),
-    ],
-)
-def test_the_overlap_is_the_share_of_the_exact_hits_and_of_equal_scores_any_counts(
-    found: list[int], found_scores: list[float], exact: list[int], exact_scores: list[float], share: float
-) -> None:
-    other = ([5], [1.0])  # a second query, so that rows are padded
-    rankings = from_rows([found, other[0]], [found_scores, other[1]])
-    made = overlap(rankings, rankings.scores, from_rows([exact, other[0]], [exact_scores, other[1]]))
-    np.testing.assert_allclose(made, [share, 1.0])
-
-
-def test_no_queries_have_no_overlap() -> None:
-    nothing = from_rows([])
-    assert overlap(nothing, nothing.scores, nothing).shape == (0,)
 
 
 def part(lost: float | None, unreachable: int = 0) -> AuditPart:

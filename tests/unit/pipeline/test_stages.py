@@ -29,14 +29,14 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus, Graph
-from ragtrial.pipeline.latency_stage import Latency, measure_latency
+from ragtrial.pipeline.latency_stage import measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
-from ragtrial.report.schema import LatencyPart, SettingPart
+from ragtrial.report.schema import SettingPart
 
 pytestmark = pytest.mark.slow
 
@@ -610,8 +610,8 @@ def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experi
     latency = rankings(experiment, QUESTIONS, latency=True).latency
     asked = experiment.embedded()[before:]
     assert latency is not None
-    assert latency.summary["n"] == len(QUESTIONS)
-    assert 0 < latency.summary["p50"] <= latency.summary["p95"]
+    assert latency.n == len(QUESTIONS)
+    assert 0 < latency.p50 <= latency.p95
     assert sorted(asked[3:]) == sorted(QUESTIONS)
     assert asked[:3] == asked[3:6]
 
@@ -620,7 +620,7 @@ def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> No
     queries = [f"loaf {number}" for number in range(70)]
     latency = rankings(experiment, queries, latency=True).latency
     assert latency is not None
-    assert latency.summary["n"] == 50
+    assert latency.n == 50
     asked = experiment.embedded()[-53:]
     assert set(asked) < set(queries)
     assert len(set(asked)) == 50
@@ -629,7 +629,7 @@ def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> No
 def test_latency_is_measured_again_only_when_there_are_twice_as_many_queries(experiment: Experiment) -> None:
     queries = [f"loaf {number}" for number in range(20)]
     measured = [rankings(experiment, queries[:count], latency=True).latency for count in (5, 6, 9, 10, 20, 3)]
-    assert [one.summary["n"] for one in measured if one] == [5, 5, 5, 10, 20, 20]
+    assert [one.n for one in measured if one] == [5, 5, 5, 10, 20, 20]
     assert measured[0] == measured[1] == measured[2]
     assert measured[4] == measured[5]
 
@@ -652,78 +652,17 @@ def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
     assert {evaluator.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
 
 
-ONE_FUSION = ("retrievers.bm25={kind: bm25}", "retrievers.one={kind: fusion, inputs: [dense, bm25], top_k: 3}")
-TWO_FUSIONS = (*ONE_FUSION, "retrievers.two={kind: fusion, inputs: [dense, bm25], method: weighted, top_k: 3}")
-FUSIONS = (*TWO_FUSIONS, "retrievers.three={kind: fusion, inputs: [dense, one], top_k: 3}")
-
-
-def latencies(experiment: Experiment, queries: Sequence[str], *overrides: str) -> dict[str, tuple[Latency, ...]]:
-    """That of each setting, and those of the parts from which it is made."""
-    graph, found = made_of(experiment, queries, *overrides, latency=True).graph, dict[str, tuple[Latency, ...]]()
-    for setting in graph.settings:
-        stage = graph.run_of(setting).latency
-        assert stage is not None
-        made = [graph.corpus.runner.artefact(one) for one in (stage, *stage.parts)]
-        found[setting.name] = tuple(one for one in made if one is not None)
-    return found
-
-
-def test_fusions_add_the_latency_of_their_parts_which_are_measured_once(experiment: Experiment) -> None:
-    run(experiment, *FUSIONS)
+def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: Experiment) -> None:
+    fusion = ("retrievers.bm25={kind: bm25}", "retrievers.one={kind: fusion, inputs: [dense, bm25], top_k: 3}")
+    run(experiment, *fusion)
     before = len(experiment.embedded())
-    found = latencies(experiment, QUESTIONS, *FUSIONS)
-    assert len(experiment.embedded()) - before == 2 * (3 + len(QUESTIONS))  # dense, and as deep as fusions look at it
-    assert {name: len(parts) - 1 for name, parts in found.items()} == {
-        "dense": 0,
-        "bm25": 0,
-        "one": 2,
-        "two": 2,
-        "three": 2,
-    }
-    for name in ("one", "two", "three"):
-        whole, *parts = found[name]
-        for question in QUESTIONS:
-            assert whole.seconds[question] > sum(part.seconds[question] for part in parts) > 0
-
-
-@pytest.mark.parametrize("change", ["other questions", "other machine"])
-def test_a_fusion_is_measured_with_its_parts_where_theirs_tells_nothing(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    latencies(experiment, QUESTIONS, *ONE_FUSION)
-    asked = [f"loaf {number}" for number in range(len(QUESTIONS))] if change == "other questions" else QUESTIONS
-    graph = made_of(experiment, asked, *TWO_FUSIONS).graph
-    for setting in graph.settings:
-        Results(graph).of(setting)
-    monkeypatch.setattr("platform.machine", lambda: "another" if change == "other machine" else "x86_64")
-    before = len(experiment.embedded())
-    found = latencies(experiment, asked, *TWO_FUSIONS)
-    assert set(found["two"][0].seconds) == set(asked)
+    made = made_of(experiment, QUESTIONS, *fusion, latency=True)
+    for setting in made.graph.settings:
+        assert made.graph.run_of(setting).latency is not None
+        Results(made.graph).of(setting)
     added = experiment.embedded()[before:]
-    assert sorted(set(added)) == sorted(asked)
-    assert len(added) == 3 + len(asked)  # for the second fusion, all together
-
-
-def test_latencies_are_added_query_by_query_and_the_shares_of_waiting_by_time() -> None:
-    summary = {"machine": "this", "date": "2026-01-02", "cpus": 2, "load": 0.5, "waited": 0.5}
-    own = Latency(summary, {"a": 1.0, "b": 2.0})
-    part = Latency({**summary, "load": 3.0, "waited": 0.0}, {"a": 4.0, "b": 1.0, "asked no more": 100.0})
-    added = own.after([part, part])
-    assert added.seconds == {"a": 9.0, "b": 4.0}
-    assert LatencyPart(**added.summary) == LatencyPart(
-        p25=4.0,
-        p50=4.0,
-        p75=9.0,
-        p95=9.0,
-        p99=9.0,
-        n=2,
-        machine="this",
-        date="2026-01-02",
-        cpus=2,
-        load=3.0,
-        waited=1.5 / 13,
-    )
-    assert own.after([Latency({**summary, "waited": None}, part.seconds)]).summary["waited"] is None
+    assert sorted(set(added)) == sorted(QUESTIONS)
+    assert len(added) == 2 * (3 + len(QUESTIONS))  # dense, and the fusion
 
 
 @pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="only Linux counts these waits")
@@ -740,7 +679,7 @@ def test_a_search_that_waits_for_processors_is_seen_to_wait() -> None:
             held.callback(other.kill)
         latency = measure_latency(busy, [Question(f"loaf {number}") for number in range(20)], seed=0)
     assert latency is not None
-    part = LatencyPart(**latency.summary)
+    part = latency
     assert part.waited is not None
     assert part.p25 is not None
     assert part.p75 is not None

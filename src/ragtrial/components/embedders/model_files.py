@@ -60,7 +60,7 @@ def find_model(name: str, revision: str | None = None) -> Path:
     is_offline = _is_offline()
     if is_offline and _LEFT_ALONE.is_set():
         reason = "must be fetched from the hub first, which `ragtrial run` does."
-        raise ModelNotFoundError(model=name, reason=reason + _package_hint(hub_name), may_be_fetched=True)
+        raise ModelNotFoundError(f"the model {name!r} {reason}{_package_hint(hub_name)}", may_be_fetched=True)
     if is_offline:
         tried.append("not the hub, because HF_HUB_OFFLINE is set")
     else:
@@ -74,7 +74,7 @@ def find_model(name: str, revision: str | None = None) -> Path:
         f"cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, or give `model:` "
         "the path of a local folder."
     )
-    raise ModelNotFoundError(model=name, reason=reason + _package_hint(hub_name))
+    raise ModelNotFoundError(f"the model {name!r} {reason}{_package_hint(hub_name)}")
 
 
 def named_tokenizer(name: str) -> Tokenizer:

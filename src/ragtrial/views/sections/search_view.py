@@ -1,4 +1,4 @@
-"""The result of a search: winner and finalists, effect of each axis, quality against cost, and all settings tried."""
+"""The result of a search: winner and finalists, and all settings tried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
-from ragtrial.views.sections.details import level_text
 from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str,
     return {
         "Finalists": finalist_table(found),
         "Differences between finalists": between_table(found),
-        "Effect of each axis": importance_table(found),
-        "Quality and costs: settings that none is shown to beat": _first(pareto_table(found), everything=everything),
         "Settings in the order of trying": _first(trial_table(found), everything=everything),
     }
 
@@ -83,47 +80,6 @@ def between_table(found: SearchResult) -> Table:
         for part in found.between_finalists
     ]
     return Table.of(["finalist", "against", "difference", "interval", "verdict"], rows, texts=(0, 1, -1))
-
-
-def importance_table(found: SearchResult) -> Table:
-    """One row per axis, most important first: the two levels that differ most, all else equal."""
-    rows = [
-        [
-            one.axis,
-            _level(one.reference),
-            _level(one.level),
-            signed(one.difference),
-            signed_interval(one.ci),
-        ]
-        for one in found.importance
-    ]
-    return Table.of(["axis", "from", "to", "difference", "interval"], rows, texts=(0, 1, 2))
-
-
-def _level(level: object) -> str:
-    if isinstance(level, list) and len(level) == 2 and all(isinstance(one, int | float) for one in level):
-        return f"{level[0]:g} to {level[1]:g}"
-    return level_text(level)  # type: ignore[arg-type]  # what a config may hold is JSON
-
-
-def pareto_table(found: SearchResult) -> Table:
-    """One row per setting that none is shown to beat at no higher cost, best first."""
-    costs = {
-        "ms p50": [None if one.latency is None else one.latency * 1000 for one in found.pareto],
-        "context": [one.context for one in found.pareto],
-        "index MB": [None if one.index is None else one.index / 1e6 for one in found.pareto],
-    }
-    known = {title: column for title, column in costs.items() if any(value is not None for value in column)}
-    rows = [
-        [
-            one.setting,
-            mean_number(one.mean, found.searched),
-            *("-" if (at := column[row]) is None else f"{at:,.1f}" for column in known.values()),
-        ]
-        for row, one in enumerate(found.pareto)
-        if one.beaten_by is None
-    ]
-    return Table.of(["not beaten", found.metric, *known], rows if known else [])
 
 
 def trial_table(found: SearchResult) -> Table:
