@@ -18,7 +18,6 @@ import numpy as np
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
-from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners import Refiner
 from ragtrial.errors import listed
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
