@@ -167,7 +167,7 @@ def test_a_file_of_prefixes_that_is_stale_does_not_hinder_making_the_next(tmp_pa
     [
         (("--setting", "dence"), "there is no setting 'dence'. Did you mean 'dense'? Known: dense."),
         (("--doc", "hup.md"), "there is no document 'hup.md' in the corpus (2 documents). Did you mean 'hub.md'?"),
-        (("-o", "-", "--json"), "--json and -o - both write to standard output; leave one of them out."),
+        (("-o", "-", "--json"), "-o and --json would both go to standard output; give all but one a file."),
         (("-o", "documents"), "documents: is a folder; name the file to write."),
         (
             ("-o", "nowhere/x.jsonl"),

@@ -8,17 +8,11 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.cli.gating import GateOptions, checks_for_comparison
-from ragtrial.cli.terminal import Terminal
-from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.comparison_input import input_of
-from ragtrial.errors import InputError
 from ragtrial.report.model import load_report
 from small_experiment import Outcome, ragtrial
 
@@ -233,25 +227,13 @@ def test_without_gates_a_run_is_what_it_was(place: Path, capsys: Capture) -> Non
     assert (done.code, done.json.keys() & {"gates", "expected", "comparison"}) == (0, set())
 
 
-def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
-    """What `compare` does with gates: a comparison of the latest report with its setting ``good``."""
-    contest = input_of([load_report("latest")], baseline="good")
-    terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
-    checks = checks_for_comparison(GateOptions(**asked), contest, terminal)
-    aim = ComparisonOptions("good")
-    findings = checks.of_comparison(contest, aim, compare_settings(contest, aim))
-    capsys.readouterr()
-    checks.write(terminal, findings)
-    return findings.exit_code, Outcome(findings.exit_code, *capsys.readouterr())
-
-
 def test_a_comparison_of_reports_is_gated_likewise(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2, broken="broken")
     run(capsys)
-    code, done = compared(capsys, fail_if=("rr@3 worse than baseline", "ndcg@3 < 0.1"), files={"markdown": "out.md"})
-    assert (code, done.out) == (1, "\n2 gates: 1 passed, 1 failed\n")
-    assert done.err.startswith("gate failed: rr@3 worse than baseline: bad -0.5833 against good")
+    compare, low = ("compare", "latest", "--baseline", "good", "--fail-if"), "ndcg@3 < 0.1"
+    done = ragtrial(capsys, *compare, "rr@3 worse than baseline", "--fail-if", low, "--markdown", "out.md")
+    assert (done.code, done.out.endswith("\n2 gates: 1 passed, 1 failed\n")) == (1, True)
+    assert "\ngate failed: rr@3 worse than baseline: bad -0.5833 against good" in f"\n{done.err}"
     assert Path("out.md").is_file()
-    assert compared(capsys, fail_if=("ndcg@3 < 0.1",))[0] == 0, "what failed in the run is not compared"
-    with pytest.raises(InputError, match="there is no setting 'broken'"):
-        compared(capsys, fail_if=("broken: ndcg@3 < 0.1",))
+    assert ragtrial(capsys, *compare, low).code == 0, "what failed in the run is not compared"
+    assert "there is no setting 'broken'" in ragtrial(capsys, *compare, "broken: ndcg@3 < 0.1").err

@@ -1,12 +1,9 @@
-"""What people try first: a config that is found, the latest report, `help`, completion, one setting, CSV."""
+"""What people try first: a config that is found, the latest report, `help`, one setting, CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,18 +18,6 @@ TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, config=TWO)
-
-
-def completed(words: str) -> list[str]:
-    environment = {
-        **os.environ, "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1),
-        "_RAGTRIAL_COMPLETE": "bash_complete",
-    }  # fmt: skip
-    ran = subprocess.run(
-        [sys.executable, "-m", "ragtrial"], env=environment, capture_output=True, text=True, check=True
-    )
-    assert ran.stderr == ""
-    return [line.partition(",")[2] for line in ran.stdout.splitlines() if line]
 
 
 def test_a_config_is_found_in_the_folder_that_is_named_and_in_this_one(
@@ -95,20 +80,3 @@ def test_scores_are_printed_as_csv(capsys: Capture) -> None:
     assert sum(own) / len(own) == pytest.approx(mean)
     for wrong in (["--per-query"], ["--csv", "--json"], ["--csv", "--query", "q1"]):
         assert ragtrial(capsys, "show", *wrong).code == 2
-
-
-@pytest.mark.slow
-def test_a_shell_is_told_what_may_come_next(capsys: Capture, tmp_path: Path) -> None:
-    run = ragtrial(capsys, "run", "--json").json["run_id"]
-    assert completed("ragtrial sh") == ["show"]
-    assert completed("ragtrial show ") == ["latest", run]
-    assert completed("ragtrial run experiment.yaml --setting w") == ["words"]
-    assert completed(f"ragtrial compare {run} --setting w") == ["words"]
-    assert completed("ragtrial compare --metric ndc") == ["ndcg"]
-    (tmp_path / "experiment.yaml").write_text("broken: [")
-    assert completed("ragtrial run --setting w") == []
-    script = subprocess.run(
-        [sys.executable, "-m", "ragtrial"], env={**os.environ, "_RAGTRIAL_COMPLETE": "bash_source"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert (script.stderr, "complete" in script.stdout) == ("", True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ragtrial.cli.group import group
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.metrics import parse_metrics
 from ragtrial.runs.inputs import RunInput
@@ -99,10 +97,3 @@ def test_what_is_not_computed_is_said(text: str, why: str) -> None:
 
 def test_cutoffs_may_be_written_as_they_are_printed() -> None:
     assert parse_measures("map,P_10,P_5 ndcg_cut.10") == {"map": "", "P": "10,5", "ndcg_cut": "10"}
-
-
-@pytest.mark.parametrize("option", ["-Z", "-z", "--zscores"])
-def test_z_scores_are_refused_by_name(option: str) -> None:
-    result = CliRunner().invoke(group, ["score", option, "zscores_file", "qrels", "run"])
-    assert result.exit_code == 2
-    assert "z-scores are not computed: they need the mean and the deviation of many systems" in result.output

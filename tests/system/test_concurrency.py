@@ -115,26 +115,32 @@ import os
 import sys
 import time
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
+
+
+def executed(module):
+    module.__spec__.loader.load(module)
+    remove = module.Upkeep._remove
+
+    def removed(self, entry):
+        hold = Path(os.environ["HOLD"])
+        hold.with_name("removing").touch()
+        while hold.exists():
+            time.sleep(0.01)
+        remove(self, entry)
+
+    module.Upkeep._remove = removed
 
 
 class Finder(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name == "ragtrial.cli.cache_command":
-            sys.meta_path.remove(self)
-            from ragtrial.cache.upkeep import Upkeep
-
-            remove = Upkeep._remove
-
-            def removed(self, entry):
-                hold = Path(os.environ["HOLD"])
-                hold.with_name("removing").touch()
-                while hold.exists():
-                    time.sleep(0.01)
-                remove(self, entry)
-
-            Upkeep._remove = removed
-        return None
+        if name != "ragtrial.cache.upkeep":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        spec.loader.load, spec.loader.exec_module = spec.loader.exec_module, executed
+        return spec
 
 
 sys.meta_path.insert(0, Finder())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from ragtrial.cli import completion
-from ragtrial.cli.gating import GateOptions, checks_for_comparison, gate_options
-from ragtrial.cli.options import ComparisonInputs, contest_options
-from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.views.sections import all_views
+from ragtrial.cli.gating import GateOptions, checks_for_comparison
+from ragtrial.cli.options import SETTINGS, ComparisonInputs, declare, option
+from ragtrial.cli.terminal import Answer, Terminal
+from ragtrial.comparison import across as over_reports
+from ragtrial.evaluation.metrics import spelling
+from ragtrial.views import analysis, comparison_tables, report_tables, sections
 
 
 class _WithViews(click.Command):
@@ -20,101 +22,71 @@ class _WithViews(click.Command):
         options: list[click.Parameter] = [
             click.Option([f"--{view.name}", view.name], is_flag=not view.metavar, metavar=view.metavar or None,
                          help=view.help)
-            for view in all_views()
+            for view in sections.all_views()
             if view.help
         ]  # fmt: skip
         *own, help_option = super().get_params(ctx)
         return [*own, *options, help_option]
 
 
-@click.command("compare", cls=_WithViews)
-@contest_options
-@click.option("--across", is_flag=True, help="Compare settings of equal names over reports of different data sets.")
-@click.option("--all-pairs", is_flag=True, help="Compare all pairs even when several reports are given.")
-@completion.settings_option
-@click.option(
-    "--metrics",
-    shell_complete=completion.metrics,
-    metavar="NAMES",
-    help="More metrics to show, comma-separated; `all` shows every one.",
-)
-@click.option(
-    "--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips and resamples."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for both.")
-@click.option("--judge", type=click.Path(), metavar="FILE",
-              help="A model's judgments (from `ragtrial judge`), which narrow the intervals.")  # fmt: skip
-@click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
-@gate_options
-@common_options
+@declare("compare", kind=_WithViews)
 def command(
     terminal: Terminal,
-    compared: ComparisonInputs,
-    gates: GateOptions,
-    settings: tuple[str, ...],
-    metrics: str | None,
-    flips: int,
-    seed: int,
-    judge: str | None,
     *,
-    across: bool,
-    all_pairs: bool,
-    full: bool,
+    compared: ComparisonInputs,
+    across: bool = option("Compare settings of equal names over reports of different data sets."),
+    all_pairs: bool = option("Compare all pairs even when several reports are given."),
+    settings: tuple[str, ...] = SETTINGS,
+    metrics: str | None = option("More metrics to show, comma-separated; `all` shows every one.", "NAMES"),
+    flips: int = option("Random flips and resamples.", default=10_000, at_least=100),
+    seed: int = option("Random seed for both.", default=0, at_least=0),
+    judge: Path | None = option("A model's judgments (from `ragtrial judge`), which narrow the intervals.", "FILE"),
+    full: bool = option("Show all pairs, effects and queries, however many."),
+    gates: GateOptions,
     **options: Any,
-) -> int:
+) -> Answer:
     """Say which settings of one or more reports are better, by how much, and how certain that is.
 
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """
-    from ragtrial.comparison.comparing import with_judge
-    from ragtrial.evaluation.metrics.spelling import spellings
-    from ragtrial.options import expand_user
-    from ragtrial.views.analysis import analyse
-    from ragtrial.views.comparison_tables import comparison_blocks
-    from ragtrial.views.report_tables import usual_metrics
-
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
-    views = [view for view in all_views() if options.get(view.name) not in (None, False)]
+    views = [view for view in sections.all_views() if options.get(view.name) not in (None, False)]
     if across:
-        switches = {"all-pairs": all_pairs, "common": compared.common, "judge": judge, "metrics": metrics}
-        given = [f"--{name}" for name, value in switches.items() if value] + [f"--{view.name}" for view in views]
-        if given or gates != GateOptions():
-            first = given[0] if given else "gates"
-            raise click.UsageError(f"--across cannot be combined with {first}; remove one of them.")
+        switches = {"--all-pairs": all_pairs, "--common": compared.common, "--judge": judge, "--metrics": metrics}
+        switches |= {**dict.fromkeys((f"--{view.name}" for view in views), True), "gates": not gates.is_empty}
+        for name in (name for name, value in switches.items() if value):
+            raise click.UsageError(f"--across cannot be combined with {name}; remove one of them.")
         return _across(terminal, compared, settings)
     alone = [view for view in views if view.alone]
     if alone and len(views) > 1 and not terminal.as_json:
         raise click.UsageError(f"--{alone[0].name} shows {alone[0].alone} alone; add --json, or leave the others out.")
-    named = None if metrics in (None, "all") else list(spellings(str(metrics)))
-    contest = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
+    named = None if metrics in (None, "all") else list(spelling.spellings(str(metrics)))
+    inputs = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:
-        contest = contest.limited_to(usual_metrics(contest.report))
-    aim = compared.aim(contest, flips=flips, seed=seed)
-    if judge is not None:
-        aim = with_judge(contest, aim, expand_user(judge))
-        contest = contest if aim.judge is None else aim.judge.inputs
-    checks = checks_for_comparison(gates, contest, terminal)
+        inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
+    inputs, aim = compared.aim(inputs, judge, flips=flips, seed=seed)
+    checks = checks_for_comparison(gates, inputs, terminal)
     if metrics is None:
-        contest = contest.limited_to(usual_metrics(contest.report))
-    made = analyse(contest, aim, **options)
-    findings = checks.of_comparison(contest, aim, made)
+        inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
+    comparison = analysis.analyse(inputs, aim, **options)
+    findings = checks.of_comparison(inputs, aim, comparison)
     if not alone:
-        terminal.show(comparison_blocks(made, terminal.width, everything=full, every_metric=metrics is not None))
+        every = metrics is not None
+        terminal.show(
+            comparison_tables.comparison_blocks(comparison, terminal.width, everything=full, every_metric=every)
+        )
     for view in views:
-        terminal.show(view.blocks(view.of(made), terminal.width, everything=full))
-    terminal.warn(made.warnings if alone else made.all_warnings)
-    checks.write(terminal, findings)
-    whole = made.model_dump(mode="json", exclude={"comparisons"})
-    terminal.say_json({**whole, "comparisons": made.comparisons, **findings.as_json()})
-    return findings.exit_code
+        terminal.show(view.blocks(view.of(comparison), terminal.width, everything=full))
+    total, errors = checks.write(findings)
+    whole = comparison.model_dump(mode="json", exclude={"comparisons"})
+    content = {**whole, "comparisons": comparison.comparisons, **findings.as_json()}
+    terminal.warn(comparison.warnings if alone else comparison.all_warnings)
+    return Answer(content, total, errors=errors, code=findings.exit_code)
 
 
-def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> int:
-    from ragtrial.comparison.across import compare_across
-    from ragtrial.views.comparison_tables import across_blocks
-
-    made = compare_across(
+def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> Answer:
+    comparison = over_reports.compare_across(
         compared.reports,
         baseline=compared.baseline,
         settings=settings or None,
@@ -123,6 +95,4 @@ def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str,
         confidence=compared.confidence,
         directory=compared.results,
     )
-    terminal.show(across_blocks(made, terminal.width))
-    terminal.say_json(made.model_dump(mode="json"))
-    return 0
+    return Answer(comparison, comparison_tables.across_blocks(comparison, terminal.width))

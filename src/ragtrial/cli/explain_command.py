@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.options import argument, declare
+from ragtrial.cli.terminal import Answer, Terminal
+from ragtrial.config import reference
 from ragtrial.errors import InputError, MetricError, did_you_mean
-from ragtrial.views.words import meaning_of, words
+from ragtrial.evaluation import metrics
+from ragtrial.evaluation.metrics import cards
+from ragtrial.views import words
 
-if TYPE_CHECKING:
-    from ragtrial.config.reference import ConfigSection
 
-
-@click.command("explain")
-@click.argument("name", metavar="NAME")
-@common_options
-def command(terminal: Terminal, name: str) -> int:
+@declare("explain")
+def command(terminal: Terminal, *, name: str = argument("NAME")) -> Answer:
     """Explain a metric, a key of the config, a kind, or a column or verdict of a comparison.
 
     \b
@@ -28,37 +26,34 @@ def command(terminal: Terminal, name: str) -> int:
     ragtrial explain recursive               all options of a chunker
     ragtrial explain detectable              a column of a comparison
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.evaluation.metrics import parse_metric
-    from ragtrial.evaluation.metrics.cards import card, card_text
-
-    about = meaning_of(name)
+    about = words.meaning_of(name)
     texts = [] if about is None else ["\n".join([name, *_wrapped(about, 2, terminal.width)])]
     details: Any = None
     try:
-        made = card(parse_metric(name))
+        details = cards.card(metrics.parse_metric(name))
+        texts.append(cards.card_text(details, terminal.width))
     except MetricError as error:
-        from ragtrial.config.reference import config_names, look_up
-
-        if sections := look_up(name):
-            texts.append(_shown(name, sections, terminal.width))
+        if sections := reference.look_up(name):
+            texts.append(_text_of(name, sections, terminal.width))
             details = [asdict(section) for section in sections]
         elif not texts:
-            near = "" if "@" in name else did_you_mean(name, config_names())
-            if not near and "@" not in name and "Did you mean" not in str(error):
-                near = did_you_mean(name, words())
-            if not near:
-                raise
-            raise InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") from None
-    else:
-        texts.append(card_text(made, terminal.width))
-        details = made
-    terminal.say("\n\n".join(texts))
-    terminal.say_json(details if about is None else {"name": name, "meaning": about, "details": details})
-    return 0
+            raise _unknown(name, error) from None
+    content = details if about is None else {"name": name, "meaning": about, "details": details}
+    return Answer(content, ["\n\n".join(texts)])
 
 
-def _shown(name: str, sections: list[ConfigSection], width: int) -> str:
-    """The sections with their keys; of several kinds at the one place that ``name`` is, only what each is."""
+def _unknown(name: str, error: MetricError) -> InputError:
+    """The error for a name that means nothing: as for a metric, unless it is similar to another name."""
+    if "@" in name:
+        return error
+    near = did_you_mean(name, reference.config_names())
+    if not near and "Did you mean" not in str(error):
+        near = did_you_mean(name, words.words())
+    return InputError(f"{name!r} is not a metric, a key or kind of the config, or a column.{near}") if near else error
+
+
+def _text_of(name: str, sections: Sequence[reference.ConfigSection], width: int) -> str:
+    """The sections with their keys; if ``name`` is a place for one of several kinds, only what each kind is."""
     lines: list[str] = []
     is_choice = len(sections) > 1 and sections[0].path == name
     for section in sections:

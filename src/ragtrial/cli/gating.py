@@ -6,65 +6,51 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
-import click
-
-from ragtrial.cli.terminal import Terminal, write
+from ragtrial import config as configs
+from ragtrial.cli.options import option
+from ragtrial.cli.terminal import Terminal
+from ragtrial.comparison import comparing, comparison_input
+from ragtrial.comparison import gates as all_gates
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
-from ragtrial.runs.streams import check_folder
-from ragtrial.views.table import wrapped
+from ragtrial.pipeline import run as runs
+from ragtrial.report import model, schema
+from ragtrial.runs import streams
+from ragtrial.views import analysis, findings_files, report_tables
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
     from ragtrial.comparison.comparison_input import ComparisonInput
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.gates import ExpectedScore, Findings, Gate, Subject
-    from ragtrial.config import ExperimentConfig
-    from ragtrial.report.model import Report
-    from ragtrial.report.schema import FailurePart, SettingPart
+    from ragtrial.comparison.gates import Findings
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class GateOptions:
-    """Options of gates and files as they were written: ``files`` has a file by form, ``-`` is standard output."""
+    """Options of gates and files as they were written; the file ``-`` is standard output."""
 
-    fail_if: tuple[str, ...] = ()
-    expected: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
+    fail_if: tuple[str, ...] = option(
+        'Exit with status 1 if the condition holds: "ndcg@10 < 0.70", "hybrid: ndcg@10 worse than baseline", '
+        '"ndcg@10 not within 0.02 of baseline". May be repeated.',
+        "GATE",
+    )
+    expected: str | None = option("Exit with status 1 if scores differ from this YAML file.", "FILE")
+    junit: str | None = option("Write the results as JUnit XML; - is standard output.", "FILE")
+    markdown: str | None = option("Write the results as Markdown, for a pull request.", "FILE")
+    csv: str | None = option("Write a row for each comparison, with all fields.", "FILE")
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The files to write, by form."""
+        return {form: target for form in ("junit", "markdown", "csv") if (target := getattr(self, form))}
 
-def gate_options(function: F) -> F:
-    """Adds gate options; the command receives them as ``gates``. Apply above ``common_options``."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, fail_if: tuple[str, ...], expected: str | None, **kwargs: Any) -> Any:
-        files = {form: target for form in _FILES if (target := kwargs.pop(form))}
-        return function(*args, gates=GateOptions(fail_if, expected, files), **kwargs)
-
-    files = [click.option(f"--{name}", metavar="FILE", help=text) for name, text in _FILES.items()]
-    for option in reversed([*_OPTIONS, *files]):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value]  # click has replaced the signature
-
-
-_OPTIONS = (
-    click.option("--fail-if", multiple=True, metavar="GATE",
-                 help="Exit with status 1 if the condition holds: \"ndcg@10 < 0.70\", \"hybrid: ndcg@10 worse "
-                 "than baseline\", \"ndcg@10 not within 0.02 of baseline\". May be repeated."),
-    click.option("--expected", metavar="FILE", help="Exit with status 1 if scores differ from this YAML file."),
-)  # fmt: skip
-
-_FILES = {
-    "junit": "Write the results as JUnit XML; - is standard output.",
-    "markdown": "Write the results as Markdown, for a pull request.",
-    "csv": "Write a row for each comparison, with all fields.",
-}
-"""The options that name a file to write, and their help; `WRITERS` has what writes each."""
+    @property
+    def is_empty(self) -> bool:
+        return not (self.fail_if or self.expected or self.files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +62,7 @@ class RunBaseline:
 
     name: str
     setting: str
-    report: Report | None = None
+    report: model.Report | None = None
 
     @property
     def reference(self) -> str:
@@ -93,24 +79,26 @@ class Checks:
     """
 
     options: GateOptions
-    subject: Subject
+    subject: all_gates.Subject
     stdout: TextIO
-    gates: tuple[Gate, ...] = ()
-    expected: tuple[ExpectedScore, ...] = ()
+    gates: tuple[all_gates.Gate, ...] = ()
+    expected: tuple[all_gates.ExpectedScore, ...] = ()
     baseline: RunBaseline | None = None
     config: str | None = None
 
-    def of_comparison(self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison) -> Findings:
+    def of_comparison(
+        self,
+        inputs: ComparisonInput,
+        options: ComparisonOptions,
+        comparison: Comparison,
+    ) -> Findings:
         """The results for a comparison of reports; settings that failed in the runs are ignored."""
         newest = max((setting.report for setting in inputs.settings), key=lambda report: report.run_id)
         parts = {setting.name: setting.part for setting in inputs.settings}
         return self._evaluate(newest, parts, comparison, self._comparisons(inputs, options, comparison), ())
 
-    def of_run(self, report: Report) -> Findings:
+    def of_run(self, report: model.Report) -> Findings:
         """The results for a run. Raises RunError if the run, which is written, cannot be compared with the baseline."""
-        from ragtrial.comparison.comparing import ComparisonOptions
-        from ragtrial.views.analysis import analyse
-
         parts, baseline = {setting.name: setting for setting in report.settings}, self.baseline
         if baseline is None:
             is_compared = bool(self.options.files) and len(parts) > 1
@@ -120,8 +108,8 @@ class Checks:
             return self._evaluate(report, parts, None, {}, report.failures)
         try:
             inputs = _inputs(report, baseline)
-            options = ComparisonOptions(baseline.name if baseline else None, config=self.config)
-            comparison = analyse(inputs, options)
+            options = comparing.ComparisonOptions(baseline.name if baseline else None, config=self.config)
+            comparison = analysis.analyse(inputs, options)
             comparisons = self._comparisons(inputs, options, comparison)
         except InputError as error:
             written = f"The report is written: {report.folder / 'report.json'}"
@@ -129,79 +117,70 @@ class Checks:
         return self._evaluate(report, parts, comparison, comparisons, report.failures)
 
     def _comparisons(
-        self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison
+        self,
+        inputs: ComparisonInput,
+        options: ComparisonOptions,
+        comparison: Comparison,
     ) -> dict[str, Comparison]:
         """The comparison with the baseline for each metric in a gate: by itself unless it is the primary metric."""
-        from ragtrial.comparison.comparing import compare_settings
-        from ragtrial.comparison.gates import compared_metrics
-
         if options.baseline is None:
             return {}
-        others = [metric for metric in compared_metrics(self.gates) if metric != comparison.primary_metric]
-        by_metric = {metric: compare_settings(replace(inputs, metrics=(metric,)), options) for metric in others}
+        others = [metric for metric in all_gates.compared_metrics(self.gates) if metric != comparison.primary_metric]
+        by_metric = {
+            metric: comparing.compare_settings(replace(inputs, metrics=(metric,)), options) for metric in others
+        }
         return {**by_metric, comparison.primary_metric: comparison}
 
     def _evaluate(
         self,
-        newest: Report,
-        settings: Mapping[str, SettingPart],
+        newest: model.Report,
+        settings: Mapping[str, schema.SettingPart],
         comparison: Comparison | None,
         comparisons: Mapping[str, Comparison],
-        failures: Sequence[FailurePart],
+        failures: Sequence[schema.FailurePart],
     ) -> Findings:
-        from ragtrial.comparison.gates import Findings, GateEvidence, judge_expected, judge_gates
 
         primary = comparison.primary_metric if comparison else newest.primary_metric
         means = {name: setting.scores[primary].mean for name, setting in settings.items()}
         sign = newest.sign(primary)
         ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
         failed = [failure.name for failure in failures]
-        evidence = GateEvidence(settings, primary, failed, self.subject.baseline, comparisons)
-        return Findings(
+        evidence = all_gates.GateEvidence(settings, primary, failed, self.subject.baseline, comparisons)
+        return all_gates.Findings(
             subject=newest.experiment,
             primary_metric=primary,
             settings={name: settings[name] for name in ranked},
             comparison=comparison,
-            gates=tuple(judge_gates(self.gates, evidence)),
-            expected=tuple(judge_expected(self.expected, settings, failed)),
+            gates=tuple(all_gates.judge_gates(self.gates, evidence)),
+            expected=tuple(all_gates.judge_expected(self.expected, settings, failed)),
             failures=tuple(failures),
         )
 
-    def write(self, terminal: Terminal, findings: Findings) -> None:
-        """Write each file, whole or not at all, then print the results: those that did not pass to standard error.
+    def write(self, findings: Findings) -> tuple[list[str], list[str]]:
+        """Write each file, whole or not at all; the lines that sum up, and the lines of results that did not pass.
 
         Raises RunError if a file cannot be written.
         """
-        from ragtrial.views.findings_files import WRITERS, gate_lines
-
         with contextlib.redirect_stdout(self.stdout):
             for form, target in self.options.files.items():
-                WRITERS[form](target, findings)
-        *lines, total = gate_lines(findings) or [""]
-        for line in lines:
-            write(wrapped(line, terminal.prose_width), sys.stderr)
-        if total:
-            terminal.say(f"\n{total}")
+                findings_files.WRITERS[form](target, findings)
+        *lines, total = findings_files.gate_lines(findings) or [""]
+        return ["", total] if total else [], lines
 
 
-def parse_checks(options: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
+def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Terminal) -> Checks:
     """Parse gates, read expected scores, and check that files can be written, before anything is run.
 
     If a file goes to standard output, the terminal prints to standard error from now on. Raises InputError with all
     faults, click.UsageError if two answers would go to standard output.
     """
-    from ragtrial.comparison.gates import parse_gates, read_expected
-
-    to_stdout = [f"--{form}" for form, target in options.files.items() if target == "-"]
-    to_stdout += ["--json"] if terminal.as_json else []
-    if len(to_stdout) > 1:
-        raise click.UsageError(f"{' and '.join(to_stdout)} would both go to standard output; give all but one a file.")
+    terminal.check_stdout({f"--{form}": target for form, target in options.files.items()})
     faults: list[Fault] = []
-    gates = attempt(faults, lambda: parse_gates(options.fail_if, subject))
+    gates = attempt(faults, lambda: all_gates.parse_gates(options.fail_if, subject))
     path = options.expected
-    expected = attempt(faults, lambda: read_expected(path, subject.settings, subject.metrics) if path else [])
+    expected = attempt(faults, lambda: all_gates.read_expected(path, subject.settings, subject.metrics) if path else [])
     for target in options.files.values():
-        attempt(faults, functools.partial(check_folder, target))
+        attempt(faults, functools.partial(streams.check_folder, target))
     if faults:
         raise InputError(*faults)
     stdout = terminal.out
@@ -221,17 +200,15 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
 
 def checks_for_comparison(options: GateOptions, inputs: ComparisonInput, terminal: Terminal) -> Checks:
     """The checks of a comparison of reports, over the metrics that all settings have. Raises as ``parse_checks``."""
-    from ragtrial.comparison.gates import Subject
-
     parts = [setting.part for setting in inputs.settings]
     metrics = tuple(name for name in parts[0].scores if all(name in part.scores for part in parts))
     if len(inputs.report_names) > 1:  # other metrics may mean something else in each report
         metrics = inputs.metrics
-    return parse_checks(options, Subject(inputs.names, metrics, inputs.baseline), terminal)
+    return parse_checks(options, all_gates.Subject(inputs.names, metrics, inputs.baseline), terminal)
 
 
 def checks_for_run(
-    config: ExperimentConfig,
+    config: configs.ExperimentConfig,
     options: GateOptions,
     baseline_name: str | None,
     limit: int | None,
@@ -239,22 +216,21 @@ def checks_for_run(
     file: str,
 ) -> Checks | None:
     """The checks of a run; None if there are no gates and no baseline. Raises InputError with all faults."""
-    from ragtrial.comparison.gates import Subject, compared_metrics
-    from ragtrial.pipeline.run import Run, RunOptions
-
-    if baseline_name is None and options == GateOptions():
+    if baseline_name is None and options.is_empty:
         return None
-    run = Run.of(config, RunOptions(limit=limit))
+    run = runs.Run.of(config, runs.RunOptions(limit=limit))
     names = tuple(setting.name for setting in run.settings)
     faults: list[Fault] = []
     baseline = None if baseline_name is None else attempt(faults, lambda: _baseline(baseline_name, names, config))
     if len(names) == 1 and (baseline.report is None if baseline else "csv" in options.files):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
     # A wrong baseline is reported once, not again for every gate that needs it.
-    subject = Subject(names, tuple(map(str, run.metrics.metrics)), baseline.name if baseline else baseline_name)
+    subject = all_gates.Subject(
+        names, tuple(map(str, run.metrics.metrics)), baseline.name if baseline else baseline_name
+    )
     checks = attempt(faults, lambda: parse_checks(options, subject, terminal))
     if checks and baseline and baseline.report:
-        needed = dict.fromkeys([str(run.metrics.primary), *compared_metrics(checks.gates)])
+        needed = dict.fromkeys([str(run.metrics.primary), *all_gates.compared_metrics(checks.gates)])
         missing = [metric for metric in needed if metric not in baseline.report.metrics]
         faults += [Fault("--baseline", message=f"run {baseline.report.run_id} has no {metric}.") for metric in missing]
     if faults or checks is None:
@@ -262,8 +238,7 @@ def checks_for_run(
     return replace(checks, baseline=baseline, config=file)
 
 
-def _baseline(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
-    from ragtrial.report.model import load_report
+def _baseline(text: str, names: Iterable[str], config: configs.ExperimentConfig) -> RunBaseline:
 
     if text in names:
         return RunBaseline(text, text)
@@ -274,26 +249,23 @@ def _baseline(text: str, names: Iterable[str], config: ExperimentConfig) -> RunB
                   "REPORT:SETTING, like latest:dense."  # fmt: skip
         raise GateError(Fault("--baseline", message=message))
     try:
-        report = load_report(reference, config.output.directory)
+        report = model.load_report(reference, config.output.directory)
         report.setting(setting)
     except ReportError as error:
         raise GateError(*(Fault("--baseline", message=str(fault)) for fault in error.faults)) from error
     return RunBaseline(f"{report.run_id}:{setting}", setting, report)
 
 
-def _inputs(report: Report, baseline: RunBaseline | None) -> ComparisonInput:
+def _inputs(report: model.Report, baseline: RunBaseline | None) -> ComparisonInput:
     """The settings of the run under their own names, and the baseline of an earlier report, if there is one."""
-    from ragtrial.comparison.comparison_input import input_of
-    from ragtrial.views.report_tables import usual_metrics
-
-    metrics = usual_metrics(report)
+    metrics = report_tables.usual_metrics(report)
     if baseline is None or baseline.report is None:
-        return input_of([report], metrics)
+        return comparison_input.input_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
     reference = f"{earlier.run_id}:{baseline.setting}"
     own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
-    inputs = input_of([earlier, report], metrics, settings=[reference, *own], baseline=reference)
+    inputs = comparison_input.input_of([earlier, report], metrics, settings=[reference, *own], baseline=reference)
     first, *others = inputs.settings
     renamed = (replace(first, name=baseline.name), *(replace(other, name=other.part.name) for other in others))
     return replace(inputs, settings=renamed)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
 
 import click
 
@@ -35,6 +42,52 @@ COMMANDS = {
 """Each command and its line in the help; its module, with all that it imports, is loaded when the command is called."""
 
 
+class _Later(ModuleType):
+    """A module of the library that is imported when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or sys.modules.get(self.__name__) is self:
+            raise AttributeError(f"{self.__name__} is not imported yet: import the module, not its {name}")
+        return getattr(import_module(self.__name__), name)
+
+
+class _LaterFinder(MetaPathFinder, Loader):
+    """Finds the modules of the library, but for those of ``_AT_ONCE``, and puts off their import."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        if not fullname.startswith("ragtrial.") or fullname.startswith(_AT_ONCE):
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None:
+            spec.loader = self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Later(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        return
+
+
+_AT_ONCE = ("ragtrial.cli", "ragtrial.errors", "ragtrial.records", "ragtrial.progress", "ragtrial.views.table")
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Modules that are imported inside the block are loaded when they are used: help and wrong options need none."""
+    finder = _LaterFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if isinstance(module, _Later)]:
+            parent, _, child = name.rpartition(".")
+            del sys.modules[name]
+            if parent in sys.modules:
+                vars(sys.modules[parent]).pop(child, None)
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -42,7 +95,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"ragtrial.cli.{cmd_name}_command").command
+        with _later():
+            command: click.Command = import_module(f"ragtrial.cli.{cmd_name}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,122 +3,74 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import click
-
-from ragtrial.cli.terminal import Terminal, common_options, results_option
+from ragtrial import engines
+from ragtrial.cli.options import RESULTS, argument, declare
+from ragtrial.cli.terminal import Answer, Terminal
+from ragtrial.components import embedders, executors, interfaces, refiners
+from ragtrial.components.chunkers import base as chunkers
 from ragtrial.errors import ReportError
-from ragtrial.report.find import list_reports
+from ragtrial.evaluation import metrics
+from ragtrial.report import find, model
 from ragtrial.views.table import Table, mean_number
 
 _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
-_KINDS = (
-    "retrievers",
-    "refiners",
-    "chunkers",
-    "embedders",
-    "executors",
-    "stores",
-    "collections",
-    "metrics",
-    "runs",
-)
+_Kind = Literal["retrievers", "refiners", "chunkers", "embedders", "executors", "stores", "collections", "metrics",
+                "runs"]  # fmt: skip
 
 
-@click.command("list")
-@click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
-@results_option
-@common_options
-def command(terminal: Terminal, what: str, results: str) -> int:
+@declare("list")
+def command(terminal: Terminal, *, what: _Kind = argument("[WHAT]", default="runs"), results: Path = RESULTS) -> Answer:
     """List the runs, or the names that a config may use.
 
     WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections or metrics.
     """
     if what == "runs":
-        return _say_runs(terminal, Path(results))
-    rows = _metrics() if what == "metrics" else _members(what)
+        return _runs(terminal, results)
+    if what == "metrics":
+        rows = [(name, f"{metric.family}: {metric.formula}") for name, metric in metrics.METRICS.members()]
+    else:
+        families = {"stores": engines, "collections": engines, "chunkers": chunkers, "retrievers": interfaces,
+                    "refiners": refiners, "embedders": embedders, "executors": executors}  # fmt: skip
+        members = getattr(families[what], what.upper()).members()
+        rows = [(name, (inspect.getdoc(member) or "").split("\n")[0]) for name, member in members]
     width = max((len(name) for name, _ in rows), default=0)
-    for name, text in rows:
-        terminal.tell(f"{name.ljust(width)}  {text}")
-    terminal.say_json([{"name": name, "description": text} for name, text in rows])
-    return 0
+    lines = [f"{name.ljust(width)}  {text}" for name, text in rows]
+    return Answer([{"name": name, "description": text} for name, text in rows], lines)
 
 
-def _members(what: str) -> list[tuple[str, str]]:
-    from ragtrial.components.chunkers.base import CHUNKERS
-    from ragtrial.components.embedders import EMBEDDERS
-    from ragtrial.components.executors import EXECUTORS
-    from ragtrial.components.interfaces import RETRIEVERS
-    from ragtrial.components.refiners import REFINERS
-    from ragtrial.engines import COLLECTIONS, STORES
-
-    families: dict[str, Iterable[tuple[str, type]]] = {
-        "retrievers": RETRIEVERS.members(),
-        "refiners": REFINERS.members(),
-        "chunkers": CHUNKERS.members(),
-        "embedders": EMBEDDERS.members(),
-        "executors": EXECUTORS.members(),
-        "stores": STORES.members(),
-        "collections": COLLECTIONS.members(),
-    }
-    return [(name, (inspect.getdoc(one) or "").split("\n")[0]) for name, one in families[what]]
-
-
-def _metrics() -> list[tuple[str, str]]:
-    from ragtrial.evaluation.metrics import METRICS
-
-    return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
-
-
-def _say_runs(terminal: Terminal, directory: Path) -> int:
-    """Print the runs, newest first: settings, queries, labels, the best setting, and the run that was scored again."""
-    from ragtrial.report.model import load_report
-
+def _runs(terminal: Terminal, directory: Path) -> Answer:
+    """The runs, newest first: settings, queries, labels, the best setting, and the run that was scored again."""
     rows: list[dict[str, Any]] = []
-    for folder in reversed(list_reports(directory)):
+    cells: list[list[str]] = []
+    damaged: list[str] = []
+    for folder in reversed(find.list_reports(directory)):
         try:
-            report = load_report(folder)
+            report = model.load_report(folder)
         except ReportError as error:  # a damaged report does not hide the others
             rows.append({"name": folder.name, "error": str(error)})
+            damaged.append(f"{folder.name}  {error}")
             continue
-        best = report.ranked_settings()[0]
-        rows.append(
-            {
-                "name": report.run_id,
-                "experiment": report.experiment,
-                "settings": len(report.settings),
-                "queries": len(report.queries),
-                "judgments": sum(len(query.relevant_docs) for query in report.queries),
-                "best": best.name,
-                "metric": report.primary_metric,
-                "score": best.scores[report.primary_metric].mean,
-                "parent": report.parent,
-            }
-        )
-    if not rows:
-        terminal.tell(f"no reports in {directory}; `ragtrial run CONFIG` makes one.")
-    cells = [
-        [row["name"], _date(row["name"]), row["experiment"], str(row["settings"]), str(row["queries"]),
-         f"{row['judgments']:,}", f"{row['best']} {row['metric']} {mean_number(row['score'], row['queries'])}",
-         row["parent"] or ""]
-        for row in rows if "error" not in row
-    ]  # fmt: skip
+        best, metric = report.ranked_settings()[0], report.primary_metric
+        mean, judgments = best.scores[metric].mean, sum(len(query.relevant_docs) for query in report.queries)
+        counts = {"settings": len(report.settings), "queries": len(report.queries), "judgments": judgments}
+        named = {"name": report.run_id, "experiment": report.experiment, **counts}
+        rows.append({**named, "best": best.name, "metric": metric, "score": mean, "parent": report.parent})
+        result = f"{best.name} {metric} {mean_number(mean, len(report.queries))}"
+        numbers = [f"{count:,}" for count in counts.values()]
+        cells.append([report.run_id, _date(report.run_id), report.experiment, *numbers, result, report.parent or ""])
     columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "best", "scored again from"]
-    shown = len(columns) if any(row.get("parent") for row in rows) else -1
+    shown = len(columns) if any(row[-1] for row in cells) else -1
     table = Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6))
-    kept = [replace(one, importance=_IMPORTANCE.get(one.title)) for one in table.columns]
-    terminal.table(replace(table, columns=kept).fitted(terminal.width, "--json has all"))
-    for row in rows:
-        if "error" in row:
-            terminal.tell(f"{row['name']}  {row['error']}")
-    terminal.say_json(rows)
-    return 0
+    weighed = [replace(column, importance=_IMPORTANCE.get(column.title)) for column in table.columns]
+    table = replace(table, columns=weighed).fitted(terminal.width, "--json has all")
+    empty = [] if rows else [f"no reports in {directory}; `ragtrial run CONFIG` makes one."]
+    return Answer(rows, [*empty, table, *damaged])
 
 
 def _date(run_id: str) -> str:

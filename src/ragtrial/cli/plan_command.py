@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
-import click
-
-from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
+from ragtrial import config as configs
+from ragtrial.cli.options import CONFIG, OVERRIDES, declare, option
+from ragtrial.cli.terminal import Answer, Terminal
+from ragtrial.components.embedders import model_files
+from ragtrial.config import sweep
 from ragtrial.errors import counted
+from ragtrial.pipeline import run as runs
 from ragtrial.progress import Listener
-
-if TYPE_CHECKING:
-    from ragtrial.config.sweep import SearchOptions
-    from ragtrial.pipeline.run import Run
+from ragtrial.search import split
+from ragtrial.views import dry_run_lines
 
 
-@click.command("plan")
-@config_argument
-@override_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")
-@click.option("--audit", is_flag=True, help="As if `run --audit` were asked for.")
-@click.option("--no-latency", is_flag=True, help="As if `run --no-latency` were asked for.")
-@common_options
+@declare("plan")
 def command(
-    terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, audit: bool, no_latency: bool
-) -> int:
+    terminal: Terminal,
+    *,
+    config: str = CONFIG,
+    overrides: tuple[str, ...] = OVERRIDES,
+    limit: int | None = option("As if only the first N queries were run.", "N", at_least=1),
+    audit: bool = option("As if `run --audit` were asked for."),
+    no_latency: bool = option("As if `run --no-latency` were asked for."),
+) -> Answer:
     """Show the plan of `run` for CONFIG: cached stages, stages to do, reasons, and an estimate of the time.
 
     Reads the documents, builds nothing, and neither loads nor fetches a model. -v names the settings of each stage.
     """
-    from ragtrial.components.embedders.model_files import disable_downloads
-    from ragtrial.config import load_config
-    from ragtrial.pipeline.run import Run, RunOptions
-    from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
-
-    disable_downloads()
-
-    experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
-    run = Run.of(experiment, RunOptions(limit=limit, audit=audit, listener=Listener(terminal.progress())))
+    model_files.disable_downloads()
+    experiment = configs.load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
+    run = runs.Run.of(experiment, runs.RunOptions(limit=limit, audit=audit, listener=Listener(terminal.progress())))
     plan = run.dry_run()
     run.corpus.resources.workspace.digests.save()
     stages = counted(len(plan.stages), "stage")
-    terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
-    for line in [*plan_lines(plan, terminal.width, verbose=terminal.verbose), "", *total_lines(plan)]:
-        terminal.say(line)
+    lines = [f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}", ""]
+    lines += dry_run_lines.plan_lines(plan, terminal.width, verbose=terminal.verbose)
+    lines += ["", *dry_run_lines.total_lines(plan)]
     if experiment.search:
-        terminal.tell(f"\n{_search_line(experiment.search, run)}")
-    warnings = run.setting_warnings
-    terminal.warn(warnings)
-    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
-    return 0
+        lines += ["", _search_line(run, experiment.search)]
+    return Answer(dry_run_lines.plan_json(plan), lines, run.setting_warnings)
 
 
-def _search_line(options: SearchOptions, run: Run) -> str:
+def _search_line(run: runs.Run, options: sweep.SearchOptions) -> str:
     """The settings that a search adds to the settings of the config, and the difference that it can show."""
-    from ragtrial.search.split import power_sentence, split_queries
-
-    labels, seed = run.resolved.labels.queries, run.config.seed
-    split = split_queries(labels, options, seed, run.dataset.labels_file)
+    queries = split.split_queries(run.resolved.labels.queries, options, run.config.seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
-    return f"{more} {power_sentence(split, options)}"
+    return f"{more} {split.power_sentence(queries, options)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -12,16 +11,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
+from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import for_json, for_terminal, visible
-from ragtrial.errors import Fault, RunError, counted
+from ragtrial.errors import Fault, InputError, RunError, counted
 from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ def write_as_is(text: str, stream: TextIO, end: str = "\n") -> None:
             raise RunError(Fault("standard output", message=message)) from error
 
 
+def save(target: Path, content: str | bytes) -> None:
+    """Write a file, whole or not at all. Raises InputError if it cannot be written."""
+    try:
+        write_bytes(target, content.encode("utf-8") if isinstance(content, str) else content)
+    except OSError as error:
+        raise InputError(Fault(str(target), message=f"cannot be written: {error.strerror or error}.")) from error
+
+
 def write_json(value: Any, stream: TextIO) -> None:
     """Print one JSON document, in the encoding of ``stream``, block by block.
 
@@ -70,9 +79,6 @@ def write_json(value: Any, stream: TextIO) -> None:
 
 def _dumped(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(mode="json")
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AnyWarning(Protocol):
@@ -115,6 +121,32 @@ class _Log(logging.Handler):
             self.handleError(record)
 
 
+class Line(str):
+    """A line that is not wrapped: it has a path, or a command to copy."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a command: ``content`` for programs, ``blocks`` for people, ``errors`` below all else on stderr.
+
+    A mapping gets the exit code as its first field, and ``warnings``, unless they are None, as its last.
+    """
+
+    content: Any = None
+    blocks: Iterable[str | Table] = ()
+    warnings: Sequence[AnyWarning] | None = None
+    errors: Iterable[str] = ()
+    code: int = 0
+
+    def json(self) -> Any:
+        if not isinstance(self.content, dict):
+            return self.content
+        answer = {"exit_code": self.code, **self.content}
+        if self.warnings is not None:
+            answer["warnings"] = [{"code": str(one.code), "message": one.message} for one in self.warnings]
+        return answer
+
+
 class Stopped(KeyboardInterrupt):
     """An interruption with a message of the command: the work that is kept, and the way to resume."""
 
@@ -148,6 +180,13 @@ class Terminal:
     def styled(self) -> bool:
         return self.out.isatty() and not self.no_color
 
+    def check_stdout(self, targets: Mapping[str, str | None]) -> None:
+        """Raises UsageError if more than one of the files by option, and the document of ``--json``, are stdout."""
+        options = [name for name, target in targets.items() if target == "-"] + ["--json"] * self.as_json
+        if len(options) > 1:
+            both = " and ".join(options)
+            raise click.UsageError(f"{both} would both go to standard output; give all but one a file.")
+
     def say(self, text: str = "") -> None:
         """Print a line of the answer; nothing under ``--json``."""
         if not self.as_json:
@@ -155,21 +194,29 @@ class Terminal:
 
     def tell(self, text: str) -> None:
         """Print prose, each line on as many lines as the terminal needs."""
-        self.say("\n".join(wrapped(line, self.prose_width) for line in text.split("\n")))
+        self.say(self._wrapped(text))
+
+    def _wrapped(self, text: str) -> str:
+        lines = text.split("\n")
+        return text if isinstance(text, Line) else "\n".join(wrapped(line, self.prose_width) for line in lines)
 
     def note(self, text: str) -> None:
         """Print a line that is not the answer, on stderr; nothing when quiet."""
         if not self.quiet:
             write(text, sys.stderr)
 
-    def say_json(self, value: Any) -> None:
-        """Print the answer as one JSON document, under ``--json``."""
-        if self.as_json:
-            write_json(value, self.out)
+    def finish(self, answer: Answer) -> int:
+        """Print the answer in its form for people, or for programs; the exit code."""
+        self.show(answer.blocks, before="")
+        if self.as_json and answer.content is not None:
+            write_json(answer.json(), self.out)
+        self.warn(answer.warnings or ())
+        for line in answer.errors:
+            write(self._wrapped(line), sys.stderr)
+        return answer.code
 
-    def show(self, blocks: Iterable[str | Table]) -> None:
-        """Print lines and tables one below the other; a table that no line precedes is set off by an empty one."""
-        before = "\n"
+    def show(self, blocks: Iterable[str | Table], *, before: str = "\n") -> None:
+        """Print lines and tables one below the other; a table that no line precedes is set off by ``before``."""
         for block in blocks:
             if isinstance(block, str):
                 self.tell(block)
@@ -217,57 +264,21 @@ class Terminal:
             return BarProgress(no_color=self.no_color)
         return LineProgress()
 
+    @contextlib.contextmanager
+    def saving(self, stage: str, total: int, unit: str, save: Callable[[], object]) -> Iterator[Callable[[int], None]]:
+        """Progress of replies of a model; ``save`` keeps those that there are before an error or an interruption."""
+        progress = self.progress()
+        progress.begin(stage, total, unit)
+        try:
+            yield progress.advance
+        except BaseException:
+            progress.abandon()
+            save()
+            raise
+        progress.finish()
+
 
 _SHOWN_PER_KIND = 3
-
-
-def config_file(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """The file of a config: ``value``, or the experiment.yaml of that folder. Raises InputError if there is none."""
-    from pathlib import Path
-
-    from ragtrial.errors import Fault, InputError
-
-    path = Path(value) / CONFIG_NAME if Path(value).is_dir() else Path(value)
-    if path.name == CONFIG_NAME and not path.exists():
-        message = "there is no such file; name a config, or write one with `ragtrial init FOLDER`."
-        raise InputError(Fault(str(path), message=message))
-    return str(path)
-
-
-CONFIG_NAME = "experiment.yaml"
-config_argument = click.argument(
-    "config", type=click.Path(), default=CONFIG_NAME, callback=config_file, metavar="[CONFIG]"
-)
-"""The argument of every command that reads a config: a file, or the folder of an experiment.yaml, such as this one."""
-
-config_option = click.option("--config", type=click.Path(), default=CONFIG_NAME, callback=config_file,
-                             metavar="CONFIG", show_default=True, help="The config of the labels.")  # fmt: skip
-
-override_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
-)
-"""The option of every command that reads a config."""
-
-results_option = click.option(
-    "--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept."
-)
-"""The option of every command that reads reports."""
-
-
-def common_options(function: F) -> F:
-    """The options that every command has; the command is given a Terminal made of them."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-    @click.option("-q", "--quiet", is_flag=True, help="No progress and no warnings.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
-    @click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR in the environment).")
-    @functools.wraps(function)
-    def wrapped(*args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **kwargs: Any) -> Any:
-        terminal = Terminal(as_json=as_json, quiet=quiet, verbose=verbose, no_color=no_color)
-        with contextlib.redirect_stdout(sys.stderr):  # what a user's function prints is not the answer
-            return function(terminal, *args, **kwargs)
-
-    return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
 class _Stages(threading.local):
