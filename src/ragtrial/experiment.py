@@ -30,10 +30,6 @@ def run_experiment(config: ExperimentConfig, options: RunOptions | None = None) 
         return search_experiment(config, options)
     run = Run.prepare(config, options)
     notice_unlabelled(run)
-    if options.extrapolate is not None:
-        from ragtrial.search.extrapolation import run_and_extrapolate
-
-        return run_and_extrapolate(run, options.extrapolate)
     outcome = score_all(run)
     return write_outcome(run, outcome, report_of(run, outcome), {})
 

@@ -27,15 +27,15 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for name, ending in (("scifact", "ing"), ("cranfield", "s")):
         (folder := Path(name)).mkdir()
         (folder / "qrels").mkdir()
-        rows = [{"_id": f"d{at}", "title": "", "text": f"word{at % 700}{ending} of {at}"} for at in range(1050)]
+        rows = [{"_id": f"d{at}", "title": "", "text": f"word{at % 700}{ending} of {at}"} for at in range(70)]
         asked = [{"_id": f"q{at}", "text": f"word{at} of {at}"} for at in range(20)]
         (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, asked)), encoding="utf-8")
         qrels = "".join(f"q{at}\td{at}\t1\n" for at in range(20))
         (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}", encoding="utf-8")
         Path(f"{name}.yaml").write_text(config.replace("scifact", name), encoding="utf-8")
-    compare, extrapolate = re.findall(r"^ragtrial (.*)$", PAGE, re.MULTILINE)
-    for command in (extrapolate, extrapolate.replace("scifact", "cranfield"), compare):
+    (compare,) = re.findall(r"^ragtrial (.*)$", PAGE, re.MULTILINE)
+    for command in ("run scifact.yaml", "run cranfield.yaml", compare):
         made = ragtrial(capsys, *command.split())
         assert made.code == 0, made.err
     assert "2 data sets are few" in made.out

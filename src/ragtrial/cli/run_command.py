@@ -19,7 +19,7 @@ from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, Run
 from ragtrial.pipeline import run as runs
 from ragtrial.progress import Listener
 from ragtrial.report import model
-from ragtrial.search import extrapolation, search_result, searched
+from ragtrial.search import search_result, searched
 from ragtrial.views import comparison_tables, page, report_tables
 from ragtrial.views.sections import search_view
 from ragtrial.views.table import Table
@@ -55,9 +55,6 @@ def command(
     fail_fast: bool = option("Stop at the first setting that fails."),
     strict: bool = option("Treat warnings about labels and documents as errors."),
     baseline: str | None = option("Compare with this SETTING of the run, or REPORT:SETTING of an earlier run.", "NAME"),
-    extrapolate: int | None = option(
-        "Also run on parts of the documents, and estimate the scores with N documents.", "N", at_least=1
-    ),
     report: bool = option("Also write the HTML page: report.html, next to report.json."),
     gates: GateOptions,
 ) -> Answer:
@@ -76,7 +73,7 @@ def command(
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     options = runs.RunOptions(
         settings=settings or None, limit=limit, strict=strict, audit=audit, jobs=jobs, fail_fast=fail_fast,
-        extrapolate=extrapolate, listener=_RunListener(terminal),
+        listener=_RunListener(terminal),
     )  # fmt: skip
     return _answer(terminal, experiments.run_experiment(experiment, options), checks, config, with_page=report)
 
@@ -84,7 +81,6 @@ def command(
 def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, config: str, *, with_page: bool) -> Answer:
     findings = checks.of_run(report) if checks else None
     search = searched.load_result(report)
-    growth = extrapolation.load_extrapolation(report)
     comparison = None if search else _compared(report, config)
     page_file = _write_page(report, checks.baseline if checks else None, terminal) if with_page else None
     if search:
@@ -92,8 +88,6 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     else:
         result = _result_blocks(terminal, report, findings, comparison)
     blocks = [report_tables.header_line(report), "", *result, "", Line(f"report: {report.folder / 'report.json'}")]
-    if growth:
-        blocks += ["", *growth.sentences, "", report_tables.extrapolation_table(growth), ""]
     blocks.append(Line(f"page: {page_file or f'ragtrial report {_from_here(report.folder)} --open'}"))
     total, errors = checks.write(findings) if checks and findings else ([], [])
     compared = findings.comparison if findings else None
@@ -108,7 +102,6 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
         "comparison": compared,
         "page": str(page_file) if page_file else None,
         "search": search,
-        "extrapolation": growth,
     }
     failed = 4 if report.failures or (search and search.failed) else 0
     return Answer(

@@ -13,7 +13,7 @@ from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.executors import AnyExecutor
 from ragtrial.components.executors.base import SerialExecutor
-from ragtrial.components.interfaces import RETRIEVERS, Ranker, Retriever
+from ragtrial.components.interfaces import RETRIEVERS, Ranker
 from ragtrial.components.refiners import REFINERS
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SearchOptions, SweepOptions
@@ -244,12 +244,3 @@ def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:
 def scored(config: ExperimentConfig) -> Mapping[str, Ranker]:
     """The entries of ``retrievers`` that are settings."""
     return {name: ranker for name, ranker in config.retrievers.items() if ranker.score}
-
-
-def searching_elsewhere(config: ExperimentConfig) -> Mapping[str, str]:
-    """The retrievers that do not search the documents of the config, by name, with a description of each."""
-    return {
-        name: "an existing collection" if ranker.searched_collection else f"kind: {ranker.kind}"
-        for name, ranker in config.retrievers.items()
-        if isinstance(ranker, Retriever) and "chunker" not in ranker.reached_by
-    }

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import random
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ragtrial.dataset.documents import OnError, left_out, read_documents
 from ragtrial.dataset.pdf import empty_pages
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.rankings import Counts
-from ragtrial.records import Document, Query, ReportWarning
+from ragtrial.records import Document, ReportWarning
 
 _DIGEST_BYTES = 16
 
@@ -60,10 +59,6 @@ class Library:
         """Read the documents of ``corpus`` into ``folder``. Raises CorpusError for unreadable documents."""
         skipped: list[Fault] | None = [] if on_error == "skip" else None
         cls._put(read_documents(corpus, skipped), folder, lambda: left_out(corpus, skipped or ()))
-
-    def write_some(self, positions: Iterable[int], folder: Path) -> None:
-        """Put the documents at these positions into ``folder``, in that order."""
-        self._put((self[position] for position in positions), folder, lambda: ())
 
     @staticmethod
     def _put(documents: Iterable[Document], folder: Path, noticed: Callable[[], Iterable[ReportWarning]]) -> None:
@@ -162,23 +157,3 @@ class NamedDocuments(Library):
 
     def text(self, position: int) -> str:
         raise CorpusError(f"the text of {self.ids[position]!r} is needed, and only names of documents are known.")
-
-
-@dataclass(frozen=True)
-class DocumentSamples:
-    """The positions of the documents that are ``judged``, ascending, and of the ``others``, in the order drawn."""
-
-    judged: Sequence[int]
-    others: Sequence[int]
-
-    def of(self, others: int) -> list[int]:
-        """All that are judged and ``others`` of the rest, ascending; a larger sample has all of a smaller one."""
-        return sorted([*self.judged, *self.others[:others]])
-
-
-def document_samples(library: Library, queries: Iterable[Query], seed: int) -> DocumentSamples:
-    """The samples of ``library``; ``queries`` are resolved in it."""
-    judged = {library.positions[judgment.doc] for query in queries for judgment in query.relevant_docs}
-    others = [position for position in range(len(library)) if position not in judged]
-    random.Random(seed).shuffle(others)  # noqa: S311 - not a secret
-    return DocumentSamples(sorted(judged), others)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, Settin
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth
 from ragtrial.pipeline.stage import Runner, Stage
-from ragtrial.pipeline.text_stages import ChunkStage, ContextStage, DocumentStage, SampleStage, prefix_warnings
+from ragtrial.pipeline.text_stages import ChunkStage, ContextStage, DocumentStage, prefix_warnings
 from ragtrial.pipeline.vector_stages import EmbeddingStage, IndexStage, LengthStage, TruncationStage, VectorStage
 from ragtrial.progress import Progress
 from ragtrial.records import Question, ReportWarning, Unit
@@ -38,23 +37,13 @@ class Corpus:
     def __init__(self, config: ExperimentConfig, progress: Progress, documents: Path | None = None) -> None:
         self.resources = Resources(config, progress)
         self.runner = Runner(self.resources.workspace)
-        whole = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
-        self._whole = whole
-        self._begin(whole)
-
-    def _begin(self, documents: Stage[Library]) -> None:
-        self.documents = documents
-        self.library: Library = self.runner.artefact(documents)
-        self.fingerprint = documents.key()
+        stage = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
+        self.documents: Stage[Library] = stage
+        self.library = self.runner.artefact(stage)
+        self.fingerprint = stage.key()
         """The fingerprint of the documents, also in reports."""
         self._stages: dict[str, Stage[Any]] = {}
         self._settings: dict[Setting, SettingStages] = {}
-
-    def among(self, positions: Sequence[int]) -> Corpus:
-        """The corpus of some of its documents, with separate stages in the same workspace."""
-        made = copy(self)
-        made._begin(SampleStage(self.resources, self._whole, positions))  # noqa: SLF001 - its own
-        return made
 
     def stages(self, setting: Setting) -> SettingStages:
         """The stages of the corpus that reach ``setting`` and its parts."""

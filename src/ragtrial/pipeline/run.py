@@ -44,8 +44,7 @@ class RunOptions:
     ``settings`` restricts it to the settings of these names, ``limit`` to the first queries. ``strict`` makes warnings
     about labels and documents errors. ``audit`` compares every index with exact search; an index of fewer than 100,000
     vectors is always compared. Up to ``jobs`` stages are made in parallel. ``fail_fast`` ends the run at the first
-    setting that fails. ``extrapolate`` is a number of documents: settings also run on parts of the corpus, and
-    extrapolation.json estimates their scores with that many. ``listener`` follows the run.
+    setting that fails. ``listener`` follows the run.
     """
 
     settings: Sequence[str] | None = None
@@ -54,7 +53,6 @@ class RunOptions:
     audit: bool = False
     jobs: int = 1
     fail_fast: bool = False
-    extrapolate: int | None = None
     listener: Listener = field(default_factory=Listener)
 
 
@@ -106,10 +104,7 @@ class RunData:
 
     @cached_property
     def scorer(self) -> Scorer:
-        return self.scorer_over(self.corpus)
-
-    def scorer_over(self, corpus: Corpus) -> Scorer:
-        return Scorer(self._config.evaluators, self.metrics, self.resolved.labels.queries, corpus.library)
+        return Scorer(self._config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -118,20 +113,12 @@ class RunData:
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentPart:
-    """Some documents of a run, with their stages, and the scorer of rankings of them."""
-
-    corpus: Corpus
-    scorer: Scorer
-
-
-@dataclass(frozen=True, eq=False)
 class Run:
-    """Settings of a config, their documents and labels. Other settings or fewer documents make another run.
+    """Settings of a config, their documents and labels. Other settings make another run.
 
     ``latency`` overrides whether the config measures it. Rankings are deep enough for the settings ``later``, too.
-    With ``keeps_models``, models stay in memory after their last setting. ``part`` restricts the documents; labels
-    always come from all documents. ``noticed`` are warnings about the settings of the config.
+    With ``keeps_models``, models stay in memory after their last setting. ``noticed`` are warnings about the settings
+    of the config.
     """
 
     config: ExperimentConfig
@@ -141,7 +128,6 @@ class Run:
     latency: bool | None = None
     later: Sequence[Setting] = ()
     keeps_models: bool = False
-    part: DocumentPart | None = None
     noticed: Sequence[ReportWarning] = ()
 
     @classmethod
@@ -183,16 +169,11 @@ class Run:
     @property
     def corpus(self) -> Corpus:
         """The documents of the run, with the stages made from them."""
-        return self.part.corpus if self.part else self.data.corpus
+        return self.data.corpus
 
     @property
     def scorer(self) -> Scorer:
-        return self.part.scorer if self.part else self.data.scorer
-
-    def for_documents(self, positions: Sequence[int]) -> Run:
-        """The run over some of the documents, by position in the corpus."""
-        corpus = self.data.corpus.among(positions)
-        return replace(self, part=DocumentPart(corpus, self.data.scorer_over(corpus)))
+        return self.data.scorer
 
     @cached_property
     def graph(self) -> Graph:

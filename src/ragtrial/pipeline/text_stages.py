@@ -69,28 +69,6 @@ class DocumentStage(Stage[Library]):
         return Library(folder)
 
 
-class SampleStage(Stage[Library]):
-    """Some documents of ``whole``, by position, as a separate corpus."""
-
-    kind = "documents"
-
-    def __init__(self, resources: Resources, whole: DocumentStage, positions: Sequence[int]) -> None:
-        self._resources = resources
-        self._positions = positions
-        self.needs = (whole,)
-        self.title = f"{len(positions):,} of the {whole.title}"
-
-    def inputs(self) -> Inputs:
-        return {"documents kept": fingerprint(list(self._positions))}
-
-    def build(self, folder: Path, library: Library) -> None:
-        with stage(self._resources.progress, "documents"):
-            library.write_some(self._positions, folder)
-
-    def load(self, folder: Path) -> Library:
-        return Library(folder)
-
-
 def documents_fingerprint(corpus: Path, on_error: OnError, digest: Digest = file_digest) -> str:
     """The fingerprint of the documents of ``corpus``, as reports have it; ``digest`` hashes files."""
     return fingerprint(["documents", corpus_fingerprint(corpus, on_error, digest)])

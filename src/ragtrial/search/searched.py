@@ -62,8 +62,6 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     """
     if options.settings is not None:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
-    if options.extrapolate is not None:
-        raise InputError("a search runs its settings once; extrapolate with the config of its winner, winner.yaml.")
     run = Run.prepare(config, options)
     notice_unlabelled(run)
     searched = search(run)

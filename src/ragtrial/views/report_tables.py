@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtrial.comparison.number_text import signed
 from ragtrial.errors import ReportError, counted, did_you_mean
@@ -12,9 +12,6 @@ from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.table import Table, cells_if_different, mean_number, mean_row, mean_table, mean_text, money, number
-
-if TYPE_CHECKING:
-    from ragtrial.search.extrapolation import ExtrapolationPart
 
 _FEWEST_FOR_P99 = 100
 """With fewer queries the 99th percentile is the slowest query."""
@@ -229,18 +226,3 @@ def usual_metrics(report: Report) -> list[str]:
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
         names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
     return names
-
-
-def extrapolation_table(found: ExtrapolationPart) -> Table:
-    """One row per setting: its scores on growing parts of the documents, and the extrapolated one."""
-    rows = [
-        [
-            one.setting,
-            *(mean_number(score, 0) for score in one.scores),
-            mean_number(one.expected, 0),
-            "-" if one.ci is None else " ".join(mean_number(end, 0) for end in one.ci),
-        ]
-        for one in found.settings
-    ]
-    sizes = [f"{count:,}" for count in found.documents]
-    return Table.of([f"{found.metric} by documents", *sizes, f"{found.full:,} (extrapolated)", "interval"], rows)
