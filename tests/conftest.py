@@ -5,7 +5,7 @@ from __future__ import annotations
 import compileall
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from golden_screens import GoldenScreen
 from tiny_models import write_tiny_late_encoder, write_tiny_model, write_tiny_sparse_encoder
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from sentence_transformers import SentenceTransformer
 
     from ragtrial.components.embedders.cached import CachedEmbedder
@@ -165,3 +166,12 @@ def sparse_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 def late_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ColBERT model of the real class with random weights, 48 tokens of a document; not to be changed."""
     return write_tiny_late_encoder(tmp_path_factory.mktemp("models") / "late", minilm_folder, seed=1)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    from browsers import chromium
+
+    with chromium() as started:
+        yield started

@@ -115,13 +115,6 @@ def test_a_gate_on_a_baseline_without_one_is_refused(place: Path, capsys: Captur
     assert "'good' is the only setting; there is nothing to compare." in run(capsys, "--baseline", "good").err
 
 
-def test_settings_are_ranked_around_their_baseline(place: Path, capsys: Capture) -> None:
-    experiment(place, worst=2, good=1, best=0)
-    lines = run(capsys, "--baseline", "good").out.splitlines()
-    place_of_header = next(at for at, line in enumerate(lines) if "95% interval" in line)
-    assert [line.split()[0] for line in lines[place_of_header + 1 :][:3]] == ["best", "good", "worst"]
-
-
 def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Capture) -> None:
     experiment(place, dense=0)
     run(capsys)

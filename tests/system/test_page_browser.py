@@ -7,25 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 
-from browsers import Seen, chromium, opened, write_page
+from browsers import Seen, opened, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.cli.group import group
 
 HOSTILE = (
     '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
     "\u202eright to left\u202c \u0007bell שלום " + "longword" * 400
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +105,6 @@ def test_filters_and_search_leave_what_fits(seen: Seen) -> None:
     assert seen.page.get_by_role("status").inner_text() == "1 of 6 queries"
 
 
-def test_a_search_that_fits_nothing_leaves_the_way_back(seen: Seen) -> None:
-    seen.page.get_by_label("Search").fill("no such word")
-    expect(seen.page.locator("#query-rows tr")).to_have_count(0)
-    seen.page.get_by_label("Search").fill("")
-    expect(seen.page.locator("#query-rows tr")).to_have_count(6)
-
-
 def test_the_keyboard_is_enough(seen: Seen) -> None:
     button = seen.page.get_by_role("button", name="rye", exact=True)
     button.focus()
@@ -179,15 +163,6 @@ def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, 
     assert seen.page.locator("#detail .passage").count() == 0
     assert seen.console == []
     seen.page.context.close()
-
-
-@pytest.mark.parametrize("option", [("--confidence", "nan"), ("--margin", "nan")])
-def test_numbers_that_no_test_has_are_refused_and_no_page_is_written(
-    option: tuple[str, str], file: Path, tmp_path: Path
-) -> None:
-    (report,) = file.parent.glob("results/kitchen/*/report.json")
-    ran = CliRunner().invoke(group, ["report", str(report.parent), "-o", str(tmp_path / "page.html"), *option])
-    assert (type(ran.exception).__name__, list(tmp_path.iterdir())) == ("ComparisonError", [])
 
 
 def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_path: Path) -> None:

@@ -10,14 +10,22 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import Seen, chromium, opened, write_page
+from browsers import Seen, opened, write_page
+from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.comparison_input import Pair, input_of
 from ragtrial.comparison.side_by_side import Move, SideBySide, side_by_side
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.sweep_effects import sweep_effects
+from ragtrial.errors import ReportError
+from ragtrial.report.model import Report
+from ragtrial.report.rows import write_rows
+from ragtrial.scoring.query_details import load_query
 from ragtrial.views.page import html_page as document
+from ragtrial.views.page.blocks import FoundHits
+from ragtrial.views.texts import query_text
+from scored_runs import scored_report
 
 CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")
 RETRIEVERS: dict[str, dict[str, Any]] = {
@@ -26,13 +34,6 @@ RETRIEVERS: dict[str, dict[str, Any]] = {
     "words": {"kind": "bm25", "top_k": 4, "score": False},
     "varied": {"kind": "mmr", "inputs": "both", "top_k": 3},
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 def asked() -> list[dict[str, Any]]:
@@ -274,3 +275,90 @@ def test_text_and_signs_stand_out_in_both_themes() -> None:
         assert contrast(colours["ink"], colours["mark"]) >= 4.5
         assert contrast(colours["paper"], colours["blue"]) >= 4.5
         assert min(contrast(colours[f"series-{place}"], colours["paper"]) for place in range(1, 8)) >= 3
+
+
+DOCS = [f"d{place:02}" for place in range(1, 41)]
+
+
+@pytest.fixture
+def reordered(tmp_path: Path) -> Path:
+    """From the one setting to the other d03 goes from rank 3 to 30 and d40 from 40 to 7."""
+    moved = [doc for doc in DOCS if doc not in ("d03", "d40")]
+    moved.insert(6, "d40")
+    moved.insert(29, "d03")
+    runs = {"dense": {"q": " ".join(DOCS)}, "other": {"q": " ".join(moved)}}
+    return scored_report(tmp_path / "scored", {"q": {"d03": 1, "d35": 2}}, runs).folder
+
+
+def moves(seen: Seen) -> dict[str, str]:
+    if (more := seen.page.locator("#moved > button")).is_visible():
+        more.click()
+    rows = [row.locator("td").all_inner_texts() for row in seen.page.locator("#moved tbody tr").all()]
+    return {doc: f"{ranks} {moved}" for doc, _, ranks, moved, *_ in rows}
+
+
+def listed(seen: Seen, side: int, doc: str) -> str:
+    return seen.page.locator("#detail .lists > div").nth(side).locator("li", has_text=doc).inner_text()
+
+
+def test_a_hit_that_falls_out_of_the_list_has_its_rank(browser: Browser, reordered: Path, tmp_path: Path) -> None:
+    seen = opened(browser, write_page(reordered, tmp_path / "page.html"), "#q=q&a=dense&b=other")
+    found = moves(seen)
+    assert found["d03"] == "3 → 30 ↓ down"
+    assert found["d40"] == "40 → 7 ↑ up"
+    assert found["d35"] == "35 → 36 ↓ down"  # relevant, and below the list in both
+    assert "rank 30 in the other" in listed(seen, 0, "d03")
+    assert "rank 40 in the other" in listed(seen, 1, "d40")
+    text = seen.page.locator("#moved").inner_text()
+    assert not re.search(r"\b(gone|new|Found by neither)\b", text)
+    assert seen.console == []
+    seen.page.context.close()
+
+
+@pytest.fixture
+def explained(tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: Path) -> Report:
+    with EndpointDouble() as double:
+        tokens = {"device": "cpu", "top_k": 3}
+        entries = {
+            "dense": {"kind": "dense", "top_k": 3},
+            "sparse": {"kind": "sparse", "model": str(sparse_model), **tokens},
+            "late": {"kind": "late", "model": str(late_model), **tokens},
+            "wide": {
+                "kind": "expand",
+                "inputs": "dense",
+                "top_k": 3,
+                "templates": ["<b>text</b> on {query}"],
+                "endpoint": {"model": "writer", "base_url": double.url},
+            },
+        }
+        embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
+        experiment = write_experiment(tmp_path, DOCUMENTS, QUERIES, retrievers=entries, embedder=embedder)
+        return run_experiment(experiment.config())
+
+
+MARKS = ("the query's terms: ", "asked: ", "matches: ", "terms: ")
+
+
+def test_each_line_of_the_terminal_that_explains_a_query_is_on_the_page(
+    browser: Browser, explained: Report, tmp_path: Path
+) -> None:
+    page = write_page(explained.folder, tmp_path / "page.html")
+    for setting in explained.settings:
+        shown = query_text(explained, "rye", load_query(explained, [setting], "rye"), 10_000)
+        expected = [line.strip() for line in shown.splitlines() if line.strip().startswith(MARKS)]
+        assert bool(expected) == (setting.name != "dense")
+        seen = opened(browser, page, f"#q=rye&a={setting.name}&b=dense")
+        column = seen.page.locator("#detail .lists > div").first
+        assert column.locator(".why").all_inner_texts() == expected
+        assert seen.console == []
+        seen.page.context.close()
+
+
+def test_rankings_with_a_weight_that_is_no_number_are_refused_by_name(tmp_path: Path) -> None:
+    report = scored_report(tmp_path / "scored", {"q": {"a": 1}}, {"dense": {"q": "a b"}, "other": {"q": "b a"}})
+    assert [own.explanations for own in FoundHits(input_of([report])).settings] == [None, None]
+    path = report.ranking_file("other")
+    write_rows(path, [{"query": "q", "docs": ["b"], "grades": [None], "matches": [[["bread", "much"]]]}])
+    unsealed = report.model_copy(update={"files": {}, "sizes": {}})
+    with pytest.raises(ReportError, match=f"^{re.escape(str(path))}: is damaged"):
+        FoundHits(input_of([unsealed]))

@@ -254,16 +254,6 @@ def test_values_stand_by_query_and_are_nan_where_there_is_none() -> None:
     np.testing.assert_array_equal(inputs.scores("ndcg@3").differences(inputs.pairs("a")), [[0.5, nan, -0.25]])
 
 
-def test_values_are_those_of_the_report(here: Path) -> None:
-    inputs = input_of(["main", "branch"])
-    whole = {"main": load_report("main"), "branch": load_report("branch")}
-    for metric in inputs.metrics:
-        for name, row in zip(inputs.names, inputs.scores(metric).values, strict=True):
-            report, _, setting = name.partition(":")
-            values = whole[report].setting(setting).per_query.evaluations[metric]
-            np.testing.assert_array_equal(row, np.array(values, dtype=float))
-
-
 def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_that_is_said() -> None:
     report = report_of({"a": [0.5, None, 0.25, None], "b": [1.0, 0.75, 0.0, None]})
     skipped = report.settings[0].per_query.model_copy(update={"skipped": [False, True, False, False]})
@@ -346,11 +336,6 @@ def test_compare_is_the_same_for_reports_in_memory_and_on_disk(here: Path) -> No
     ]  # fmt: skip
     assert [part.verdict for part in made.comparisons[:2]] == ["identical", "identical"]
     assert made.procedure.margin == 0.1
-
-
-def test_one_query_is_compared_without_a_test() -> None:
-    (part,) = compare(report_of({"a": [0.5], "b": [1.0]}), baseline="a").comparisons
-    assert (part.n, part.difference, part.wins, part.p, part.ci) == (1, 0.5, 1, None, None)
 
 
 @pytest.mark.parametrize(

@@ -76,16 +76,6 @@ def test_one_grade_for_everything_leaves_no_kappa() -> None:
     assert weighted_kappa(confusion([(0, 1), (0, 2), (0, 0)], GRADES), GRADES) is None
 
 
-def test_a_confusion_has_the_first_rater_in_rows() -> None:
-    assert confusion([(0, 2), (0, 2), (1, 1)], (0, 1, 2)).tolist() == [[0, 0, 2], [0, 1, 0], [0, 0, 0]]
-
-
-def test_grades_that_are_missing_in_between_count_by_their_distance() -> None:
-    found = weighted_kappa(np.array([[5, 1], [2, 4]]), (0, 3))
-    binary = weighted_kappa(np.array([[5, 1], [2, 4]]), (0, 1))
-    assert found == binary
-
-
 def test_the_interval_of_symmetric_values_is_student_s() -> None:
     values = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
     expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))

@@ -1,4 +1,4 @@
-"""Markdown and CSV of findings: readable, and harmless whatever settings are called."""
+"""Markdown, CSV and JUnit XML of findings: readable, valid, and harmless whatever settings are called."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import io
 import re
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from markdown_it import MarkdownIt
 
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
@@ -19,7 +21,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.gates import ExpectedScore, Findings, judge_expected
 from ragtrial.report.schema import FailurePart, WarningPart
 from ragtrial.runs.formats.writing import write_table
-from ragtrial.views.findings_files import code, csv_columns, markdown_text
+from ragtrial.views.findings_files import code, csv_columns, junit_text, markdown_text
 
 RENDERER = MarkdownIt("commonmark").enable("table")
 
@@ -68,12 +70,6 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert "<strong>FAIL</strong>: new ndcg@10 is 0.5000, expected 0.7000" in shown
     assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
     assert shown.count("<details>") == shown.count("</details>") == 2
-
-
-def test_pairs_over_no_query_stand_last() -> None:
-    parts = part("none", None, None, n=0), part("worse", -0.1, (-0.2, -0.05)), part("better", 0.1, (0.05, 0.2))
-    short, *_ = cells(markdown_text(findings(comparison=comparison(*parts))))
-    assert [row[0] for row in short[1:]] == ["better", "base", "worse", "none"]
 
 
 def test_warnings_of_the_comparison_are_told() -> None:
@@ -149,3 +145,118 @@ def test_a_name_that_a_spreadsheet_would_run_is_made_a_text(name: str, tmp_path:
 def test_without_a_comparison_the_csv_is_a_header() -> None:
     assert set(csv_columns(None)) == set(csv_columns(comparison(part("a", 0.0, None))))
     assert not any(csv_columns(None).values())
+
+
+SCHEMA = """
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
+ <xs:element name="testsuites"><xs:complexType><xs:sequence>
+  <xs:element name="testsuite" minOccurs="0" maxOccurs="unbounded"><xs:complexType>
+   <xs:sequence>
+    <xs:element name="testcase" maxOccurs="unbounded"><xs:complexType>
+     <xs:sequence>
+      <xs:choice minOccurs="0">
+       <xs:element name="skipped" type="ending"/>
+       <xs:element name="error" type="ending"/><xs:element name="failure" type="ending"/>
+      </xs:choice>
+      <xs:element name="system-out" type="xs:string"/>
+     </xs:sequence>
+     <xs:attribute name="name" type="xs:token" use="required"/>
+     <xs:attribute name="classname" type="xs:token" use="required"/>
+    </xs:complexType></xs:element>
+    <xs:element name="system-out" type="xs:string" minOccurs="0"/>
+   </xs:sequence>
+   <xs:attribute name="name" type="xs:token" use="required"/>
+   <xs:attribute name="tests" type="xs:int" use="required"/><xs:attribute name="failures" type="xs:int" use="required"/>
+   <xs:attribute name="errors" type="xs:int" use="required"/><xs:attribute name="skipped" type="xs:int"/>
+  </xs:complexType></xs:element>
+ </xs:sequence></xs:complexType></xs:element>
+ <xs:complexType name="ending"><xs:simpleContent><xs:extension base="xs:string">
+  <xs:attribute name="message" type="xs:string"/>
+ </xs:extension></xs:simpleContent></xs:complexType>
+</xs:schema>
+"""
+"""Of the schema of Jenkins what is written here."""
+
+VALID = etree.XMLSchema(etree.fromstring(SCHEMA))
+
+
+def suites(made: Findings) -> dict[str, ET.Element]:
+    """By name; asserts that the document is valid."""
+    text = junit_text(made)
+    VALID.assertValid(etree.fromstring(text.encode("utf-8")))
+    return {suite.attrib["name"]: suite for suite in ET.fromstring(text)}
+
+
+def all_kinds(name: str = "new") -> Findings:
+    """Gates, expected scores, comparisons and a setting that failed."""
+    two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, (0.05, 0.15), sentence="better")
+    known = {one: setting(one, ndcg_10=0.5) for one in (name, "other", "base")}
+    scores = [ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)]
+    expected = judge_expected([*scores, ExpectedScore("gone", "rr@10", 1)], known, ["gone"])
+    gate, bound = judged("ndcg@10 worse than baseline", *two), judged("ndcg@10 < 0.5", settings=list(known.values()))
+    return findings(
+        settings=known, comparison=comparison(*two), gates=(gate, bound), expected=tuple(expected),
+        failures=(FailurePart(name="gone", error="no key"),),
+    )  # fmt: skip
+
+
+def test_a_gate_and_an_expected_score_are_a_test_each_and_fail_with_what_was_found() -> None:
+    made = suites(all_kinds())
+    assert list(made) == ["gates", "expected", "comparison", "settings"]
+    worse, bound = made["gates"].findall("testcase")
+    assert (worse.attrib, [child.tag for child in bound]) == (
+        {"name": "ndcg@10 worse than baseline", "classname": "ragtrial.kitchen.gates"}, ["system-out"],
+    )  # fmt: skip
+    failure, _ = worse
+    assert failure.attrib == {
+        "message": "gate failed: ndcg@10 worse than baseline: new -0.0500 against base, 95% interval -0.0900 to "
+        "-0.0100: worse; 1 other passed",
+    }
+    assert (failure.text or "").splitlines() == [
+        "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",
+        "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not shown to be worse",
+    ]
+    ends = [[child.tag for child in case][:-1] for case in made["expected"].findall("testcase")]
+    assert ends == [[], [], ["failure"], ["skipped"]]
+    assert "new ndcg@10 is 0.5000, expected 0.5050" in (made["expected"][1].findtext("system-out") or "")
+
+
+def test_counts_are_those_of_the_tests() -> None:
+    for suite in suites(all_kinds()).values():
+        cases = suite.findall("testcase")
+        assert suite.attrib["tests"] == str(len(cases))
+        for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert suite.attrib[count] == str(sum(case.find(tag) is not None for case in cases))
+
+
+def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() -> None:
+    suite = suites(all_kinds())["comparison"]
+    (case,) = suite.findall("testcase")
+    assert case.attrib["name"] == "comparison by ndcg@10"
+    assert (case.findtext("system-out") or "").splitlines() == [
+        "Baseline: base, ndcg@10 0.600",
+        "  better  other (+0.100, 95% CI +0.050 to +0.150)",
+        "  worse   new (-0.050, 95% CI -0.090 to -0.010)",
+        "Next: replace base by other, after a look at the questions that it loses: ragtrial compare --queries",
+        "new against base: -0.050, interval -0.090 to -0.010: worse",
+        "other against base: +0.100, interval +0.050 to +0.150: better",
+    ]
+    assert (suite.findtext("system-out") or "").splitlines() == ["", "Signs were flipped."]
+
+
+def test_a_setting_that_could_not_be_run_is_an_error() -> None:
+    (case,) = suites(all_kinds())["settings"].findall("testcase")
+    assert [(child.tag, child.attrib.get("message")) for child in case] == [("error", "no key"), ("system-out", None)]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_read_as_they_are_and_what_xml_cannot_hold_as_python_writes_it(name: str) -> None:
+    case = suites(all_kinds(name))["comparison"].findall("testcase")[0].findtext("system-out") or ""
+    shown = name.replace("\x07", "\\x07").replace("\x1b", "\\x1b").replace("\ud800", "\\ud800")
+    assert f"{shown} against base: -0.050" in case
+
+
+@settings(max_examples=50)
+@given(st.text(st.characters(), max_size=30))
+def test_any_name_makes_a_valid_document(name: str) -> None:
+    assert suites(all_kinds(name))

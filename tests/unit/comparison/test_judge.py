@@ -30,7 +30,6 @@ from ragtrial.comparison.statistics.procedures import infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.errors import InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
-from ragtrial.views.sections.details import judge_tables
 from scored_runs import scored_report
 
 
@@ -246,16 +245,6 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
     assert said == (needed is not None and needed > judge.people)
 
 
-def test_where_people_judged_enough_no_more_are_said_to_be_needed(tmp_path: Path) -> None:
-    side = sides(tmp_path, judged(tmp_path))
-    made = compare_settings(side.inputs, ComparisonOptions(margin=0.9, procedure=PROCEDURE, judge=side)).judge
-    assert made is not None
-    (one,) = made.comparisons
-    assert one.people_needed is not None
-    assert one.people_needed <= made.people
-    assert "people need to judge" not in " ".join(made.sentences)
-
-
 def test_replies_without_a_grade_are_counted_in_a_sentence(tmp_path: Path) -> None:
     rows = [{"query": query, "doc": doc, "grade": None if doc == "d" else 1} for query in QUERIES for doc in "abcd"]
     _, judge = part_of(sides(tmp_path, judged(tmp_path, rows)))
@@ -300,10 +289,6 @@ def test_where_people_judged_all_that_the_judge_did_nothing_need_be_drawn(tmp_pa
     assert [warning.code for warning in drawn.warnings] == []
 
 
-def test_the_scale_is_that_of_peoples_highest_grade(tmp_path: Path) -> None:
-    assert sides(tmp_path, judged(tmp_path)).highest == 1
-
-
 def test_of_a_text_that_was_judged_twice_the_first_counts_and_costs_add_up(tmp_path: Path) -> None:
     rows = [{"query": "q00", "doc": "a", "grade": grade, "cost": 0.25} for grade in (2, 0)]
     found = read_judgments(judged(tmp_path, rows))
@@ -317,13 +302,3 @@ def test_other_parameters_are_another_judge(tmp_path: Path) -> None:
     rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
     with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
         read_judgments(judged(tmp_path, rows))
-
-
-def test_columns_of_words_are_aligned_to_the_left(tmp_path: Path) -> None:
-    _, judge = part_of(sides(tmp_path, judged(tmp_path)))
-    for _, table in judge_tables(judge):
-        cells = list(zip(*table.rows, strict=True))
-        words = [any(map(str.isalpha, "".join(column))) for column in cells]
-        first, *others = (column.is_text for column in table.columns)
-        assert first
-        assert others == words[1:]

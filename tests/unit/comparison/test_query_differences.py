@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair, input_of
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.side_by_side import SideBySide, query_differences, rank_in_row, shared_queries, side_by_side
 from ragtrial.errors import ReportError
-from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
@@ -91,14 +88,6 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
     ]
 
 
-def test_of_one_setting_there_is_nothing_to_separate(tmp_path: Path) -> None:
-    report = scored_report(tmp_path, {"q": {"a": 1}}, {"one": {"q": "a"}}, "--metrics", "rr@2")
-    alone = ComparisonInput((ComparedSetting("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
-    found = shared_queries(alone)
-    assert (found.failed_count, found.equal_count) == (0, 0)
-    assert shared_lines(found) == ["Queries that fail with all settings (rr@2): 0 of 1"]
-
-
 def test_every_document_of_both_rankings_is_said_to_have_moved_from_where_to_where(scored: Report) -> None:
     side = beside(scored, "down")
     moved = {one.doc: (one.rank_baseline, one.rank, one.movement, one.grade) for one in side.moves}
@@ -135,29 +124,6 @@ def test_shares_sum_to_the_difference_or_it_is_said_why_there_are_none(scored: R
             assert sum(one.share or 0.0 for one in side.moves) == pytest.approx(side.difference, abs=1e-12)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("drawn")
-
-
-@given(
-    labels=st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), min_size=1),
-    runs=st.tuples(*[st.lists(st.sampled_from("abcdefxy"), min_size=1, unique=True)] * 2),
-)
-@settings(max_examples=8)
-def test_shares_of_drawn_rankings_sum_to_the_difference(
-    folder: Path, labels: dict[str, int], runs: tuple[list[str], list[str]]
-) -> None:
-    own = folder / str(len(list(folder.iterdir())))
-    added = METRICS[:10]
-    rankings = {name: {"q": " ".join(run)} for name, run in zip(("one", "two"), runs, strict=True)}
-    report = scored_report(own, {"q": {**labels, "sure": 1}}, rankings, "--metrics", ",".join(added))
-    for metric in added:
-        side = beside(report, "q", str(parse_metric(metric)))
-        assert side.why_no_shares is None
-        assert sum(one.share or 0.0 for one in side.moves) == pytest.approx(side.difference, abs=1e-12), metric
-
-
 def test_relevant_documents_that_neither_found_are_named(scored: Report) -> None:
     assert [one.doc for one in beside(scored, "lost").not_found] == ["a"]
     assert beside(scored, "up").not_found == []
@@ -169,22 +135,6 @@ def test_a_query_that_is_not_compared_is_refused_with_those_that_are(scored: Rep
     assert str(raised.value) == (
         "no query 'downn' is compared. Did you mean 'down'? There are 5: up, down, far, same, lost."
     )
-
-
-def test_the_text_has_both_rankings_what_moved_and_what_it_is_worth(scored: Report) -> None:
-    assert side_text(beside(scored, "down", "dcg@2"), 70).splitlines() == [
-        "query down",
-        "old -> new: dcg@2 3.631 -> 1.000 (-2.631)",
-        "",
-        "   old               new",
-        "1  grade 3 1.0000 a  grade 1 1.0000 b",
-        "2  grade 1 0.5000 b  grade 0 0.5000 n",
-        "3  grade 0 0.3333 n  grade 3 0.3333 a",
-        "",
-        "  1 -> 3     grade 3  -3.000  a",
-        "  2 -> 1     grade 1  +0.369  b",
-        "  3 -> 2     grade 0  n",
-    ]
 
 
 HYBRID: dict[str, dict[str, Any]] = {

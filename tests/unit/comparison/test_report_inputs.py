@@ -66,20 +66,6 @@ def test_other_grades_are_refused_query_by_query_and_document_by_document() -> N
     ]
 
 
-def test_what_is_named_has_an_end() -> None:
-    many = [(f"{number}.md", 1) for number in range(9)]
-    changes = {query: judged(*many) for query in ("q1", "q2", "q3", "q4")}
-    labels, remedy = refusal(called("main"), changed_queries(called("branch"), **changes))
-    assert labels.count("query 'q") == 3
-    assert labels.endswith("query 'q3' has other labels of 'a.md', and 1 more).")
-    assert remedy == f"No query is the same in all of them. {AGAIN}."
-
-
-def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_stand() -> None:
-    other = changed_queries(called("branch"), q1=judged(("b.md", 1), ("a.md", 1), ("a.md", 2)))
-    assert input_of([called("main"), other]).warnings == ()
-
-
 def test_another_question_under_an_id_is_refused() -> None:
     other = changed_queries(called("branch"), q2={"text": "x" * 70})
     labels, _ = refusal(called("main"), other)
@@ -123,12 +109,6 @@ def test_common_queries_are_those_that_all_of_three_reports_have() -> None:
     inputs = input_of([called("first"), second, third], common=True)
     assert [query.id for query in inputs.queries] == ["q2", "q3"]
     assert len(refusal(called("first"), second, third)) == 3
-
-
-def test_no_query_in_common_is_refused_even_so() -> None:
-    changes = {query: judged(("z.md", 1)) for query in ("q1", "q2", "q3", "q4")}
-    other = changed_queries(called("branch"), **changes)
-    assert refusal(called("main"), other, common=True)[-1] == f"No query is the same in all of them. {AGAIN}."
 
 
 LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)), max_size=4)
@@ -305,11 +285,6 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         made = ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ndcg@2,ap", *options, "-o", name)
         assert made.code == 0, made.err
     return tmp_path
-
-
-def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) -> None:
-    inputs = input_of(["plain"])
-    assert (inputs.names, inputs.metrics, inputs.warnings) == (("one", "two"), ("ndcg@2", "ap"), ())
 
 
 def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(

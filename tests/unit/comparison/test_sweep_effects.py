@@ -260,10 +260,7 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
     config = CONFIG.replace(
         "chunker: {kind: document}", "chunker: {kind: fixed, size: 40, overlap: 0, unit: characters}"
     )
-    config += (
-        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.words.k1: [0.9, 1.2]\n"
-        '  name: "{chunker.size}-{retrievers.words.k1}-of-{retriever}"\n'
-    )
+    config += "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.words.k1: [0.9, 1.2]\n"
     config = config.replace(
         "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
     )

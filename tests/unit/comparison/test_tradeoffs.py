@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,20 +60,6 @@ def test_a_table_worked_by_hand() -> None:
         ["short", "0.600", "250.0 ", "100*", "6.0 ", "*"],
         ["cheap", "0.500", "100.0*", "400 ", "4.0 ", "*"],
     ]
-
-
-def test_a_setting_that_is_worse_and_dearer_in_everything_is_beaten() -> None:
-    made = weighed(priced("good", 0.7, 0.1, None, 10), priced("bad", 0.6, 0.2, None, 10))
-    bad = made.settings[1]
-    assert (bad.undominated, bad.undominated_in_all) == ({"latency": False, "index": False}, False)
-    assert tradeoff_table(made).cells[2] == ["bad", "0.600", "200.0 ", "0.0 ", ""]
-
-
-def test_settings_that_are_equal_all_stay() -> None:
-    made = weighed(*(priced(name, 0.7, 0.1, None, 10) for name in ("one", "two", "three")))
-    assert [one.undominated_in_all for one in made.settings] == [True] * 3
-    assert [one.undominated for one in made.settings] == [{"latency": True, "index": True}] * 3
-    assert [one.setting for one in made.settings] == ["one", "two", "three"]
 
 
 def test_what_is_not_known_neither_beats_nor_is_beaten() -> None:
@@ -138,9 +123,3 @@ def test_the_front_is_what_plain_loops_find(rows: list[tuple[float, float, float
 
     quality, first, second = np.array(rows).reshape(len(rows), 3).T
     assert pareto(quality, [first, second]).tolist() == [not any(dominates(one, row) for one in rows) for row in rows]
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_the_best_of_what_is_known_is_never_beaten(count: int) -> None:
-    quality = np.array([0.5, 0.9, 0.2])[:count]
-    assert pareto(quality, [quality]).all()

@@ -18,7 +18,7 @@ from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
-from ragtrial.views.sections.details import UNJUDGED, unjudged_reasons, unjudged_table
+from ragtrial.views.sections.details import unjudged_reasons, unjudged_table
 from report_hits import hits_of
 from scored_runs import scored_report
 
@@ -91,33 +91,6 @@ def test_both_ends_are_the_ordinary_scores_by_those_labels(
         report = scored_report(tmp_path_factory.mktemp("scenario"), labels, runs, "--metrics", metric)
         means = {setting.name: setting.scores[metric].mean or 0.0 for setting in report.settings}
         assert end == pytest.approx(means["new"] - means["old"], abs=1e-9)
-
-
-LABELS = {f"q{number}": {"a": 2, "b": 1, "n": 0} for number in range(12)}
-RUNS = {
-    "plain": dict.fromkeys(LABELS, "n x a"),
-    "better": dict.fromkeys(LABELS, "a b y"),
-    "odd": {query: "a b" if number < 11 else "z" for number, query in enumerate(LABELS)},
-}
-
-
-def test_the_mean_of_a_report_is_that_of_its_queries(tmp_path: Path) -> None:
-    report = scored_report(tmp_path / "all", LABELS, RUNS, "--metrics", "ndcg@2,ap@3,recall@1")
-    judged = {"a": 2, "b": 1, "n": 0}
-    for metric in ("ndcg@2", "ap@3", "recall@1"):
-        _, (better, odd) = compared(report, metric)
-        one, other, last = (
-            part_of(tmp_path / f"{metric}{new}", judged, "n x a", new, metric) for new in ("a b y", "a b", "z")
-        )
-        assert (better.low, better.high) == pytest.approx((one.low, one.high), abs=1e-12)
-        means = [(11 * (other.low or 0) + (last.low or 0)) / 12, (11 * (other.high or 0) + (last.high or 0)) / 12]
-        assert (odd.low, odd.high) == pytest.approx(means, abs=1e-12)
-        assert (better.n, better.highest_grade) == (12, 2)
-    _, (better, odd) = compared(report, "ap@3")
-    assert (better.unjudged, better.queries_with_unjudged) == (24, 12)
-    assert (odd.unjudged, odd.queries_with_unjudged) == (13, 12)
-    _, (better, _) = compared(report, "recall@1")
-    assert better.unjudged == 0
 
 
 def test_hits_below_those_that_report_json_shows_count(tmp_path: Path) -> None:
@@ -247,14 +220,3 @@ def test_a_chunk_that_nobody_judged_is_a_passage_of_its_own(tmp_path: Path) -> N
         "labels without a quote are of whole documents, and a report that was written before has not kept their "
         f"lengths. Write it again: ragtrial rescore {report.folder}"
     )
-
-
-def test_the_command_names_the_reason_why_scenarios_are_not_known(tmp_path: Path) -> None:
-    """As the terminal shows it: the table, and the reason once, however many comparisons have it."""
-    report = scored_report(tmp_path, LABELS, RUNS, "--metrics", "judged@2")
-    _, parts = compared(report, "judged@2")
-    unknown = [part.model_copy(update={"why_not_known": "its rankings are gone."}) for part in parts]
-    table, *reasons = UNJUDGED.blocks(unknown, 100, everything=False)
-    assert not isinstance(table, str)
-    assert reasons == ["judged@2: what unjudged hits could change is not known: its rankings are gone."]
-    assert list(UNJUDGED.blocks(None, 100, everything=False))[1:] == []

@@ -103,12 +103,6 @@ def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
     ]
 
 
-@pytest.mark.parametrize("wanted", ["slices", "costs"])
-def test_only_what_is_asked_for_is_there(tmp_path: Path, wanted: str) -> None:
-    made = analyse(ranked(tmp_path), AIM, **{wanted: True})
-    assert set(made.found) == {"selection", "judge", "unjudged", wanted}
-
-
 def test_only_the_primary_metric_has_verdicts(tmp_path: Path) -> None:
     contest = replace(ranked(tmp_path), metrics=("rr@3", "hit_rate@1"))
     parts = analyse(contest, AIM).comparisons

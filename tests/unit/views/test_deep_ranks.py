@@ -31,18 +31,6 @@ def report(folder: Path, depth: int = 40) -> Path:
     return scored_report(folder, {"q": {"d03": 1, "d35": 2}}, runs).folder
 
 
-def test_ranks_below_the_shown_hits_are_known(tmp_path: Path) -> None:
-    plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
-    assert plain[0][("d40", None, None)] == 40
-    assert other[0][("d03", None, None)] == 30
-
-
-def test_a_relevant_document_that_no_setting_shows_is_among_them(tmp_path: Path) -> None:
-    plain, other = deep_ranks_of(input_of([str(report(tmp_path))]))
-    assert (plain[0][("d35", None, None)], other[0][("d35", None, None)]) == (35, 36)
-    assert ("d38", None, None) not in plain[0]
-
-
 def test_without_rankings_there_is_no_page(tmp_path: Path) -> None:
     folder = report(tmp_path)
     shutil.rmtree(folder / "rankings")
