@@ -98,10 +98,7 @@ class _DocumentEvaluator:
         truths = [self._gains(documents, query) for query, documents in enumerate(ground_truth_documents)]
         found = [[self._value(document) for document in documents] for documents in retrieved_documents]
         self._warn_of_missing(truths, found)
-        longest = max(map(len, [*truths, *found]))
-        return self._scores(truths, found, self.top_k or max(longest, 1))
-
-    def _scores(self, truths: list[Gains], found: list[list[Hashable]], k: int) -> dict[str, Any]:
+        k = self.top_k or max(1, *map(len, [*truths, *found]))
         levels = sorted({gain for gains in truths for gain in gains.values() if gain > 0})
         metric = self._metric_at(k, levels)
         (evaluation,) = evaluate([metric], _graded(truths, found, levels, k), "zero").values()

@@ -82,9 +82,9 @@ class _OpenMmr:
         codes = reordered(part, hits).codes  # by place alone, so that ties resolve to the first
         made = unfilled(len(codes), codes.shape[1])
         if codes.size and (codes != PADDING).any():
-            asked = self.context.embed_queries([question.text for question in questions])
-            queries = normalized(asked)
-            size = _questions_at_once(codes.shape[1], queries.shape[1])
+            queries = normalized(self.context.embed_queries([question.text for question in questions]))
+            cells = codes.shape[1] * (codes.shape[1] + queries.shape[1])
+            size = max(1, min(_MOST_QUESTIONS, _MOST_CELLS // cells))
             for start in range(0, len(codes), size):
                 rows = slice(start, start + size)
                 made.codes[rows], made.scores[rows] = self._ordered(part.units, queries[rows], codes[rows])
@@ -131,7 +131,3 @@ def selected(
         is_open[every, chosen] = False
         losses = np.maximum(losses, np.clip(likeness[every, chosen], -1, 1))
     return order, values
-
-
-def _questions_at_once(candidates: int, dimension: int) -> int:
-    return max(1, min(_MOST_QUESTIONS, _MOST_CELLS // (candidates * (candidates + dimension))))

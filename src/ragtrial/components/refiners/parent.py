@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -44,19 +44,11 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
     return best
 
 
-class Stretch(NamedTuple):
-    """Characters ``start`` to ``end`` around a unit; ``is_short`` where they end at a gap."""
-
-    start: int
-    end: int
-    is_short: bool
-
-
-def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
-    """Each of ``codes`` with the ``count`` units before and after it in the same document, as one stretch.
+def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[tuple[int, int, bool]]:
+    """Each of ``codes`` with the ``count`` units before and after it in the same document: start, end, is it short.
 
     Neighbours are known from their places. At a gap, characters other than white space that are in no unit, a stretch
-    ends: the text there is not known.
+    ends, and is short: the text there is not known.
     """
     near = np.flatnonzero(np.isin(units.document, units.document[codes]))
     near = near[np.lexsort((near, units.end[near], units.start[near], units.document[near]))]
@@ -77,7 +69,7 @@ def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
         while high - place < count and not (begins[high + 1] or gaps[high + 1]):
             high += 1
         is_short = (place - low < count and gaps[low]) or (high - place < count and gaps[high + 1])
-        made.append(Stretch(start[low], max(end[low : high + 1]), is_short))
+        made.append((start[low], max(end[low : high + 1]), is_short))
     return made
 
 
@@ -205,8 +197,10 @@ class _OpenParent:
             codes = [self._places.code(document) for document in documents]
         else:
             stretches = neighbourhoods(units, found, self.options.neighbours)
-            codes = [self._places.code(at, one.start, one.end) for at, one in zip(documents, stretches, strict=True)]
-            is_short[:] = [stretch.is_short for stretch in stretches]
+            codes = [
+                self._places.code(at, start, end) for at, (start, end, _) in zip(documents, stretches, strict=True)
+            ]
+            is_short[:] = [short for _, _, short in stretches]
         return self._places.chunks(), np.array(codes, dtype=np.int64), is_short
 
 

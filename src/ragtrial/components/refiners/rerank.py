@@ -267,7 +267,6 @@ class _OpenLateRerank:
         for query, hits in zip(queries, np.split(of_unit, np.cumsum(part.rankings.lengths)[:-1]), strict=False):
             vectors = chain.from_iterable(self._kept.blocks(keys[hits]))
             scores += [maxsim(query, hit.vectors, is_mean=is_mean) for hit in vectors]
-        tokenizer, prompt = None if self.context.is_fresh else self.options.tokenizer(), self.options.document_prompt
-        lengths = None if tokenizer is None else tokenizer.counts([prompt + text for text in texts])
+        lengths = None if self.context.is_fresh else self.options.lengths(TextList(texts))
         rankings = reordered(part, np.array(scores, dtype=np.float32))
         return Candidates(part.units, rankings, part.skipped, self.options.facts_of(lengths, len(texts)))

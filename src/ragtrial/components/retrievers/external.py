@@ -100,11 +100,9 @@ def _of_document(raw: Any, key: str | None) -> ReturnedHit:
 
 def _id_of(value: Any) -> str:
     """An id as the documents have it: numbers become strings, as they do in labels."""
-    if isinstance(value, str):
-        return str(value)
-    if not _is_whole(value):
+    if not (isinstance(value, str) or _is_whole(value)):
         raise RetrieverError(f"names {shown(value)} as the id; it must be a string")
-    return str(int(value))
+    return str(value)
 
 
 def _score_of(value: Any) -> float:

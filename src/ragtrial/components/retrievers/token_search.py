@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components.batching import TextList, lengths_of
+from ragtrial.components.batching import TextList, TextSource, lengths_of
 from ragtrial.components.embedders.model_files import ModelLayout
 from ragtrial.components.interfaces import (
     RETRIEVERS,
@@ -41,7 +41,7 @@ from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.progress import stage
-from ragtrial.rankings import PADDING, Codes, Counts, Rankings
+from ragtrial.rankings import PADDING, Codes, Counts
 from ragtrial.records import Question, ReportWarning
 
 _MOST = 8
@@ -92,10 +92,8 @@ def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[
     return tuple(zip(named([number for number, _ in best]), (value for _, value in best), strict=True))
 
 
-class TokenSearch(Protocol):
-    """An index of chunks, open."""
-
-    def search(self, queries: Sequence[TokenVectors], depth: int) -> Rankings: ...
+TokenSearch = Postings | TokenIndex
+"""An index of chunks, open."""
 
 
 class MatchingModel(TokenModel):
@@ -124,7 +122,7 @@ class MatchingModel(TokenModel):
             made.append(sparse_matches(query, hits, named) if sparse else late_matches(query, hits, tokenizer))
         return made
 
-    def warnings_of_texts(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         """Warnings about the ends of texts that the model did not read, and prompts that it declares but does not
         use.
         """
@@ -137,6 +135,11 @@ class MatchingModel(TokenModel):
                 f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
                 "chunks, or a model that reads more.",
             )
+
+    def lengths(self, texts: TextSource) -> Counts | None:
+        """How many tokens each text has for the model, None if that is not known."""
+        tokenizer = self.tokenizer()
+        return None if tokenizer is None else lengths_of(texts, self.document_prompt, tokenizer)
 
     def facts_of(self, lengths: Counts | None, texts: int) -> dict[str, Any]:
         """How many of ``texts`` the model does not read to the end; ``lengths`` are in tokens, None if unknown."""
@@ -153,9 +156,6 @@ class TokenRetriever(MatchingModel, ChunkRetriever):
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
         return _OpenTokenRetriever(self, context)
-
-    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        yield from self.warnings_of_texts(setting, facts)
 
     @abstractmethod
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class _OpenTokenRetriever:
             raise RunError(f"{context.setting}: there are no chunks to search.")
 
         def build(folder: Path) -> None:
-            lengths = self._lengths()
+            lengths = retriever.lengths(texts)
             encoder = retriever.encoder(context, is_fresh=False)
             with stage(context.progress, f"{retriever.form} vectors", len(texts), "chunks") as progress:
                 keys = encoder.fill(texts, "document", lengths, progress.advance)
@@ -206,11 +206,6 @@ class _OpenTokenRetriever:
 
         parts = {"model": retriever.inputs(context.digest), "texts": texts.name, "version": retriever.version}
         return context.keep(retriever.form, parts, f"{retriever.form} vectors ({retriever.model})", build, read)
-
-    def _lengths(self) -> Counts | None:
-        """How many tokens each chunk has for the model."""
-        tokenizer, prompt = self.retriever.tokenizer(), self.retriever.document_prompt
-        return None if tokenizer is None else lengths_of(self.context.texts(), prompt, tokenizer)
 
 
 @RETRIEVERS.register("late")
