@@ -21,12 +21,10 @@ from ragtrial.evaluation.evaluators import FORMULAS
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.evaluation.metrics.base import Family, Needs
-from ragtrial.evaluation.metrics.base import metric as register
 from scenarios import OF_DOCUMENTS, SCALE, Scenario, example, judged_grades, scenario, scores
-from strategies import cutoffs, one_of_each_metric, scenarios
+from strategies import one_of_each_metric, scenarios
 
 every_metric = pytest.mark.parametrize("name", OF_DOCUMENTS)
-EXAMPLES = [example(name) for name in OF_DOCUMENTS]
 
 
 def worth(metric: Metric, judged: list[int]) -> list[float]:
@@ -115,17 +113,6 @@ def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) ->
     for metric in metrics:
         if metric.name not in (*OF_LABELS_ALONE, "rbp_residual"):
             assert scores(metric, empty).tolist() == [0] * len(case), metric
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in OF_DOCUMENTS if name not in SAYS_WHAT_IS_NOT_KNOWN + OF_LABELS_ALONE]
-)
-def test_an_empty_ranking_among_others_scores_zero(name: str) -> None:
-    known = {"a": 2, "b": 1}
-    values = scores(example(name, 2), scenario(("a b", known), ("", known), ("b a", known)).graded())
-    assert values[1] == 0
-    assert values[0] > 0
-    assert values[2] > 0
 
 
 @every_metric
@@ -316,30 +303,3 @@ def test_every_public_formula_is_registered() -> None:
         if not name.startswith("_")
     }
     assert formulas == {(definition.family, name) for name, definition in METRICS.members()}
-
-
-def test_a_second_metric_of_the_same_name_is_refused_and_the_first_stays() -> None:
-    def ndcg() -> None: ...
-
-    first = METRICS["ndcg"]
-    with pytest.raises(ValueError, match=r"^metric 'ndcg' is registered twice: Definition\(name='ndcg'.* and Def"):
-        register("graded", "gain", "1", "nobody")(ndcg)  # type: ignore[arg-type]  # never called
-    assert METRICS["ndcg"] is first
-
-
-def test_an_unknown_metric_is_a_key_error_with_the_nearest_name_and_all_of_them() -> None:
-    with pytest.raises(KeyError) as caught:
-        METRICS["recal"]
-    known = ", ".join(sorted(METRICS.names()))
-    assert caught.value.args == (f"there is no metric 'recal'. Did you mean 'recall'? Known: {known}.",)
-    assert "recal" not in METRICS
-    assert "recall" in METRICS
-
-
-@given(case=scenarios(), k=cutoffs)
-def test_all_metrics_can_share_one_graded_rankings(case: Scenario, k: int) -> None:
-    """What one metric keeps for the next leaves the numbers as they are when each starts afresh."""
-    shared = case.graded()
-    for metric in EXAMPLES:
-        cut = example(metric.name, k)
-        np.testing.assert_array_equal(scores(cut, shared), scores(cut, case.graded()))

@@ -17,7 +17,7 @@ from ragtrial.comparison.side_by_side import gain_share
 from ragtrial.evaluation.bounds import attainable, bounds, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
-from ragtrial.evaluation.metrics.base import Card, HitCount, metric, ratio
+from ragtrial.evaluation.metrics.base import HitCount, metric, ratio
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
@@ -37,7 +37,8 @@ def halved_recall() -> Iterator[None]:
         "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
         prefers="relevant", standard=True, columns={"document": 0}, curve=0,
         structure=HitCount(lambda _metric, relevant, _: 2 * relevant),
-        card=Card(denominator="2R", elsewhere={"nobody": "HR@{k}"}),
+        denominator="2R",
+        elsewhere={"nobody": "HR@{k}"},
     )  # fmt: skip
     def halved_recall(formulas: Any, k: int) -> Scores:
         """Half of the share of the relevant documents that are among the first k."""

@@ -209,18 +209,6 @@ def test_fixed_windows_are_those_of_langchain_without_the_white_space_at_their_e
     assert found == without_repeats(expected, found)
 
 
-@pytest.mark.parametrize("sizing", [(200, 0), (64, 16), (9, 8)])
-def test_fixed_windows_of_real_documents_are_those_of_langchain(
-    sizing: tuple[int, int], byte_pairs: Path, support: list[str]
-) -> None:
-    tokenizer = Tokenizer(byte_pairs)
-    for text in support[:12]:
-        text = text.encode("ascii", "ignore").decode()  # a character of several tokens is torn there, not here
-        found = ours(window(*sizing), text, ruler_of(text, tokenizer))
-        expected = [chunk.strip() for chunk in token_windows(byte_pairs, text, *sizing)]
-        assert found == without_repeats(expected, found)
-
-
 def test_fixed_windows_tear_no_character_that_langchain_tears(byte_pairs: Path) -> None:
     text = "é é"
     tokens = tokenizers.Tokenizer.from_file(str(byte_pairs)).encode("東").ids

@@ -104,14 +104,6 @@ def test_the_numbers_are_those_of_haystack(
     assert_same(made, expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["DocumentMRREvaluator", "DocumentMAPEvaluator"])
-@given(case=inputs(nested))
-def test_lists_and_dicts_compare_as_haystack_compares_them(name: str, case: tuple[Lists, Lists]) -> None:
-    made = evaluator(ours, name, document_comparison_field="meta.key").run(*case)
-    assert_same(made, evaluator(theirs, name, document_comparison_field="meta.key").run(*case))
-
-
 @given(nested | st.tuples(nested), nested | st.tuples(nested))
 def test_what_values_are_compared_by_is_equal_where_they_are(one: object, other: object) -> None:
     assert (ours._hashable(one) == ours._hashable(other)) is (one == other)
@@ -146,29 +138,6 @@ def test_top_k_cuts_the_ideal_of_ndcg_like_the_ranking(case: tuple[Lists, Lists]
     )
 
 
-def test_a_full_page_of_the_best_documents_is_worth_1_though_there_are_more_of_them() -> None:
-    truths, found = [texts_of("a", "b", "c", "d")], [texts_of("a", "b")]
-    assert DocumentNDCGEvaluator(top_k=2).run(truths, found)["score"] == 1.0
-    assert DocumentNDCGEvaluator().run(truths, found)["score"] == pytest.approx(0.6366824387328318)
-
-
-def test_duplicates_and_documents_without_a_value_take_up_ranks() -> None:
-    """By hand: hits at the ranks 2 and 5 of R = 2."""
-    found = [[Document(meta={"no": "content"}), *texts_of("a", "a", "x", "b")]]
-    truths = [texts_of("a", "b", "b")]
-    assert DocumentMRREvaluator().run(truths, found)["score"] == 1 / 2
-    assert DocumentMAPEvaluator().run(truths, found)["score"] == pytest.approx((1 / 2 + 2 / 5) / 2)
-    assert DocumentRecallEvaluator("multi_hit").run(truths, found)["score"] == 1.0
-    assert DocumentRecallEvaluator("multi_hit", top_k=4).run(truths, found)["score"] == 1 / 2
-
-
-def test_the_scores_of_the_ground_truth_are_the_gains() -> None:
-    truths, found = [texts_of("France", "Paris", scores=(1.0, 0.5))], [texts_of("France", "Germany", "Paris")]
-    assert DocumentNDCGEvaluator().run(truths, found)["score"] == pytest.approx(
-        (1 + 0.5 / np.log2(4)) / (1 + 0.5 / np.log2(3))
-    )
-
-
 # What is otherwise than in Haystack: theirs first, then ours.
 
 
@@ -193,13 +162,6 @@ def test_a_score_that_is_no_finite_number_is_refused(score: float, haystack: flo
     assert theirs_says == pytest.approx(haystack, nan_ok=True)
     caught = refusal(lambda: DocumentNDCGEvaluator().run(truths, found))
     assert caught == f"ground_truth_documents[1][1] has the score {score}; it must be a finite number."
-
-
-def test_every_score_is_a_float() -> None:
-    assert [type(one) for one in theirs.DocumentNDCGEvaluator().run([[]], [[]])["individual_scores"]] == [int]
-    for name, arguments in KINDS:
-        made = evaluator(ours, name, **arguments).run([[]], [[]])
-        assert [type(one) for one in [made["score"], *made["individual_scores"]]] == [float, float]
 
 
 @every_kind
@@ -238,11 +200,6 @@ def test_a_field_that_no_document_has_is_said_once(
         "2 of 2 queries have no ground truth with a value in meta.ref; each scores 0 and counts in the mean.",
         "No retrieved document has a value in meta.ref; every score is 0.",
     ]
-
-
-def test_nothing_is_logged_where_every_query_has_ground_truth(caplog: pytest.LogCaptureFixture) -> None:
-    DocumentMRREvaluator().run([texts_of("a")], [texts_of("b")])
-    assert caplog.records == []
 
 
 # What is refused.

@@ -51,11 +51,6 @@ class ContextSizes:
         return np.asarray((self.tokens[:, 1:] <= budget).sum(axis=1, dtype=np.int64))
 
 
-def sizes_of(characters: Counts, tokens: Counts | None) -> ContextSizes:
-    """From the size of each hit, int64 (queries, depth), 0 where there are no more hits."""
-    return ContextSizes(_together(characters), None if tokens is None else _together(tokens))
-
-
 class TokenCounts:
     """The token counts of chunk texts without special tokens; each text is counted once."""
 
@@ -90,12 +85,10 @@ class TokenCounts:
         self._counts[units[known]] = counts[known]
 
 
-def context_sizes(chunks: Chunks, units: Codes, tokens: Counts | None) -> ContextSizes:
-    """The sizes of rankings of ``units``, chunks in rows that are filled up with ``PADDING``."""
-    lengths = np.append(chunks.end - chunks.start, 0)[units]
-    return sizes_of(lengths, tokens)
+def context_sizes(characters: Counts, tokens: Counts | None) -> ContextSizes:
+    """From the size of each hit, int64 (queries, depth), 0 where there are no more hits."""
 
+    def together(sizes: Counts) -> Counts:
+        return np.pad(np.cumsum(sizes, axis=1, dtype=np.int64), ((0, 0), (1, 0)))
 
-def _together(sizes: Counts) -> Counts:
-    none = np.zeros((len(sizes), 1), dtype=np.int64)
-    return np.concatenate([none, np.cumsum(sizes, axis=1, dtype=np.int64)], axis=1)
+    return ContextSizes(together(characters), None if tokens is None else together(tokens))

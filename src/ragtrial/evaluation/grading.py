@@ -132,21 +132,20 @@ class GradedRankings:
 
         A chunk is if it overlaps a relevant passage, be it found or not. Raises CutoffError as ``within`` does.
         """
-        if self.overlaps is None:
-            return self.count(self.relevant & self.within(k))
-        return self._overlapping(self.overlaps, k, self.threshold)
+        return self._units(self.relevant, k, self.threshold)
 
     def judged_units(self, k: int | None) -> Counts:
         """How many of the first ``k`` documents, or chunks, are judged, (queries,); as ``relevant_units``."""
-        if self.overlaps is None:
-            return self.count(self.is_judged & self.within(k))
-        return self._overlapping(self.overlaps, k, np.iinfo(np.int32).min)
+        return self._units(self.is_judged, k, np.iinfo(np.int32).min)
 
-    def _overlapping(self, overlaps: Overlaps, k: int | None, least: int) -> Counts:
+    def _units(self, which: Bools, k: int | None, least: int) -> Counts:
+        """How many of the first ``k`` hits ``which`` selects; of chunks, how many overlap a grade from ``least`` on."""
+        if self.overlaps is None:
+            return self.count(which & self.within(k))
         self._check(k)
-        rows, ranks, grades = overlaps.hits
-        which = (grades >= least) & (ranks <= (_LONGEST if k is None else k))
-        return np.bincount(rows[which], minlength=len(self)).astype(np.int64)
+        rows, ranks, grades = self.overlaps.hits
+        overlapping = (grades >= least) & (ranks <= (_LONGEST if k is None else k))
+        return np.bincount(rows[overlapping], minlength=len(self)).astype(np.int64)
 
     def retrieved(self, k: int | None) -> Counts:
         """How many of the first ``k`` places are filled, shape (queries,). Raises CutoffError as ``within`` does."""

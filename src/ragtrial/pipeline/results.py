@@ -302,7 +302,7 @@ class Results:
             are_all=any(chunks.name == self._artefact(part.chunks).name for part in stages.tree() if part.chunks),
             ranked=ranked,
             diagnostics=self._diagnostics(stages, questions, ranked.candidates.facts),
-            sizes=context_sizes(chunks, ranked.units, tokens),
+            sizes=context_sizes(np.append(chunks.end - chunks.start, 0)[ranked.units], tokens),
             index=self._artefact(stages.index) if stages.index else {},
             timings=timings,
             latency=latency,

@@ -16,7 +16,7 @@ from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, LabelsError, ReportError, did_you_mean, listed
-from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
+from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
 from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
@@ -223,7 +223,7 @@ class StoredSetting:
         chunks = self.chunks.values()
         characters = self._by_hit([chunk.end - chunk.start for chunk in chunks])
         has_tokens = all(chunk.tokens != _NO_TOKENS for chunk in chunks)
-        return sizes_of(characters, self._by_hit([chunk.tokens for chunk in chunks]) if has_tokens else None)
+        return context_sizes(characters, self._by_hit([chunk.tokens for chunk in chunks]) if has_tokens else None)
 
     def _by_hit(self, values: Sequence[int]) -> Counts:
         return np.array([*values, 0], dtype=np.int64)[self.ranked.codes]

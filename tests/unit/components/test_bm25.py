@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from dataclasses import replace
@@ -25,7 +24,6 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, CorpusError, RunError
-from ragtrial.experiment import run_experiment
 from ragtrial.rankings import PADDING
 
 METHODS = get_args(Bm25Retriever.model_fields["method"].annotation)
@@ -86,11 +84,6 @@ def test_the_other_formulas_give_what_they_say(bread: Shelf, options: dict[str, 
     assert scores(found) == [pytest.approx(expected, abs=1e-6)]
 
 
-def test_a_word_that_is_asked_twice_counts_twice(bread: Shelf) -> None:
-    once, twice = scores(asked(opened(bread, **PLAIN), "soup", "soup soup"))
-    assert twice == [2 * score for score in once]
-
-
 words = st.lists(st.sampled_from("abcdefgh"), max_size=8)
 corpora = st.lists(words, min_size=1, max_size=12).filter(any)
 weightings = st.builds(
@@ -138,19 +131,6 @@ def test_scores_are_those_of_bm25s_and_hits_are_the_texts_with_a_word_of_the_que
         assert given_scores[: len(best)] == expected[best].tolist()
 
 
-@few
-@given(corpora, words.filter(bool))
-def test_bm25_plus_gives_the_scores_of_rank_bm25(corpus: list[list[str]], query: list[str]) -> None:
-    from rank_bm25 import BM25Plus  # its BM25L multiplies by the frequency once too often
-
-    ours = index_of(corpus, Weighting("bm25+", 1.2, 0.75, 0.5))
-    found = ours.search([ours.known(query)], len(corpus))
-    expected = BM25Plus(corpus, k1=1.2, b=0.75, delta=0.5).get_scores(query)
-    hits = found.codes[0][found.codes[0] != PADDING]
-    np.testing.assert_allclose(found.scores[0][: len(hits)], expected[hits], rtol=1e-5)
-    assert len(hits) == sum(bool(set(terms) & set(query)) for terms in corpus)
-
-
 def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: Shelf) -> None:
     retriever = Bm25Retriever(stemmer="none", stop_words="none")
     found = asked(retriever.open(bread), "rye", "xylophone", "", "!?")
@@ -180,33 +160,6 @@ def test_equal_scores_go_by_document_id_then_by_where_the_chunk_starts(tmp_path:
         found = asked(opened(held, **PLAIN), "rye", depth=depth)
         places = [(found.units.document_id(code), int(found.units.start[code])) for code in found.rankings.codes[0]]
         assert places == [("a", 0), ("a", 4), ("b", 0), ("b", 4), ("c", 0), ("c", 4)][:depth]
-
-
-def test_of_chunks_that_end_together_the_one_that_starts_first_comes_first(tmp_path: Path) -> None:
-    held = shelf(tmp_path, {"a": "! rye", "b": "milk"})
-    held.held = Chunks.of(held.library, [(0, 2, 5), (0, 0, 5), (1, 0, 4)])
-    assert asked(opened(held, **PLAIN), "rye").rankings.codes.tolist() == [[1, 0, PADDING]]
-
-
-def test_asking_for_more_than_there_is_gives_all_that_is_found(bread: Shelf) -> None:
-    found = asked(opened(bread, **PLAIN), "rye", depth=1_000)
-    assert found.rankings.codes.shape == (1, 3)
-    assert ids(found) == [["a", "b"]]
-    assert asked(opened(bread, **PLAIN), depth=5).rankings.codes.shape == (0, 3)
-
-
-@few
-@given(corpora, words, weightings)
-def test_a_shorter_ranking_is_the_beginning_of_a_longer_one(
-    corpus: list[list[str]], query: list[str], weighting: Weighting
-) -> None:
-    index = index_of(corpus, weighting)
-    codes = [index.known(query)]
-    whole = index.search(codes, len(corpus))
-    for depth in range(len(corpus)):
-        part = index.search(codes, depth)
-        np.testing.assert_array_equal(part.codes, whole.cut(depth).codes)
-        np.testing.assert_array_equal(part.scores, whole.cut(depth).scores)
 
 
 def test_titles_count_as_often_as_they_weigh(tmp_path: Path) -> None:
@@ -297,31 +250,12 @@ def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Pa
         )
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("b", [0.0, 1.0])
-def test_chunks_without_a_word_among_others_are_never_found(method: str, b: float, tmp_path: Path) -> None:
-    held = shelf(tmp_path, {"a": "", "b": "rye", "c": "!", "d": "soup"})
-    assert ids(asked(opened(held, method=method, b=b), "rye")) == [["b"]]
-
-
 def test_a_title_alone_can_be_found_unless_titles_are_left_out(tmp_path: Path) -> None:
     held = shelf(tmp_path, {"a": ""}, {"a": "Rye"})
     Bm25Retriever().check(held, [])
     assert ids(asked(opened(held), "rye")) == [["a"]]
     with pytest.raises(CorpusError, match="none of the 1 documents has any text"):
         Bm25Retriever(title_weight=0).check(held, [])
-
-
-def test_what_ranks_the_same_has_the_same_identity() -> None:
-    plain = Bm25Retriever()
-    assert plain.identity() == Bm25Retriever(top_k=3, score=False, k1=1.2, delta=None).identity()
-    assert Bm25Retriever(method="bm25+").identity() == Bm25Retriever(method="bm25+", delta=1).identity()
-    others: list[dict[str, Any]] = [
-        {"method": "atire"}, {"method": "bm25l"}, {"method": "bm25l", "delta": 1}, {"k1": 1}, {"b": 0.5},
-        {"stemmer": "porter"}, {"stop_words": "none"}, {"stop_words": ["the"]}, {"title_weight": 0},
-    ]  # fmt: skip
-    identities = [json.dumps(Bm25Retriever(**options).identity()) for options in ({}, *others)]
-    assert len(set(identities)) == len(identities)
 
 
 def test_stop_words_of_a_file_count_by_what_they_are(tmp_path: Path) -> None:
@@ -375,27 +309,6 @@ def test_wrong_options_are_named_with_what_is_right(options: dict[str, Any], mes
         load_config(experiment.file, [])
     assert message in str(raised.value)
     assert str(experiment.file) in str(raised.value)
-
-
-def test_a_run_finds_what_a_code_names_and_says_what_it_did_not_find(tmp_path: Path) -> None:
-    documents = {
-        "pump.md": "# Pumps\nIf the pump shows ERR-2041, replace the seal of the inlet.",
-        "fan.md": "# Fans\nIf the fan shows ERR-2042, clean it. Firmware v2.3.1 mends this.",
-        "valve.md": "# Valves\nERR is written on every valve. Open it by 2041 turns.",
-    }
-    queries = [
-        {"id": "code", "text": "What does ERR-2041 mean?", "relevant_docs": [{"doc": "pump.md"}]},
-        {"id": "version", "text": "v2.3.1", "relevant_docs": [{"doc": "fan.md"}]},
-        {"id": "unknown", "text": "Wie geht das?", "relevant_docs": [{"doc": "fan.md"}]},
-    ]
-    (tmp_path / "words.txt").write_text("does\nmean\nwhat\n", encoding="utf-8")
-    retriever = {"kind": "bm25", "top_k": 2, "stop_words": "words.txt"}
-    experiment = write_experiment(tmp_path, documents, queries, retrievers={"words": retriever})
-    report = run_experiment(experiment.config())
-    (setting,) = report.settings
-    assert setting.scores["rr@2"].mean == pytest.approx(2 / 3)
-    assert experiment.embedded() == []
-    assert any("nothing was found for 1 question: " in warning.message for warning in report.warnings)
 
 
 SCIFACT: dict[str, tuple[dict[str, Any], float]] = {

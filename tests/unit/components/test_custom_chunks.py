@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, trimmed
+from ragtrial.components.chunkers.base import LengthFunction, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
-from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
+from ragtrial.errors import ChunkerError, LabelsError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.options import validate
 from ragtrial.pipeline.chunk_preview import cut_settings
 from ragtrial.pipeline.run import RunOptions
-from small_experiment import ragtrial
 from text_strategies import words
 
 TEXT = "One two. Three four.\n\nOne two. Five."
@@ -157,34 +155,6 @@ def test_chunks_are_kept_as_long_as_the_file_or_the_version_that_is_given_stays(
     assert len([kind for kind, _ in made_here.stages() if kind == "chunks"]) == 1 + again
 
 
-def test_a_function_that_is_not_there_is_refused_before_anything_runs(experiment: Experiment) -> None:
-    (experiment.folder / "cutter.py").write_text("def cuts(text):\n    return []\n")
-    with pytest.raises(ModelNotFoundError) as caught:
-        run_experiment(experiment.config())
-    assert str(caught.value).endswith(
-        ": setting 'dense': cutter:cut: the module cutter has no function 'cut'. Did you mean 'cuts'?"
-    )
-
-
-def test_a_function_without_a_source_needs_a_version() -> None:
-    with pytest.raises(ModelNotFoundError) as caught:
-        CustomChunker(function=FunctionReference("sys:intern", Path.cwd())).fingerprint_parts()
-    assert str(caught.value) == "sys:intern has no source file to tell its versions apart; give `version:`."
-
-
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({}, "function is missing; it is required."),
-        ({"function": "cutter"}, "function: 'cutter' must be written package.module:function."),
-    ],
-)
-def test_a_function_must_be_named(written: dict[str, object], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS["custom"], written, ConfigError, lambda _, text: Fault(message=text))
-    assert str(caught.value) == fault
-
-
 def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Experiment) -> None:
     """By run, by chunks and by validate; an error under strict. White space between pieces is not counted."""
     (experiment.folder / "cutter.py").write_text(
@@ -204,12 +174,3 @@ def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Ex
     with pytest.raises(LabelsError) as caught:
         run_experiment(experiment.config(), RunOptions(strict=True))
     assert expected in str(caught.value)
-
-
-def test_validate_counts_the_text_that_is_left_out(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    told = ragtrial(capsys, "validate", experiment.file, "--json")
-    assert [one for one in told.json["warnings"] if one["code"] == "uncovered-text"] == []
-    (experiment.folder / "cutter.py").write_text("def cut(text):\n    return []\n")
-    told = ragtrial(capsys, "validate", experiment.file, "--json")
-    (warning,) = [one for one in told.json["warnings"] if one["code"] == "uncovered-text"]
-    assert "(100.0%, without white space)" in warning["message"]

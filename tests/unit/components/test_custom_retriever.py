@@ -46,11 +46,6 @@ def test_hits_of_every_shape_are_placed(place: Workplace, hits: str, expected: l
     assert place.found(f"import numpy as np; return [{hits} for _ in queries]") == [expected]
 
 
-def test_numbers_are_ids_as_in_labels(tmp_path: Path) -> None:
-    place = workplace(tmp_path, {"7": "x", "8": "y"})
-    assert place.found("import numpy as np; return [[8, (np.int64(7), 0.5)]]") == [["8", "7"]]
-
-
 def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(place: Workplace) -> None:
     place.write("def search(queries, top_k):\n    return [[('c', 1), ('a', 2.5)], ['b', ('a', None)]]\n")
     found = place.search("x", "y")
@@ -159,14 +154,6 @@ def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
     with pytest.raises(RetrieverError) as error:
         place.found(body, "How?")
     assert str(error.value) == fault
-
-
-def test_the_query_is_named_whose_list_is_none(place: Workplace) -> None:
-    with pytest.raises(RetrieverError) as error:
-        place.found("return [['a'], None, ['b']]", "x", "y", "z")
-    assert str(error.value) == (
-        "my_search:search returned [['a'], None, ['b']] for 3 queries at once, from 'x' to 'z'; " + LISTS
-    )
 
 
 def test_a_failed_batch_names_how_many_queries_it_had_and_the_first_and_last(place: Workplace) -> None:
@@ -304,12 +291,6 @@ def test_what_makes_no_retriever_fails_the_setting(place: Workplace) -> None:
         place.search("x", on_error="skip")
 
 
-def test_a_function_without_a_file_needs_a_version(place: Workplace) -> None:
-    with pytest.raises(ModelNotFoundError, match="give `version:`"):
-        place.retriever("sys:getsizeof").check(place.materials(), [])
-    place.retriever("sys:getsizeof", version="1").check(place.materials(), [])
-
-
 # Answers are kept.
 
 COUNTED = (
@@ -376,16 +357,6 @@ def test_answers_are_of_a_function_s_code_options_and_documents(place: Workplace
     assert len(asked(place)) == 5
 
 
-def test_a_version_stands_in_the_place_of_the_code(place: Workplace) -> None:
-    place.write(COUNTED)
-    place.search("x", version="1")
-    place.write(COUNTED + "# another\n")
-    place.search("x", version="1")
-    assert len(asked(place)) == 1
-    place.search("x", version="2")
-    assert len(asked(place)) == 2
-
-
 IN_PROCESS = """
 import sys
 from pathlib import Path
@@ -428,14 +399,6 @@ def test_what_was_answered_before_a_failure_is_not_paid_for_again(place: Workpla
     place.search("x", "y", "bad", batch_size=1, on_error="skip")
     assert [call for call in asked(place) if "bad" not in call] == ["['x'] 10", "['y'] 10"]
     assert len([call for call in asked(place) if "bad" in call]) == 3
-
-
-def test_a_good_answer_of_a_batch_with_a_bad_one_is_kept(place: Workplace) -> None:
-    place.write(COUNTED.replace("for _ in", "if q != 'bad' else ['nowhere'] for q in"))
-    with pytest.raises(RetrieverError, match="'nowhere' is not the id"):
-        place.search("x", "bad")
-    place.search("x")
-    assert len(asked(place)) == 1
 
 
 def test_damaged_lines_are_asked_again_and_the_others_are_not(place: Workplace) -> None:

@@ -136,19 +136,6 @@ def test_a_custom_retriever_finds_passages_where_its_texts_stand(tmp_path: Path)
     assert report.setting("mine").scores["span_precision@1"].mean == pytest.approx(39 / 76, abs=0.2)
 
 
-def test_a_run_file_that_does_not_fit_stops_before_anything_is_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "run.trec").write_text("rye Q0 bread/rye.md 1 2 r\nrye Q0 bread/rey.md 2 1 r\n")
-    settings = {"dense": {"kind": "dense", "top_k": 3}, "file": {"kind": "run_file", "path": "run.trec", "top_k": 3}}
-    made = write_experiment(tmp_path, retrievers=settings)
-    assert command(["run", str(made.file), "-q"]) == 2
-    said = capsys.readouterr().err
-    assert "1 of 2 hits name documents that are not in the corpus (6 documents)" in said
-    assert "'bread/rey.md'. Did you mean 'bread/rye.md'?" in said
-    assert made.embedded() == []
-
-
 def test_a_setting_that_finds_nothing_for_any_query_is_said_to(tmp_path: Path) -> None:
     made = write_experiment(tmp_path, retrievers={"mine": {"kind": "custom", "function": "idle:search", "top_k": 3}})
     (tmp_path / "idle.py").write_text("def search(queries, top_k):\n    return [[] for _ in queries]\n")

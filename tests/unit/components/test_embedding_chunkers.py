@@ -82,17 +82,6 @@ def test_another_embedder_or_prefix_makes_other_chunks(tmp_path: Path, change: d
     assert len([kind for kind, _ in experiment.stages() if kind == "chunks"]) == 2
 
 
-def test_the_embedder_does_not_matter_to_chunks_that_need_none(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, chunker={"kind": "markdown", "unit": "characters"})
-    spans(experiment)
-    config = json.loads(experiment.file.read_text())
-    config["embedder"]["version"] = "2"
-    experiment.file.write_text(json.dumps(config))
-    spans(experiment)
-    assert len([kind for kind, _ in experiment.stages() if kind == "chunks"]) == 1
-    assert experiment.embedded() == []
-
-
 @pytest.mark.slow
 def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Path) -> None:
     documents = {f"{number:02}.txt": " ".join(f"Loaf {number} weighs {n}." for n in range(9)) for number in range(12)}
@@ -136,38 +125,6 @@ def test_validate_and_prepare_embed_nothing(
     run_experiment(experiment.config())
     outcome = ragtrial(capsys, "validate", experiment.file)
     assert f"\ndense    {len(spans(experiment)):>6}\n" in outcome.out
-
-
-class Told:
-    """Keeps what a stage says."""
-
-    def __init__(self) -> None:
-        self.stages: list[list[Any]] = []
-
-    def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self.stages.append([stage, total, unit, 0, 0])
-
-    def advance(self, count: int) -> None:
-        self.stages[-1][3] += count
-        self.stages[-1][4] += 1
-
-    def finish(self) -> None:
-        pass
-
-    def abandon(self) -> None:
-        pass
-
-
-@both
-def test_progress_is_shown_in_bytes_and_ends_at_all_of_them(tmp_path: Path, chunker: dict[str, object]) -> None:
-    experiment = write_experiment(tmp_path, chunker=chunker)
-    told = Told()
-    (setting,) = settings_of(experiment.config())[0]
-    corpus_in(experiment, told).chunks(setting)
-    (stage,) = [stage for stage in told.stages if stage[0] == "chunks"]
-    size = sum(path.stat().st_size for path in (experiment.folder / "documents").rglob("*.*"))
-    assert stage[1:4] == [size, "bytes", size]
-    assert stage[4] > 5  # bit by bit
 
 
 def test_documents_with_nothing_to_embed_are_whole_and_an_empty_one_is_found_by_its_title(tmp_path: Path) -> None:

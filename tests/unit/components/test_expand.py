@@ -18,7 +18,7 @@ from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, RunError
+from ragtrial.errors import ConfigError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question, ReportWarning
 from report_hits import hits_of
@@ -129,22 +129,6 @@ def test_a_question_is_skipped_with_any_of_its_wordings(units: Chunks) -> None:
     assert rows_of(found) == [[0], [], [0]]
 
 
-def test_without_questions_nothing_is_fused(units: Chunks) -> None:
-    found = refined(units, expand(), [], [])
-    assert len(found.rankings) == 0
-    assert found.facts["mean_wordings"] is None
-
-
-def test_a_part_without_scores_is_named_where_scores_are_needed(units: Chunks) -> None:
-    part = Candidates.of(units, from_rows([[0, 1], [1]]))
-    with pytest.raises(RunError) as raised:
-        expand(method="combsum").open(cast("RetrieverContext", Nothing())).refine([Question("?", ("!",))], [part])
-    assert str(raised.value) == (
-        "the hits of 'dense' have no finite scores for 1 of 1 queries, which method: combsum with normalisation: "
-        "min_max cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
-    )
-
-
 # What is said of it.
 
 
@@ -207,17 +191,6 @@ def test_what_cannot_be_asked_is_refused_when_the_config_is_read(tmp_path: Path,
         load_config(expanded(tmp_path, **cast("Mapping[str, object]", options)).file)
     (fault,) = raised.value.faults
     assert fault.message == f"retrievers.{message}"
-
-
-def test_a_config_asks_templates_of_its_retriever(tmp_path: Path) -> None:
-    experiment = expanded(tmp_path, templates=["Bread: {query}"])
-    report = run_experiment(experiment.config())
-    assert "Bread: How long do I bake rye bread?" in experiment.embedded()
-    assert report.settings[-1].facts["mean_wordings"] == 2
-    assert [warning.message for warning in report.warnings if warning.code == "no-phrasings"] == [
-        "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
-        "phrasings into the labels, or set phrasings: false."
-    ]
 
 
 def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:

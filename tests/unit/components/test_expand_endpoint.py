@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import endpoint_double
 from endpoint_double import EndpointDouble, Fault
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import run_experiment
-from ragtrial.components.endpoints.chat import PROMPTS, ChatOptions
+from ragtrial.components.endpoints.chat import PROMPTS
 from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.experiment import search_settings
@@ -183,12 +182,6 @@ def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
     assert len(double.asked) == ASKED - 2
 
 
-def test_a_failure_does_not_end_settings_that_are_made_side_by_side(double: EndpointDouble, tmp_path: Path) -> None:
-    double.default = endpoint_double.status(404, "no such model")
-    report = run_experiment(experiment_of(tmp_path, double).config(), RunOptions(jobs=2))
-    assert [failure.name for failure in report.failures] == ["wide"]
-
-
 def test_a_search_asks_the_chat_model_too_and_says_when_it_cannot(double: EndpointDouble, tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, double)
     found = search_settings(experiment.config(), "rye", "wide")
@@ -249,11 +242,6 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
     assert 0 < dense.query_cost < wide.query_cost < best.query_cost
     kinds = {one.kind for one in before.stages if one.amount.cost}
     assert kinds == {"embeddings", "wordings", "rankings", "latency"}
-
-
-def test_chat_options_take_a_temperature_of_nothing() -> None:
-    assert ChatOptions.model_validate({"model": "m", "temperature": None}).temperature is None
-    assert json.loads(refiner().model_dump_json())["endpoint"]["temperature"] == 0.0
 
 
 @pytest.mark.parametrize(

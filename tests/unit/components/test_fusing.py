@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.components.refiners.fusion import Fused, Fusing, Method, Normalisation, fuse, normalised
-from ragtrial.rankings import PADDING, Codes, Rankings, from_rows, unfilled
+from ragtrial.components.refiners.fusion import Fusing, Method, Normalisation, fuse, normalised
+from ragtrial.rankings import PADDING, Codes, Rankings, from_rows
 
 METHODS = get_args(Method)
 NORMALISATIONS = get_args(Normalisation)
@@ -99,11 +99,6 @@ def test_equal_scores_divide_nothing_by_zero(normalisation: Normalisation, row: 
     assert missing.tolist() == [EQUAL[normalisation][1]]
 
 
-def test_by_rank_the_only_hit_of_a_list_is_worth_more_than_none() -> None:
-    values, missing = normalised(np.array([[7.0]]), np.array([[True]]), "rank")
-    assert (values.tolist(), missing.tolist()) == ([[1]], [0])
-
-
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 def test_of_an_empty_list_a_missing_hit_gets_nothing(normalisation: Normalisation) -> None:
     with warnings.catch_warnings():
@@ -111,19 +106,6 @@ def test_of_an_empty_list_a_missing_hit_gets_nothing(normalisation: Normalisatio
         _, missing = normalised(np.zeros((1, 2)), np.zeros((1, 2), dtype=np.bool_), normalisation)
         _, of_no_depth = normalised(np.zeros((1, 0)), np.zeros((1, 0), dtype=np.bool_), normalisation)
     assert missing.tolist() == of_no_depth.tolist() == [0]
-
-
-def test_a_single_exact_hit_of_one_list_is_not_lost() -> None:
-    # Keyword search finds the one document with the product's code; the other list thinks little of it.
-    lists = [[(A, 0.9), (B, 0.8), (C, 0.2), (D, 0.1)], [(C, 11.0)]]
-    assert next(iter(fused_scores(lists, Fusing("combsum")))) == C
-
-
-@pytest.mark.parametrize("fusing", [Fusing(), Fusing("combsum", normalisation="rank")], ids=str)
-def test_rankings_without_scores_are_fused_by_their_ranks(fusing: Fusing) -> None:
-    without = [from_rows([[A, B, C]]), from_rows([[C, D]])]
-    found = fuse(without, fusing, in_place).rankings
-    assert rows_of(found) == rows_of(fuse([rankings(FIRST), rankings(SECOND)], fusing, in_place).rankings)
 
 
 def test_equal_scores_go_in_the_order_that_is_given() -> None:
@@ -159,15 +141,6 @@ def test_a_hit_that_stands_twice_in_a_list_counts_where_it_stands_first() -> Non
     found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], Fusing(), in_place)
     assert rows_of(found.rankings) == [pytest.approx({B: 1 / 62 + 1 / 61, A: 1 / 61})]
     assert found.lists.tolist() == [[2, 1]]
-
-
-@pytest.mark.parametrize("units", [0, 3])
-@pytest.mark.parametrize("depth", [0, 2])
-@pytest.mark.parametrize("questions", [0, 2])
-@pytest.mark.parametrize("fusing", BY_HAND, ids=str)
-def test_nothing_is_made_of_nothing(fusing: Fusing, questions: int, depth: int, units: int) -> None:
-    found = fuse([unfilled(questions, depth), unfilled(questions, 0)], fusing, in_place)
-    assert found.rankings.codes.shape == found.lists.shape == found.best.shape == (questions, 0)
 
 
 def test_lists_of_very_different_depths_and_many_questions_are_fused_row_by_row() -> None:
@@ -260,67 +233,6 @@ def test_columns_give_what_the_formulas_give(fusion: tuple[list[list[tuple[int, 
     assert list(found) == sorted(found, key=lambda code: (-found[code], code))
 
 
-@settings(max_examples=60)
-@given(
-    lists_of_hits().flatmap(lambda lists: st.tuples(st.just(lists), st.permutations(lists))),
-    st.sampled_from(METHODS),
-    st.sampled_from(NORMALISATIONS),
-)
-def test_the_order_of_parts_that_weigh_the_same_changes_nothing(
-    parts: tuple[list[list[tuple[int, float]]], list[list[tuple[int, float]]]],
-    method: Method,
-    normalisation: Normalisation,
-) -> None:
-    fusing = Fusing(method, 60, normalisation)
-    lists, shuffled = parts
-    assert list(fused_scores(lists, fusing).items()) == list(fused_scores(shuffled, fusing).items())
-
-
-@settings(max_examples=60)
-@given(
-    lists_of_hits(),
-    st.sampled_from(["combsum", "weighted"]),
-    st.sampled_from(["min_max", "z_score", "dbsf"]),
-    st.sampled_from([0.125, 0.5, 4.0, 1024.0]),
-    st.integers(-3, 3),
-)
-def test_scores_of_another_scale_change_nothing_once_they_are_normalised(
-    lists: list[list[tuple[int, float]]], method: Method, normalisation: Normalisation, factor: float, shift: int
-) -> None:
-    scaled = [[(code, score * factor + shift) for code, score in lists[0]], *lists[1:]]
-    fusing = Fusing(method, 60, normalisation)
-    assert fused_scores(scaled, fusing) == pytest.approx(fused_scores(lists, fusing), rel=1e-5, abs=1e-5)
-
-
-@settings(max_examples=60)
-@given(lists_of_hits(), st.integers(0, 3), st.integers(1, UNITS - 1))
-def test_a_hit_that_rises_in_a_list_does_not_fall_in_the_fusion(
-    lists: list[list[tuple[int, float]]], which: int, place: int
-) -> None:
-    which %= len(lists)
-    if place >= len(lists[which]):
-        return
-    codes, scores = [code for code, _ in lists[which]], [score for _, score in lists[which]]
-    risen = codes[place]
-    codes[place - 1], codes[place] = codes[place], codes[place - 1]
-    after = [*lists[:which], list(zip(codes, scores, strict=True)), *lists[which + 1 :]]
-    for fusing in (Fusing(), Fusing("combsum"), Fusing("weighted", normalisation="z_score")):
-        before = list(fused_scores(lists, fusing)).index(risen)
-        assert list(fused_scores(after, fusing)).index(risen) <= before
-
-
-@settings(max_examples=60)
-@given(fusions(), st.integers(1, 4))
-def test_several_questions_are_fused_as_each_alone(
-    fusion: tuple[list[list[tuple[int, float]]], Fusing], questions: int
-) -> None:
-    lists, fusing = fusion
-    turned = [[one[number:] for number in range(questions)] for one in lists]
-    found: Fused = fuse([rankings(*rows) for rows in turned], fusing, in_place)
-    for number, row in enumerate(rows_of(found.rankings)):
-        assert list(row.items()) == list(fused_scores([rows[number] for rows in turned], fusing).items())
-
-
 # Against ranx.
 
 
@@ -372,24 +284,3 @@ def test_fusion_agrees_with_ranx(
     for question, row in enumerate(found):
         expected = {int(doc[1:]): score for doc, score in by_ranx[name][f"q{question:02}"].items()}
         assert row == pytest.approx(expected, rel=1e-5, abs=1e-5)
-
-
-def test_ranx_gives_a_missing_document_the_mean_of_z_scores_where_we_give_the_lowest(
-    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
-    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
-) -> None:
-    """So there a document that one list had not found at all may beat one that it had found: no oracle for that."""
-    ours = rows_of(fuse(drawn[0], Fusing("combsum", normalisation="z_score"), in_place).rankings)
-    theirs = by_ranx["unfilled z_score"]["q00"]
-    everywhere = [code for code in ours[0] if all(f"d{code}" in one["q00"] for one in drawn[1])]
-    somewhere = [code for code in ours[0] if code not in everywhere]
-    assert all(theirs[f"d{code}"] == pytest.approx(ours[0][code], rel=1e-5, abs=1e-5) for code in everywhere)
-    assert somewhere
-    assert all(theirs[f"d{code}"] > ours[0][code] + 0.1 for code in somewhere)
-
-
-def test_ranx_makes_nothing_of_the_only_hit_of_a_list_under_min_max_where_we_make_all(
-    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
-) -> None:
-    assert by_ranx["normalised one hit"] == {"q": {"d": 0.0}}
-    assert fused_scores([[(A, 3.0)], []], Fusing("combsum")) == {A: 1.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import yaml
 
 from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
-from ragtrial.components.refiners import REFINERS
 from ragtrial.components.refiners.fusion import FusionRefiner
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
@@ -125,14 +122,6 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
     assert found.rankings.scores.tolist() == [[10, 6]]
 
 
-def test_units_that_were_named_before_keep_their_codes(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    refiner = FusionRefiner(inputs=["dense", "bm25"]).open(cast("RetrieverContext", Shelf(library)))
-    first = refiner.refine([Question("?")], [candidates(halves, [(3, 1.0)]), candidates(wholes, [(M, 1.0)])])
-    second = refiner.refine([Question("?")], [candidates(halves, [(0, 1.0)]), candidates(wholes, [(M, 1.0)])])
-    assert places_of(first) == places_of(Candidates.of(second.units, first.rankings))
-    assert sorted(places_of(second)) == [("m", 0, 9), ("z", 0, 4)]
-
-
 def test_documents_of_equal_score_go_by_their_ids(library: Library, halves: Chunks, wholes: Chunks) -> None:
     found = fused(library, [candidates(halves, [(0, 1.0)]), candidates(wholes, [(A, 5.0)])])
     assert [document for document, _, _ in places_of(found)] == ["a", "z"]
@@ -148,20 +137,6 @@ def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: C
     assert found.skipped.tolist() == [True, False, False]
     assert [len(places_of(found, row)) for row in range(3)] == [0, 2, 1]
     assert found.facts["mean_fused"] == 1.5
-
-
-def test_without_questions_there_is_nothing_to_say_of_them(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    for second in (halves, wholes):
-        found = fused(library, [candidates(halves), candidates(second)])
-        assert len(found.rankings) == 0
-        assert found.facts["mean_fused"] is None
-
-
-def test_parts_that_find_nothing_fuse_to_nothing(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    for second in (halves, wholes):
-        found = fused(library, [candidates(halves, [], []), candidates(second, [], [])], method="combsum")
-        assert found.rankings.codes.shape == (2, 0)
-        assert not found.skipped.any()
 
 
 # Scores that cannot be fused.
@@ -208,20 +183,6 @@ def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Libr
 
 
 # What the config may say.
-
-
-def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
-    plain = FusionRefiner(inputs=["dense", "bm25"])
-    assert plain.identity() == FusionRefiner(inputs=["a", "b"], top_k=3, score=False, weights=[1, 1]).identity()
-    for changed in (
-        {"weights": [2, 2]},
-        {"rank_constant": 10},
-        {"weights": [1, 2]},
-        {"method": "combsum"},
-        {"candidates": 50},
-        {"method": "combsum", "normalisation": "rank"},
-    ):
-        assert FusionRefiner(inputs=["dense", "bm25"], **changed).identity() != plain.identity()
 
 
 def hybrid(tmp_path: Path, **options: object) -> Experiment:
@@ -298,12 +259,6 @@ def test_all_that_is_wrong_with_a_method_is_said_at_once(tmp_path: Path) -> None
         load_config(hybrid(tmp_path, method="combsum", rank_constant=1, weights=[1, 2]).file)
 
 
-def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
-    report = run_experiment(hybrid(tmp_path, method="weighted", weights=[0.5, 1]).config())
-    assert [setting.name for setting in report.settings] == ["dense", "whole", "hybrid"]
-    assert report.settings[-1].facts["fused_by"] == "document"
-
-
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])
 def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_for(
     tmp_path: Path, unit: str, chunker: str
@@ -348,11 +303,3 @@ def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_th
     assert heavy[0].score is not None
     assert light[0].score < 1.1  # a cosine, and two reciprocal ranks above 60
     assert heavy[0].score > 3  # these 200 times
-
-
-def test_the_examples_of_the_page_are_options(root: Path) -> None:
-    page = (root / "docs" / "refiners.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^  \w+: (\{kind: (fusion|expand), .*\})$", page, re.MULTILINE)
-    assert [kind for _, kind in lines] == ["fusion"] * 3 + ["expand"] * 5
-    for text, kind in lines:
-        REFINERS[kind].model_validate(yaml.safe_load(text))

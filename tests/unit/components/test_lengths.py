@@ -128,14 +128,6 @@ def test_a_damaged_tokenizer_file_is_told_before_anything_is_embedded(experiment
     assert experiment.embedded() == []
 
 
-def test_the_preset_cuts_a_run_of_documents_by_any_tokenizer(experiment: Experiment) -> None:
-    found = chunks(
-        experiment, "{kind: recursive, preset: langchain, size: 12, overlap: 4, unit: tokens, tokenizer: words}"
-    )
-    assert max(len(text.split()) for text in texts(found)) <= 12
-    assert len(found) > 10
-
-
 def validated(experiment: Experiment, capsys: pytest.CaptureFixture[str], *overrides: str) -> Outcome:
     return ragtrial(
         capsys, "validate", experiment.file, *(part for override in overrides for part in ("--set", override))

@@ -11,13 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
-from pydantic import ValidationError
 
-from experiments import DOCUMENTS
-from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners import mmr
-from ragtrial.components.refiners.mmr import Mmr, selected
+from ragtrial.components.refiners.mmr import selected
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines.base import normalized
 from refining import Bench, candidates, places_of, rows_of, write_bench
@@ -81,18 +78,6 @@ def test_the_order_is_that_of_langchain(texts: Any, question: Any, tenths: int) 
         assert marginal[order[0, place]] == pytest.approx(marginal[theirs[place]], abs=2e-6)
     assert sorted(order[0].tolist()) == list(range(len(texts)))
     assert (np.diff(values[0]) <= 1e-6).all()
-
-
-def test_most_random_orders_are_langchains_to_the_last() -> None:
-    generator = np.random.default_rng(0)
-    texts, questions = generator.normal(size=(50, 30, 8)), generator.normal(size=(50, 8))
-    units = texts / np.linalg.norm(texts, axis=2, keepdims=True)
-    asked = questions / np.linalg.norm(questions, axis=1, keepdims=True)
-    nearness = np.einsum("qcd,qd->qc", units, asked)
-    likeness = np.einsum("qcd,qed->qce", units, units)
-    order, _ = selected(nearness, likeness, np.ones((50, 30), dtype=np.bool_), 0.4)
-    theirs = [maximal_marginal_relevance(asked[row], texts[row].tolist(), 0.6, 30) for row in range(50)]
-    assert order.tolist() == theirs
 
 
 def by_hand(bench: Bench, units: Chunks, question: str, codes: list[int], weight: float) -> list[int]:
@@ -184,22 +169,3 @@ def test_questions_without_candidates_and_skipped_ones_stay_what_they_are(bench:
     assert found.skipped.tolist() == [True, False]
     assert rows_of(bench.refined(QUESTIONS, candidates(units, [[], [], []]))) == [[], [], []]
     assert rows_of(bench.refined([], candidates(units, []))) == []
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_a_diversity_outside_0_to_1_is_refused(value: float) -> None:
-    with pytest.raises(ValidationError):
-        Mmr(inputs="dense", diversity=value)
-
-
-def test_the_embedder_and_the_titles_reach_it_and_the_chunker_does_not() -> None:
-    assert Mmr(inputs="dense").reached_by == {"embedder", "context"}
-    assert Mmr(inputs="dense").parts == ("dense",)
-
-
-def test_it_runs_from_a_config_and_without_diversity_is_the_dense_order(tmp_path: Path) -> None:
-    bench = write_bench(tmp_path, {"kind": "mmr", "diversity": 0.0, "candidates": 30}, documents=DOCUMENTS)
-    report = run_experiment(bench.experiment.config())
-    assert report.failures == []
-    scores = {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
-    assert scores["refined"] == scores["dense"]

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.parent import holding, neighbourhoods
 from ragtrial.dataset.chunks import Chunks
@@ -59,25 +58,6 @@ def test_whole_documents_are_returned_for_their_first_hits(bench: Bench) -> None
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("count", "hit", "stretch"),
-    [
-        (1, 3, ("a.txt", 8, 23)),
-        (2, 3, ("a.txt", 4, 27)),
-        (1, 0, ("a.txt", 0, 7)),
-        (1, 7, ("a.txt", 28, 39)),
-        (99, 4, ("a.txt", 0, 39)),
-        (1, 8, ("b.txt", 0, 23)),
-    ],
-)
-def test_neighbours_are_joined_with_the_hit_to_one_stretch_of_its_document(
-    bench: Bench, count: int, hit: int, stretch: tuple[str, int, int]
-) -> None:
-    options = ("retrievers.refined.returns=neighbours", f"retrievers.refined.neighbours={count}")
-    found = bench.refined(["?"], candidates(words(bench), [[hit]]), *options)
-    assert places_of(found) == [[stretch]]
-
-
 def test_a_hit_within_a_stretch_that_came_before_is_dropped_and_one_beside_it_is_kept(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 4, 5, 9, 8], [5, 4, 3]])
     found = bench.refined(["?"] * 2, part, "retrievers.refined.returns=neighbours")
@@ -93,12 +73,6 @@ def test_a_dropped_hit_does_not_cover_others(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 4, 5, 6]])  # 5 is covered by the stretch that 4 would have brought
     found = bench.refined(["?"], part, "retrievers.refined.returns=neighbours")
     assert [place[1] for place in places_of(found)[0]] == [8, 19]
-
-
-def test_the_order_that_units_stand_in_does_not_matter_to_neighbours(bench: Bench) -> None:
-    shuffled = bench.units([("a.txt", *WORDS[place]) for place in (5, 3, 0, 4, 2, 7, 1, 6)])
-    found = bench.refined(["?"], candidates(shuffled, [[3]]), "retrievers.refined.returns=neighbours")
-    assert places_of(found) == [[("a.txt", 14, 27)]]
 
 
 def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) -> None:
@@ -117,20 +91,6 @@ CHUNK = (
     "retrievers.refined.returns=chunk",
     "retrievers.refined.chunker={kind: fixed, size: 20, overlap: 0, unit: characters}",
 )
-
-
-def test_the_chunk_that_holds_most_of_a_hit_is_returned_and_of_equal_ones_the_first(bench: Bench) -> None:
-    chunks = bench.chunks(*CHUNK)
-    assert [(chunks.document_id(code), *map(int, (chunks.start[code], chunks.end[code]))) for code in range(4)] == [
-        ("a.txt", 0, 20), ("a.txt", 20, 39), ("b.txt", 0, 20), ("b.txt", 20, 23),
-    ]  # fmt: skip
-    units = bench.units(
-        [("a.txt", 19, 23), ("a.txt", 18, 22), ("b.txt", 10, 23), ("a.txt", 0, 3), ("a.txt", 39, 39), ("b.txt", 21, 23)]
-    )
-    found = bench.refined(["?"] * 3, candidates(units, [[0, 2, 3], [1, 5], [4]]), *CHUNK)
-    assert rows_of(found) == [[1, 2, 0], [0, 3], [0]]
-    assert found.units.name == chunks.name
-    assert scores_of(found) == [[1.0, 0.99, 0.98], [1.0, 0.99], [1.0]]
 
 
 def test_later_hits_of_the_same_chunk_are_dropped_and_the_first_keeps_its_rank_and_score(bench: Bench) -> None:
@@ -191,11 +151,6 @@ def test_questions_without_hits_and_skipped_ones_stay_what_they_are(bench: Bench
     assert list(bench.refiner(*options).warnings("wide", nothing.facts)) == []
 
 
-def test_a_document_without_text_is_its_own_parent(bench: Bench) -> None:
-    found = bench.refined(["?"], candidates(bench.units([("empty.txt", 0, 0)]), [[0]]))
-    assert places_of(found) == [[("empty.txt", 0, 0)]]
-
-
 def test_later_searches_keep_the_codes_of_earlier_ones(bench: Bench) -> None:
     opened = bench.refiner().open(bench.materials())
     first = opened.refine([], [candidates(words(bench), [[9]])])
@@ -227,17 +182,6 @@ def test_what_plays_no_part_as_nothing_says_what_is_returned_is_refused(bench: B
         f"retrievers.refined: {name} is not used by default, `returns: document`; add returns: {wanted}."
     )
     bench.experiment.config(f"retrievers.refined.{given}", "retrievers.refined.returns=document")
-
-
-def test_only_what_is_used_tells_settings_apart(bench: Bench) -> None:
-    whole = "retrievers.refined.returns=document"
-    near, far = (bench.refiner(whole, f"retrievers.refined.neighbours={count}") for count in (1, 2))
-    assert near.identity() == far.identity()
-    option = "retrievers.refined.returns=neighbours"
-    near, far = (bench.refiner(option, f"retrievers.refined.neighbours={count}") for count in (1, 2))
-    assert near.identity() != far.identity()
-    reaches = [bench.refiner(*CHUNK, f"retrievers.refined.returns={one}").reached_by for one in ("chunk", "document")]
-    assert reaches == [{"chunker"}, frozenset()]
 
 
 # Against the plain definitions, on random places.
@@ -310,33 +254,3 @@ def cut_off(text: str, units: Sequence[tuple[int, int, int]], place: int) -> boo
     """Whether visible characters lie between the unit there and all that came before it."""
     reached = max(end for _, _, end in units[:place])
     return bool(text[reached : units[place][1]].strip())
-
-
-@pytest.mark.slow
-@given(data=st.data())
-@settings(max_examples=15)
-def test_a_neighbourhood_holds_its_hit_and_no_stretch_holds_a_later_hit(bench: Bench, data: st.DataObject) -> None:
-    units = words(bench)
-    rows = [data.draw(st.lists(st.integers(0, 9), unique=True)) for _ in range(3)]
-    count = data.draw(st.integers(1, 3))
-    options = ("retrievers.refined.returns=neighbours", f"retrievers.refined.neighbours={count}")
-    found = bench.refined(["?"] * 3, candidates(units, rows), *options)
-    for hits, stretches in zip(rows, places_of(found), strict=True):
-        expected: list[tuple[str, int, int]] = []
-        for hit in hits:
-            own = (units.document_id(hit), int(units.start[hit]), int(units.end[hit]))
-            if not any(own[0] == name and start <= own[1] and own[2] <= end for name, start, end in expected):
-                (alone,) = places_of(bench.refined(["?"], candidates(units, [[hit]]), *options))[0]
-                expected.append(alone)
-        assert stretches == expected
-
-
-@pytest.mark.parametrize("returns", ["document", "neighbours", "chunk"])
-def test_it_runs_from_a_config_and_finds_the_documents_that_its_part_finds(tmp_path: Path, returns: str) -> None:
-    chunker = {"kind": "recursive", "size": 400, "overlap": 0, "unit": "characters"}
-    options = {"kind": "parent", "returns": returns, "chunker": chunker, "candidates": 50}
-    experiment = write_bench(tmp_path, options).experiment
-    report = run_experiment(experiment.config())
-    assert report.failures == []
-    scores = {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
-    assert scores["refined"] == scores["dense"]

@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ragtrial import run_experiment
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.rerankers import TextPairs
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
+from ragtrial.errors import ConfigError, RunError
 from ragtrial.progress import Silent
 from refining import Bench, candidates, places_of, rows_of, write_bench
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
@@ -88,34 +85,12 @@ def test_scores_are_what_the_library_gives_without_an_activation_and_order_the_c
     assert np.isnan(found.rankings.scores[1, 2:]).all()
 
 
-def test_scores_that_a_sigmoid_would_make_equal_stay_apart(bench: Bench, reranker: Path) -> None:
-    units = documents(bench, "a.txt", "b.txt", "c.txt", "e.txt")
-    own = raw_scores(reranker, [(QUESTIONS[0], units.text(code)) for code in range(4)])
-    assert (1 / (1 + np.exp(-own))).astype(np.float32).tolist() == [1, 1, 1, 1]
-    found = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3]]))
-    assert len(set(found.rankings.scores[0].tolist())) == 4
-
-
 def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
     slowly = [("twice.txt", 0, 15), ("twice.txt", 16, 31), ("z.txt", 0, 15)]
     rye = [("a.txt", 0, 31), ("d.txt", 0, 31)]
     found = bench.refined(QUESTIONS[:1], candidates(bench.units([*rye, *slowly][::-1]), [[4, 1, 2, 0, 3]]))
     (places,) = places_of(found)
     assert places in (slowly + rye, rye + slowly)
-
-
-@pytest.mark.slow
-@given(order=st.permutations(range(len(DOCUMENTS))), repeats=st.integers(1, 3))
-@settings(max_examples=15)
-def test_neither_the_order_of_the_candidates_nor_other_questions_change_an_answer(
-    bench: Bench, order: list[int], repeats: int
-) -> None:
-    units = documents(bench)
-    expected = bench.refined(QUESTIONS[:1], candidates(units, [list(range(len(DOCUMENTS)))]))
-    found = bench.refined([QUESTIONS[0]] * repeats, candidates(units, [order] * repeats))
-    for row in range(repeats):
-        assert rows_of(found)[row] == rows_of(expected)[0]
-        np.testing.assert_array_equal(found.rankings.scores[row], expected.rankings.scores[0])
 
 
 def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(bench: Bench, reranker: Path) -> None:
@@ -176,10 +151,6 @@ def own_bench(reranker: Path, tmp_path: Path) -> Bench:
     return bench_of(tmp_path, tmp_path / "model")
 
 
-def break_model(bench: Bench) -> None:
-    (bench.experiment.folder / "model" / "model.safetensors").write_bytes(b"no weights")
-
-
 @pytest.mark.slow
 def test_a_pair_is_scored_once_and_the_model_is_loaded_for_missing_pairs_alone(own_bench: Bench) -> None:
     units = documents(own_bench, "a.txt", "b.txt", "c.txt", "d.txt")
@@ -236,14 +207,6 @@ def test_while_latency_is_measured_nothing_is_read_from_or_added_to_what_is_kept
         assert len(cache) == 2
 
 
-def test_models_and_lengths_do_not_share_scores(bench: Bench, minilm_folder: Path, tmp_path: Path) -> None:
-    other = write_tiny_cross_encoder(tmp_path / "other", minilm_folder, seed=2)
-    units = candidates(documents(bench, "a.txt", "c.txt"), [[0, 1]])
-    one = bench.refined(QUESTIONS[:1], units)
-    two = bench.refined(QUESTIONS[:1], units, f"retrievers.refined.model={other}")
-    assert not np.allclose(np.sort(one.rankings.scores), np.sort(two.rankings.scores))
-
-
 def test_a_model_that_was_trained_on_in_its_folder_scores_anew(own_bench: Bench, minilm_folder: Path) -> None:
     """In one process, as in a notebook: what is kept of the model that was there before is another model's."""
     units = candidates(documents(own_bench, "a.txt", "c.txt"), [[0, 1]])
@@ -254,25 +217,6 @@ def test_a_model_that_was_trained_on_in_its_folder_scores_anew(own_bench: Bench,
     texts = {code: units.units.text(code) for code in (0, 1)}
     own = raw_scores(folder, [(QUESTIONS[0], texts[code]) for code in rows_of(after)[0]])
     np.testing.assert_allclose(after.rankings.scores[0], own, rtol=1e-4, atol=1e-4)
-
-
-def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
-    bench: Bench, own_bench: Bench, minilm_folder: Path, tmp_path: Path
-) -> None:
-    from ragtrial.cache.fingerprints import file_digest, fingerprint
-
-    def name(used: Bench, *overrides: str) -> str:
-        refiner = used.refiner(*(f"retrievers.refined.{one}" for one in overrides))
-        return fingerprint([refiner.identity(), refiner.inputs(file_digest)])
-
-    assert name(bench) == name(bench, "batch_size=7", "top_k=1", "device=meta")
-    others = ["max_length=20", "precision=bfloat16", "title=false", "candidates=7"]
-    assert len({name(bench), *(name(bench, one) for one in others)}) == 5
-    scored = [bench.refiner(f"retrievers.refined.{one}").inputs(file_digest) for one in others]
-    assert len({fingerprint([one]) for one in scored}) == 3, "scores are kept by model, max_length and precision"
-    before = name(own_bench)
-    break_model(own_bench)
-    assert name(own_bench) != before
 
 
 @pytest.mark.slow
@@ -376,20 +320,6 @@ def test_a_length_that_the_model_cannot_read_is_refused(
     assert str(fault.value) == message.format(model=str(reranker))
 
 
-def test_a_model_that_is_not_there_is_named_with_what_was_tried(bench: Bench, tmp_path: Path) -> None:
-    for model, message in (
-        (
-            "cross-encoder/no-such-model",
-            "the model 'cross-encoder/no-such-model' cannot be found. Tried: the cache",
-        ),
-        (tmp_path / "nowhere", f"the model folder {tmp_path / 'nowhere'} is not there"),
-    ):
-        override = f"retrievers.refined.model={model}"
-        with pytest.raises(ModelNotFoundError) as fault:
-            bench.refiner(override).check(bench.materials(), [])
-        assert str(fault.value).startswith(message)
-
-
 def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: Bench) -> None:
     from safetensors.numpy import load_file, save_file
 
@@ -404,21 +334,6 @@ def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: B
         "'How long do I bake rye bread?'; use a model that gives each pair one finite score."
     )
     assert not list((own_bench.experiment.workspace / "pairs").glob("*.sqlite-journal"))
-
-
-def test_a_reranked_setting_runs_from_a_config_and_another_depth_scores_no_pair_twice(
-    reranker: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(reranker, tmp_path / "model")
-    options = {"kind": "rerank", "model": "model", "device": "cpu", "candidates": 6}
-    experiment = write_bench(tmp_path, options).experiment
-    report = run_experiment(experiment.config())
-    fewer = run_experiment(experiment.config("retrievers.refined.candidates=4"))
-    assert report.failures == fewer.failures == []
-    assert [one.setting("refined").facts["pairs"] for one in (report, fewer)] == [4 * 6, 4 * 4]
-    (kept,) = (experiment.workspace / "pairs").glob("*.sqlite")
-    with VectorCache(kept) as cache:
-        assert len(cache) == 4 * 6
 
 
 def test_kept_scores_are_told_checked_and_made_again_when_they_are_damaged(own_bench: Bench) -> None:

@@ -74,17 +74,6 @@ def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
     assert len(double.asked) == asked + 2, "a measurement of latency asks again"
 
 
-def test_an_endpoint_that_does_not_say_its_tokens_has_the_cost_of_its_searches_alone(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
-    double.default = lambda _, answer: {"results": answer["results"]}
-    bench = bench_of(tmp_path, double)
-    for _ in ("asked", "cached"):
-        found = refined(bench, [[0, 1, 3], [1, 0]])
-        assert (found.facts["tokens"], found.facts["searches"]) == (None, 2)
-        assert bench.refiner().cost(found.facts) == pytest.approx(2 * 5.0 / 1e3)
-
-
 @pytest.mark.parametrize(("units", "searches"), [(1, 2), (3, 6), (0, 0), (None, 2), ("two", 2)])
 def test_searches_are_those_of_the_bill_and_else_an_estimate(
     units: object, searches: int, double: EndpointDouble, tmp_path: Path
@@ -145,15 +134,6 @@ def test_the_known_pair_is_asked_again_once_and_not_for_each_ranking(double: End
     for row in ([0, 1], [0, 1, 2]):
         opened.refine([Question(text) for text in QUESTIONS], [candidates(units, [row, []])])
     assert [one.texts for one in double.asked[asked:]] == [[DOCUMENTS[name]] for name in ("a.txt", "b.txt", "c.txt")]
-
-
-def test_what_is_paid_and_how_it_is_asked_is_not_in_what_rankings_go_by(double: EndpointDouble, tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, double)
-    plain = bench.refiner()
-    other = bench.refiner("retrievers.refined.endpoint.price=3", "retrievers.refined.endpoint.concurrency=2")
-    assert plain.identity() == other.identity()
-    assert plain.identity() != bench.refiner("retrievers.refined.endpoint.model=other").identity()
-    assert plain.summary().startswith("rerank model=judge")
 
 
 @pytest.mark.parametrize("option", ["model=a/b", "device=cpu", "precision=bfloat16", "max_length=9"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asked import TEXTS, Workplace, scores, show, workplace
+from asked import Workplace, scores, show, workplace
 from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cli.outcome import run as command
@@ -139,13 +139,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, c
         assert str(error.value) == fault.format(file=retriever.path)
 
 
-def test_of_many_unknown_documents_three_are_named(place: Workplace) -> None:
-    retriever = made(place, "".join(f"q1 Q0 x{one:02} {one} {50 - one} r\n" for one in range(1, 14)))
-    with pytest.raises(RunFileError) as error:
-        retriever.check(place.materials(), QUESTIONS)
-    assert str(error.value).endswith(" (4 documents): 'x01', 'x02', 'x03', and 10 more.")
-
-
 def test_a_file_that_is_not_there_is_refused(place: Workplace) -> None:
     retriever = RunFileRetriever(path=str(place.folder / "none.trec"))
     with pytest.raises(RunFileError, match="there is no such file, nor a report of that id"):
@@ -162,20 +155,6 @@ def test_of_several_runs_one_is_named(place: Workplace) -> None:
         made(place, results, "results.json").check(place.materials(), QUESTIONS)
     with pytest.raises(RunFileError, match=r"has no run 'othr'\. Did you mean 'other'"):
         made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
-
-
-def test_it_is_known_by_its_path_and_content_and_a_question_by_its_id(place: Workplace) -> None:
-    one, other = made(place, TREC), made(place, TREC, "copy.trec")
-    assert one.identity() != other.identity()
-    assert one.inputs(file_digest) == other.inputs(file_digest)
-    (place.folder / "copy.trec").write_text(TREC.replace("7", "6"))
-    assert one.inputs(file_digest) != other.inputs(file_digest)
-    assert one.asked(QUESTIONS[0]) != one.asked(Question("How long?", id="q2"))
-    assert not one.has_latency
-
-
-def test_a_question_that_no_label_knows_finds_nothing(place: Workplace) -> None:
-    assert show(made(place, TREC).open(place.materials()).search([Question("Why?")], 3)) == [[]]
 
 
 # In an experiment.
@@ -211,7 +190,3 @@ def test_documents_that_changed_are_not_answered_from_rankings_of_the_old_ones(t
         labels = [{**query, "relevant_docs": [{"doc": "z.md"}]}]
         report = run_experiment(write_experiment(tmp_path, folder, labels, retrievers=setting).config())
         assert means(report)["file"]["precision@1"] == 1.0
-
-
-def test_the_documents_of_the_harness_are_those_of_the_tests(place: Workplace) -> None:
-    assert place.library.ids == list(TEXTS)

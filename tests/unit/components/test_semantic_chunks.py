@@ -37,33 +37,6 @@ def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object
     return [len(sentences(text[span.start : span.end])) for span in made.group(text, ruler, vectors)]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        # Distances: .005 .001 .502 .001 .001 .929 .001 .001
-        ({}, [6, 3]),  # the 95th percentile of eight lies between the two largest: .78
-        ({"amount": 80}, [3, 3, 3]),  # .20
-        ({"amount": 100}, [9]),
-        ({"amount": 0}, [1, 1, 1, 1, 1, 1, 1, 1, 1]),
-        ({"threshold": "standard_deviation"}, [9]),  # .18 + 3 * .33
-        ({"threshold": "standard_deviation", "amount": 1}, [6, 3]),  # .51
-        ({"threshold": "standard_deviation", "amount": 0.5}, [3, 3, 3]),  # .34
-        ({"threshold": "interquartile"}, [3, 3, 3]),  # .18 + 1.5 * .13
-        ({"threshold": "interquartile", "amount": 3}, [6, 3]),  # .18 + 3 * .13
-        ({"threshold": "gradient"}, [5, 4]),  # the steepest rise is before the largest distance
-        ({"target": 300}, [9]),
-        ({"target": 120}, [6, 3]),
-        ({"target": 80}, [3, 3, 3]),
-    ],
-)
-def test_breakpoints_are_those_of_the_worked_example(options: dict[str, Any], expected: list[int]) -> None:
-    got = groups(**options)
-    if options.get("amount") == 0:  # all but the least distance itself
-        assert len(got) == len(expected) - 1
-    else:
-        assert got == expected
-
-
 def langchain(threshold: str, amount: float, distances: list[float]) -> list[int]:
     """LangChain's breakpoints, from its own formulas written out by hand."""
     values = np.array(distances)
@@ -146,13 +119,6 @@ def test_a_target_cuts_where_bisection_of_the_threshold_does(steps: list[int], t
     assert set(ends.tolist()) ^ set(expected) <= set(close)
 
 
-def test_a_target_gives_chunks_of_about_that_size() -> None:
-    angles = np.cumsum(np.random.default_rng(1).uniform(0.01, 0.5, 400)).tolist()
-    text = " ".join(f"Sentence {number} is here." for number in range(400))
-    made = groups(angles, text, target=200)
-    assert 180 <= len(text) / len(made) <= 200
-
-
 def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:
     text = "# One\n\nTwo is here.  Three is here. Four."
     ruler = LengthFunction(range(len(text)))
@@ -174,11 +140,6 @@ def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
     assert made.texts(text, ruler) == []
     spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
-
-
-def test_two_sentences_have_no_gradient_and_are_one_chunk() -> None:
-    assert groups([0.0, 1.5], "One is. Two is.", threshold="gradient") == [2]
-    assert groups([0.0, 1.5], "One is. Two is.") == [2]  # the only distance is its own percentile
 
 
 def test_a_vector_of_zeros_is_far_from_every_other() -> None:

@@ -91,25 +91,6 @@ def test_equal_texts_have_equal_scores_in_the_order_of_their_documents(kind: str
 
 
 @KINDS
-def test_less_depth_is_where_more_begins_and_other_questions_change_nothing(kind: str, experiment: Experiment) -> None:
-    deep = asked(experiment, kind, QUESTIONS)
-    for depth in (1, 2, 4):
-        assert asked(experiment, kind, QUESTIONS, depth).rows() == [row[:depth] for row in deep.rows()]
-    alone = asked(experiment, kind, QUESTIONS[1:2])
-    np.testing.assert_array_equal(alone.scores(0), deep.scores(1))
-
-
-@KINDS
-def test_a_fresh_question_is_encoded_by_the_model_and_finds_the_same(kind: str, experiment: Experiment) -> None:
-    kept = asked(experiment, kind, QUESTIONS[:1])
-    fresh = asked(experiment, kind, QUESTIONS[:1], is_fresh=True)
-    assert fresh.rows() == kept.rows()
-    np.testing.assert_allclose(fresh.scores(0), kept.scores(0), rtol=1e-5)
-    with pytest.raises(RunError, match="cannot be loaded"):
-        asked(experiment, kind, QUESTIONS[:1], 10, f"retrievers.{kind}.{NOWHERE}", is_fresh=True)
-
-
-@KINDS
 def test_what_was_made_is_not_made_again(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
     experiment = kitchen(tmp_path, models)
     first = asked(experiment, kind, QUESTIONS)
@@ -195,17 +176,6 @@ def test_texts_that_are_not_read_to_the_end_are_counted(kind: str, experiment: E
     assert (facts["texts"], facts["texts_too_long"], facts["max_length"]) == (6, 1, limit)
     (warning,) = experiment.config().retrievers[kind].warnings("mine", facts)
     assert warning.message.startswith(f"mine: 1 of 6 texts are longer than the {limit} tokens that the model reads")
-
-
-@KINDS
-def test_max_length_cuts_documents(kind: str, experiment: Experiment) -> None:
-    whole = asked(experiment, kind, QUESTIONS[:1])
-    short = asked(experiment, kind, QUESTIONS[:1], 100, f"retrievers.{kind}.max_length=8")
-    assert short.candidates.facts["texts_too_long"] == 5
-    assert not np.array_equal(short.scores(0), whole.scores(0))
-    for length in (2, 900):
-        with pytest.raises(ConfigError, match=rf"max_length is {length}; it must be from 3 .* to 64 for"):
-            asked(experiment, kind, QUESTIONS, 1, f"retrievers.{kind}.max_length={length}")
 
 
 @KINDS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragtrial.evaluation.bounds import attainable
 from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
-from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
+from strategies import labels, metric_called, rankings
 
 WITH_BEST_VALUE = sorted(name for name in OF_DOCUMENTS if METRICS[name].aggregate != "sum")
 
@@ -75,43 +75,6 @@ def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
     assert (reached.min() if name in LOWER_IS_BETTER else reached.max()) == pytest.approx(most[0], abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("metric", "known", "threshold", "expected"),
-    [
-        ("precision@10", "a b", 1, 0.2),
-        ("precision@2", "a b c", 1, 1),
-        ("precision@2", {"a": 1, "b": 2}, 2, 0.5),
-        ("precision(rel=3)@2", {"a": 1, "b": 2}, 1, 0),
-        ("recall@2", "a b c d", 1, 0.5),
-        ("f1@2", "a b c d", 1, 2 / 3),
-        ("rr@3", {"n": 0}, 1, 0),
-        ("ap@2", "a b c d", 1, 0.5),
-        ("ap@4", "a b c d", 1, 1),
-        ("rbp(p=0.5)@3", "a b", 1, 0.75),
-        ("rbo@2", "a b c", 1, 1),
-        ("dcg@1", {"a": 1, "b": 3}, 1, 3),
-        ("ndcg@1", {"a": 1, "b": 3}, 1, 1),
-        ("judged@5", {"n": 0}, 1, 1),
-        ("judged@5", {}, 1, 0),
-    ],
-)
-def test_best_values_worked_by_hand(metric: str, known: Labels, threshold: int, expected: float) -> None:
-    assert best(metric, known, threshold) == pytest.approx(expected, abs=1e-15)
-
-
-@given(case=scenarios())
-def test_ndcg_is_always_attainable_and_ap_and_recall_where_k_is_no_less_than_r(case: Scenario) -> None:
-    graded = case.graded()
-    for name, some in (
-        ("ndcg", graded.judgments.best > 0),
-        ("ap", graded.relevant_counts > 0),
-        ("recall", graded.relevant_counts > 0),
-    ):
-        most = of(Metric(name, len(DOCUMENTS) + 2), case)
-        assert most is not None
-        assert most.tolist() == some.tolist(), name
-
-
 def test_every_metric_but_the_counts_has_a_best_value() -> None:
     """A new metric: say in ``prefers`` or ``ideal`` which documents an ideal ranking has."""
     for name in OF_DOCUMENTS:
@@ -122,11 +85,3 @@ def test_every_metric_but_the_counts_has_a_best_value() -> None:
 def test_a_metric_that_says_nothing_of_an_ideal_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], prefers=None))
     assert of(parse_metric("ap@2"), scenario(("a", "a"))) is None
-
-
-@given(metric=st.sampled_from(WITH_BEST_VALUE).flatmap(metric_called), case=scenarios())
-def test_queries_do_not_touch_each_other(metric: Metric, case: Scenario) -> None:
-    together = of(metric, case)
-    assert together is not None
-    alone = [of(metric, case.permuted([index])) for index in range(len(case))]
-    assert together.tolist() == [float(one[0]) for one in alone if one is not None]

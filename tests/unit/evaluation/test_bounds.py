@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from ragtrial.errors import CutoffError, MetricError
 from ragtrial.evaluation.bounds import Bounds, bounds, why_unbounded
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
-from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
+from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
 from strategies import DOCUMENTS, UNRETRIEVABLE, parameters_of, scenarios
 
 BOUNDED = [name for name in OF_DOCUMENTS if not METRICS[name].unbounded]
@@ -23,13 +22,6 @@ UNBOUNDED = [name for name in OF_DOCUMENTS if METRICS[name].unbounded]
 
 MOST_HITS = 8
 cutoffs = st.integers(1, MOST_HITS + 2)
-
-
-def ends(metric: str, ranking: str, labels: Labels, threshold: int = 1) -> tuple[float, float]:
-    """The bounds of one query."""
-    found = bounds(parse_metric(metric), scenario((ranking, labels)).graded(threshold=threshold))
-    assert found is not None
-    return float(found.low[0]), float(found.high[0])
 
 
 def of(metric: Metric, graded: GradedRankings) -> Bounds:
@@ -124,21 +116,6 @@ def test_in_long_rankings_the_extremes_lie_where_the_highest_or_the_lowest_hits_
     assert found.low[0] - 1e-12 <= scores(metric, other)[0] <= found.high[0] + 1e-12
 
 
-@pytest.mark.slow
-@given(case=scenarios(grades=st.sampled_from((-1, 0, 2)), most_queries=8), metrics=metrics_with_bounds())
-def test_every_score_lies_within_its_bounds_and_queries_do_not_touch_each_other(
-    case: Scenario, metrics: list[Metric]
-) -> None:
-    graded = case.graded()
-    for metric in metrics:
-        found, score = of(metric, graded), scores(metric, graded)
-        assert ((found.low <= score) & (score <= found.high)).all(), metric
-        assert ((found.low >= 0) & (found.high <= 1)).all(), metric
-        alone = [of(metric, case.permuted([index]).graded()) for index in range(len(case))]
-        assert found.low == pytest.approx([float(one.low[0]) for one in alone], abs=1e-14), metric
-        assert found.high == pytest.approx([float(one.high[0]) for one in alone], abs=1e-14), metric
-
-
 @given(case=scenarios(grades=st.sampled_from((-1, 0, 2))), metrics=metrics_with_bounds())
 def test_where_every_hit_is_judged_both_ends_are_the_score_to_the_last_bit(
     case: Scenario, metrics: list[Metric]
@@ -148,40 +125,6 @@ def test_where_every_hit_is_judged_both_ends_are_the_score_to_the_last_bit(
     for metric in metrics:
         found, score = of(metric, graded), scores(metric, graded)
         assert found.low.tolist() == score.tolist() == found.high.tolist(), metric
-
-
-@pytest.mark.parametrize(
-    ("metric", "ranking", "labels", "expected"),
-    [
-        # a relevant, x and y open
-        ("precision@2", "x a y", "a", (1 / 2, 1)),
-        ("precision@5", "x a y", "a", (1 / 5, 3 / 5)),
-        ("hit_rate@1", "x a", "a", (0, 1)),
-        ("hit_rate@1", "n x", {"n": 0, "a": 1}, (0, 0)),
-        ("rr@3", "n x a", {"n": 0, "a": 1}, (1 / 3, 1 / 2)),
-        ("rr@2", "n m x", {"n": 0, "m": 0, "a": 1}, (0, 0)),
-        ("rbp(p=0.5)@2", "x a y", "a", (1 / 4, 3 / 4)),
-        # Of those below k, each that is relevant is one more to be found; of those above, one more found.
-        ("recall@2", "x a y z", "a b", (1 / 4, 2 / 3)),
-        ("f1@2", "x a y z", "a b", (2 / 6, 2 * 2 / 5)),
-        # y relevant: (1/1 + 2/3) / 2; x relevant, too: 1.
-        ("ap@3", "a x y", "a", (5 / 6, 1)),
-        # y and z relevant, x not: found at 1 of 3.
-        ("ap@2", "a x y z", "a", (1 / 3, 1)),
-        # x relevant: (1 + 2/3) / 3 against 1/2 / 2.
-        ("ap@3", "x n a", {"a": 1, "b": 1, "n": 0}, (1 / 6, 5 / 9)),
-        # Worst are y and z together: z alone makes it (3 + 4/7) / 4, and x with them (3 + 4/5 + 5/6 + 6/7) / 6.
-        ("ap@7", "a b c w x y z", "a b c", ((3 + 4 / 6 + 5 / 7) / 5, 1)),
-        ("ndcg@1", "n x", {"n": 0, "a": 3}, (0, 0)),
-        ("ndcg@2", "a x", {"a": 3}, (1, 1)),
-        ("ndcg@2", "a n x", {"a": 3, "n": 0}, (1 / (1 + 1 / np.log2(3)), 1)),
-        # No relevant document is known: any number from 0 on.
-        ("ap@2", "x y", {}, (0, 1)),
-        ("recall@2", "n x y", {"n": 0}, (0, 1)),
-    ],
-)
-def test_bounds_worked_by_hand(metric: str, ranking: str, labels: Labels, expected: tuple[float, float]) -> None:
-    assert ends(metric, ranking, labels) == pytest.approx(expected, abs=1e-15)
 
 
 def test_hits_below_a_cut_of_the_ranking_were_not_retrieved() -> None:
@@ -205,13 +148,6 @@ def test_a_metric_without_bounds_has_none_and_a_sentence_that_says_why(name: str
     assert METRICS[name].unbounded.endswith(".")
 
 
-def test_a_metric_of_unknown_structure_has_no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], structure=None))
-    graded = scenario(("a x", "a")).graded()
-    assert bounds(parse_metric("ap@2"), graded) is None
-    assert why_unbounded(parse_metric("ap@2"), graded) == "no bounds of ap under unjudged hits are known."
-
-
 def test_ndcg_of_labels_with_several_gains_has_no_bounds() -> None:
     graded = scenario(("a x", {"a": 1}), ("b", {"b": 2})).graded()
     assert bounds(parse_metric("ndcg@2"), graded) is None
@@ -219,12 +155,6 @@ def test_ndcg_of_labels_with_several_gains_has_no_bounds() -> None:
         "the labels have more than one gain, and which of them an unjudged hit would get is not known."
     )
     assert why_unbounded(parse_metric("ap@2"), graded) is None
-
-
-def test_gains_that_are_given_may_leave_one() -> None:
-    graded = scenario(("a x", {"a": 1, "b": 2})).graded()
-    found = of(parse_metric("ndcg(1=0)@2"), graded)
-    assert (found.low.tolist(), found.high.tolist()) == ([0], [pytest.approx(1 / np.log2(3) / (1 + 1 / np.log2(3)))])
 
 
 def test_a_metric_that_drops_unjudged_hits_has_no_bounds() -> None:
@@ -241,8 +171,3 @@ def test_a_cutoff_that_the_score_could_not_have_has_no_bounds_either() -> None:
         bounds(parse_metric("ap@3"), graded)
     with pytest.raises(MetricError):
         bounds(parse_metric("precision"), graded)
-
-
-def test_no_queries_have_no_bounds_to_speak_of() -> None:
-    found = of(parse_metric("ap@2"), scenario().graded())
-    assert found.low.shape == found.high.shape == (0,)

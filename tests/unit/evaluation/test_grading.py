@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from random import Random
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from ragtrial.errors import CutoffError
 from ragtrial.evaluation.grading import grade
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
-from scenarios import Scenario, hit_grades, hit_places, judged_grades, relevant_hits, scenario
+from scenarios import Scenario, hit_grades, hit_places, judged_grades, relevant_hits
 from strategies import scenarios
 
 
@@ -31,18 +30,6 @@ def test_each_hit_has_the_grade_of_its_label_and_the_rest_are_unjudged() -> None
     assert graded.lengths.tolist() == [3, 2, 0]
     assert judged_grades(graded) == [[3, 0], [2, -1], [1]]
     assert (len(graded), graded.depth, graded.threshold) == (3, 3, 1)
-
-
-def test_a_label_of_one_query_says_nothing_about_another() -> None:
-    graded = grade(from_rows([[0], [0]]), ["a"], [query("q1", ("a", 2)), query("q2")], depth=1)
-    assert hit_grades(graded) == [[2], [None]]
-
-
-def test_a_hit_knows_its_place_among_the_relevant_labels() -> None:
-    labels = query("q", ("c", 1), ("zero", 0), ("missing", 2), ("a", 1), ordered=True)
-    graded = grade(from_rows([[2, 1, 3, 0]]), ["a", "b", "c", "zero"], [labels], depth=4)
-    assert hit_places(graded) == [[0, None, None, 2]]
-    assert graded.judgments.ordered.tolist() == [True]
 
 
 def test_places_among_the_relevant_follow_the_threshold() -> None:
@@ -62,18 +49,6 @@ def test_a_document_judged_more_than_once_has_its_highest_grade_at_its_first_pla
     assert judged_grades(graded) == [[3, 1]]
 
 
-def test_two_negative_labels_of_a_document_keep_the_higher_one() -> None:
-    labels = query("q", ("a", -3), ("a", -1))
-    assert hit_grades(grade(from_rows([[0]]), ["a"], [labels], depth=1)) == [[-1]]
-
-
-def test_relevant_documents_that_were_not_retrieved_still_count() -> None:
-    labels = query("q", ("a", 1), ("b", 1), ("not in the corpus", 4))
-    graded = grade(from_rows([[0]]), ["a", "b"], [labels], depth=1)
-    assert graded.relevant_counts.tolist() == [3]
-    assert graded.judgments.best.tolist() == [4]
-
-
 @pytest.mark.parametrize(
     ("grades", "relevant", "best"),
     [([], 0, 0), ([0, 0], 0, 0), ([-1, -2], 0, 0), ([-1, 0, 1], 1, 1), ([3, 1, 3], 3, 3)],
@@ -86,19 +61,6 @@ def test_zero_and_negative_grades_are_judged_but_neither_relevant_nor_gain(
     assert graded.relevant_counts.tolist() == [relevant]
     assert graded.judgments.best.tolist() == [best]
     assert judged_grades(graded) == [sorted(grades, reverse=True)]
-
-
-def test_an_unjudged_hit_is_not_relevant_even_at_a_threshold_below_zero() -> None:
-    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q", ("a", -1), ("b", -2))], 3, threshold=-1)
-    assert relevant_hits(graded, 3) == [[True, False, False]]
-
-
-def test_only_the_first_depth_hits_are_kept_and_the_labels_stay_whole() -> None:
-    labels = query("q", ("a", 1), ("b", 2), ("c", 3))
-    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [labels], depth=2)
-    assert hit_grades(graded) == [[1, 2]]
-    assert graded.lengths.tolist() == [2]
-    assert graded.relevant_counts.tolist() == [3]
 
 
 def test_a_cut_beyond_what_was_retrieved_but_within_the_depth_gives_what_there_is() -> None:
@@ -121,23 +83,6 @@ def test_rows_and_queries_of_different_number_are_refused() -> None:
         grade(from_rows([[0], [0]]), ["a"], [query("q")], depth=1)
 
 
-def test_no_queries_give_no_rows() -> None:
-    graded = grade(from_rows([]), ["a"], [], depth=5)
-    assert len(graded) == 0
-    assert graded.relevant.shape == graded.within(5).shape == graded.ranks.shape == (0,)
-    assert graded.starts.tolist() == [0]
-    assert graded.relevant_counts.shape == graded.judgments.best.shape == graded.judgments.ordered.shape == (0,)
-
-
-@pytest.mark.slow
-def test_many_queries_over_many_documents_join_without_overflow() -> None:
-    """The last query and the last document have a product far beyond 32 bits."""
-    documents = [f"d{number}" for number in range(70_000)]
-    queries = [query(f"q{number}") for number in range(69_999)] + [query("last", ("d69999", 3))]
-    graded = grade(from_rows([[69_999]] * 70_000), documents, queries, depth=1)
-    assert hit_grades(graded) == [[None]] * 69_999 + [[3]]
-
-
 @given(scenarios(), st.integers(1, 12))
 def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
     graded = case.graded(depth)
@@ -148,24 +93,6 @@ def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
         assert hit_places(graded)[index] == [relevant.index(name) if name in relevant else None for name in kept]
         assert graded.lengths[index] == len(kept)
     assert (np.diff(graded.ranks)[np.diff(graded.rows) == 0] > 0).all()
-
-
-@given(scenarios(most_queries=3), st.randoms(use_true_random=False))
-def test_how_documents_are_numbered_changes_no_grade(case: Scenario, random: Random) -> None:
-    names = sorted({name for ranking in case.rankings for name in ranking} | {"never ranked"})
-    random.shuffle(names)
-    queries = [query(str(index), *labels.items()) for index, labels in enumerate(case.labels)]
-    rankings = from_rows([[names.index(name) for name in ranking] for ranking in case.rankings])
-    graded = grade(rankings, names, queries, depth=20)
-    assert hit_grades(graded) == hit_grades(case.graded())
-    assert hit_places(graded) == hit_places(case.graded())
-
-
-def test_every_grade_the_columns_can_hold_survives_the_join() -> None:
-    top = 2**31 - 1
-    graded = scenario(("a b", {"a": top, "b": -top})).graded()
-    assert hit_grades(graded) == [[top, -top]]
-    assert graded.judgments.best.tolist() == [top]
 
 
 @pytest.mark.parametrize("k", [0, -1])

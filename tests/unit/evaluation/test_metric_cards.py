@@ -101,25 +101,6 @@ def test_gains_are_told_as_they_are_given() -> None:
     assert card(parse_metric("dcg(gain=exp)@10"))["gain"] == "2^grade - 1; 0 for grades below 0 and what nobody judged"
 
 
-def test_over_which_queries_and_how_is_told() -> None:
-    told = {name: (card(example(name))["defined_for"], card(example(name))["over_queries"]) for name in METRICS.names()}
-    assert told["gm_ap"] == (
-        "queries with at least one relevant document",
-        "the geometric mean, each query at least 0.00001",
-    )
-    assert told["num_ret"] == ("all queries", "the sum")
-    assert told["ndcg"] == ("queries with at least one document of a grade above 0", "the mean")
-    assert told["rbo"] == ("queries whose labels are an order, with at least one relevant document", "the mean")
-
-
-def test_explain_prints_the_card_as_wide_as_the_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    made = ragtrial(capsys, "explain", "MRR@10")
-    assert (made.code, made.err) == (0, "")
-    assert made.out == card_text(card(parse_metric("rr@10")), 60) + "\n"
-    assert max(len(line) for line in made.out.splitlines()) <= 60
-
-
 def test_explain_gives_the_card_as_json(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "MRR@10", "--json")
     assert (made.code, made.err) == (0, "")

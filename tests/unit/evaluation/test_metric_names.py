@@ -133,15 +133,6 @@ def test_any_text_is_a_list_of_metrics_or_a_metric_error(text: str) -> None:
     assert parse_metrics(",".join(map(str, metrics))) == metrics
 
 
-@pytest.mark.parametrize("written", ["NDCG_AT_10", "nDCG_At_10"])
-def test_other_tools_cutoffs_are_read_in_capitals_too(written: str) -> None:
-    assert str(parse_metric(written)) == "ndcg@10"
-
-
-def test_two_spellings_of_one_metric_are_equal_and_hash_alike() -> None:
-    assert {parse_metric("rbp@10"), parse_metric("RBP(p=0.80)@10")} == {parse_metric("rbp(p=0.8)@10")}
-
-
 def test_a_metric_without_a_cutoff_gets_one_and_keeps_its_parameters() -> None:
     metric = parse_metric("rbp(p=0.5)")
     assert metric.k is None

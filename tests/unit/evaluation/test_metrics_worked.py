@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from math import log2, sqrt
+from math import log2
 
 import numpy as np
 import pytest
 
 from ragtrial.errors import MetricError
-from ragtrial.evaluation.metrics import parse_metric
-from scenarios import Labels, scenario, score, scores
+from scenarios import scenario, score, scores
 from trec_scenarios import graded_as_trec_eval_does
 
 WITH_ONE_AND_TWO = {"r1": 1, "r2": 2, "n1": 0, "n2": 0, "missing": 1}
@@ -85,60 +84,12 @@ def test_judgments_that_are_incomplete(metric: str, ranking: str, value: float) 
     assert score(metric, ranking, WITH_ONE_AND_TWO) == pytest.approx(value, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("labels", "ranking", "value"),
-    [
-        # no judged document is non-relevant: nothing can stand above
-        ("a b", "x a y b", 1),
-        ("a b", "x a", 1 / 2),
-        # R = 1, N = 3: the first judged non-relevant hit counts in full, more do not count more
-        ({"a": 1, "n": 0, "m": 0, "o": 0}, "n m o a", 0),
-        # R = 3, N = 1
-        ({"a": 1, "b": 1, "c": 1, "n": 0}, "a n b c", (1 + 0 + 0) / 3),
-        # R = 2, N = 4: of at most 2
-        ({"a": 1, "b": 1, "n": 0, "m": 0, "o": 0, "p": 0}, "n a m o b", (1 / 2 + 0) / 2),
-        # a negative grade is judged as well
-        ({"a": 1, "n": -1}, "n a", 0),
-    ],
-)
-def test_binary_preference(labels: Labels, ranking: str, value: float) -> None:
-    assert score("bpref", ranking, labels) == pytest.approx(value, rel=1e-14)
-
-
 def test_under_trec_compat_a_negative_grade_is_not_judged() -> None:
     qrels = {"q": {"n": -1, "a": 1, "m": 0}}
     graded = graded_as_trec_eval_does(qrels, {"q": {"n": 3.0, "a": 2.0, "m": 1.0}})
     expected = {"bpref": 1, "judged": 2 / 3, "unjudged@3": 1 / 3, "rr(judged_only=true)": 1, "rr": 1 / 2}
     assert {name: float(scores(name, graded)[0]) for name in expected} == expected
     assert scores("rbp_residual(p=0.5)", graded).tolist() == [0.5 + 0.125]
-
-
-E = 1e-5
-
-
-@pytest.mark.parametrize(
-    ("ranking", "value"),
-    [
-        ("a", 1 / 2),
-        # at rank 2: one hit above, judged and relevant
-        ("a b", (1 + 1 / 2 + 1 / 2 * (1 / 1) * (1 + E) / (1 + 2 * E)) / 2),
-        # one above, judged and not relevant
-        ("n a", (1 / 2 + 1 / 2 * (1 / 1) * E / (1 + 2 * E)) / 2),
-        # one above that is in no pool: nothing is expected there
-        ("x a", (1 / 2) / 2),
-        # two above, one of them in the pool and judged by nobody: it is as the judged one is
-        ("a p b", (1 + 1 / 3 + 2 / 3 * (2 / 2) * (1 + E) / (1 + 2 * E)) / 2),
-        ("n p b", (1 / 3 + 2 / 3 * (2 / 2) * E / (1 + 2 * E)) / 2),
-        # in the pool, and nothing judged: one half is expected
-        ("p a", (1 / 2 + 1 / 2 * (1 / 1) * E / (2 * E)) / 2),
-        # three above: relevant, pooled, in no pool
-        ("a p x b", (1 + 1 / 4 + 3 / 4 * (2 / 3) * (1 + E) / (1 + 2 * E)) / 2),
-        ("x y", 0),
-    ],
-)
-def test_inferred_average_precision(ranking: str, value: float) -> None:
-    """R = 2; n is judged not relevant, p is in the pool and judged by nobody, x and y are in no pool."""
-    assert score("infap", ranking, {"a": 1, "b": 1, "n": 0, "p": -1}) == pytest.approx(value, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -251,32 +202,3 @@ def test_a_grade_beyond_all_powers_of_two_is_refused_and_the_last_one_within_is_
     with pytest.raises(MetricError) as caught:
         score("ndcg(gain=exp)@2", "b a", {"a": 1001, "b": 1})
     assert str(caught.value) == "gain=exp: a document has grade 1001, and 2^1001 is beyond all numbers."
-
-
-@pytest.mark.parametrize(
-    ("metric", "ranking", "value"),
-    [
-        # precision at the relevant ranks: 1/2, 2/4, 3/5
-        ("iprec(recall=0)", "x a y b c", 3 / 5),
-        ("iprec(recall=0.5)", "x a y b c", 3 / 5),
-        ("iprec(recall=1)", "x a y b", 0),
-        ("iprec(recall=0.75)", "x a y b c", 3 / 5),
-        ("iprec(recall=0.25)", "a x y b", 1),
-        ("iprec(recall=0.5)", "a x y b", 2 / 4),
-        ("iprec", "a x y b", 1),
-        ("iprec_11pt", "a x y b", (4 * 1 + 3 * (2 / 4) + 4 * 0) / 11),
-        ("iprec_11pt", "a b c d", 1),
-        ("iprec_11pt", "x y", 0),
-    ],
-)
-def test_interpolated_precision_of_four_relevant_documents(metric: str, ranking: str, value: float) -> None:
-    """Recall 0, .1, .2, .3 of 4 is 0 or 1 document; .4, .5, .6 are 2; .7 and .8 are 3; .9 and 1 are 4."""
-    assert score(metric, ranking, "a b c d") == pytest.approx(value, rel=1e-14)
-
-
-def test_the_parameter_of_other_tools_set_f_is_squared_here() -> None:
-    """Precision 1/2 and recall 1: F2 is 5/6, and SetF(beta=2) is (2 + 1) / (2 + 2)."""
-    assert score("set_f(beta=2)", "a x", "a") == pytest.approx(5 / 6)
-    assert score("SetF(beta=2.)", "a x", "a") == pytest.approx(3 / 4)
-    assert score("set_F.2", "a x", "a") == pytest.approx(3 / 4)
-    assert dict(parse_metric("set_F.2").parameters)["beta"] == sqrt(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd, log2
 
 import numpy as np
@@ -60,14 +59,6 @@ def test_a_passage_cut_in_two_is_found_where_the_halves_come_to_the_coverage() -
     assert found_at(one_query(QUARTERS, [0, 1], label).graded(coverage=0.25)) == [1]
 
 
-def test_two_passages_in_one_chunk_are_both_found_and_the_second_gains_at_the_next_place() -> None:
-    graded = one_query(QUARTERS, [1, 0, 2], Label(((0, 25, 30),), 2), Label(((0, 40, 50),), 3)).graded()
-    assert found_at(graded) == [1, 1]
-    check(graded, recall_1=1, hit_rate_1=1, rr_1=1, ap_1=1, ap_3=1, precision_1=1, precision_3=1 / 3, f1_1=1)
-    check(graded, dcg_1=3, dcg_2=3 + 2 / log2(3), ndcg_1=1, ndcg_3=1)
-    check(graded, span_recall_1=1, span_precision_1=15 / 25, span_iou_1=15 / 25)
-
-
 def test_a_later_passage_does_not_share_its_place_with_those_found_before() -> None:
     """Three found with the first chunk count at 1, 2 and 3, so the one found second counts at 4, and 6th at 6."""
     labels = [Label(((0, start, start + 5),)) for start in (0, 8, 16, 30, 80)]
@@ -76,35 +67,6 @@ def test_a_later_passage_does_not_share_its_place_with_those_found_before() -> N
     later = one_query([*QUARTERS, (1, 0, 10), (1, 10, 20)], [0, 4, 5, 2, 1, 3], *labels).graded()
     check(later, dcg_10=1 + 1 / log2(3) + 1 / 2 + 1 / log2(6) + 1 / log2(7), recall_5=4 / 5, recall_6=1)
     check(later, ap_10=(1 + 1 + 1 + 4 / 5 + 5 / 6) / 5)
-
-
-def test_a_passage_that_overlap_repeats_is_found_once_and_counts_once() -> None:
-    chunks = [(0, 0, 60), (0, 20, 80), (0, 40, 100)]
-    graded = one_query(chunks, [0, 1, 2], Label(((0, 30, 50),), 2)).graded()
-    assert found_at(graded) == [1]
-    check(graded, recall_3=1, ap_3=1, dcg_3=2, ndcg_3=1, rr_3=1)
-    check(graded, precision_1=1, precision_2=1, precision_3=1)
-    check(graded, span_recall_1=1, span_recall_3=1, span_precision_1=20 / 60, span_precision_3=20 / 180)
-    check(graded, span_iou_1=20 / 60, span_iou_3=20 / 180)
-    assert value("span_precision_ceiling", graded) == 20 / 100
-
-
-def test_a_passage_inside_another_is_found_on_its_own_and_its_characters_count_once() -> None:
-    outer, inner = Label(((0, 0, 100),), 1), Label(((0, 60, 70),), 3)
-    graded = one_query(QUARTERS, [2, 0, 1], outer, inner).graded()
-    assert found_at(graded) == [2, 1]
-    check(graded, recall_1=1 / 2, recall_2=1, dcg_2=3 + 1 / log2(3), ndcg_2=1)
-    check(graded, span_recall_1=25 / 100, span_recall_3=75 / 100, span_precision_3=1, span_iou_3=75 / 100)
-    together = one_query([(0, 0, 100)], [0], outer, inner).graded()
-    assert found_at(together) == [1, 1]
-    check(together, span_recall_1=1, dcg_2=3 + 1 / log2(3))
-
-
-def test_a_chunk_that_only_touches_a_passage_is_no_hit() -> None:
-    graded = one_query(QUARTERS, [0, 2], Label(((0, 25, 50),))).graded(coverage=1e-9)
-    assert found_at(graded) == [None]
-    check(graded, precision_2=0, recall_2=0, judged_2=0, hit_rate_2=0, rr_2=0, span_recall_2=0, span_precision_2=0)
-    assert value("span_precision_ceiling", graded) == 1
 
 
 def test_a_passage_that_stands_twice_in_its_document_is_found_at_either_place_and_counts_once() -> None:
@@ -127,50 +89,12 @@ def test_of_places_that_are_not_found_the_one_of_which_most_is_covered_counts() 
     check(graded, span_precision_1=2 / 22, span_precision_2=4 / 26, span_iou_1=2 / 40, span_iou_2=4 / 42)
 
 
-def test_a_passage_that_stands_several_times_has_one_ceiling_whatever_is_retrieved() -> None:
-    label = Label(((0, 0, 10), (0, 40, 45)))
-    ceilings = [
-        value("span_precision_ceiling", one_query(QUARTERS, ranking, label).graded()) for ranking in ([], [0], [1, 0])
-    ]
-    assert ceilings == [15 / 50] * 3
-
-
 @pytest.mark.parametrize("share", range(1, 101))
 def test_a_passage_covered_to_just_the_share_that_is_asked_for_is_found(share: int) -> None:
     """0.07 x 100 and 0.28 x 25 are above 7, and 0.55 x 100 is above 55, in binary numbers."""
     for length in range(100 // gcd(share, 100), 401, 100 // gcd(share, 100)):
         chunks = [(0, 0, share * length // 100)]
         assert found_at(one_query(chunks, [0], Label(((0, 0, length),))).graded(coverage=share / 100)) == [1]
-
-
-def test_the_same_characters_of_another_document_are_others() -> None:
-    graded = one_query([(0, 0, 10), (1, 0, 10)], [1, 0], Label(((0, 0, 10),))).graded()
-    assert found_at(graded) == [2]
-    check(graded, precision_1=0, precision_2=1 / 2, span_precision_2=1 / 2)
-
-
-def test_a_passage_judged_not_relevant_is_judged_and_takes_no_place() -> None:
-    labels = [Label(((0, 0, 10),), 0), Label(((0, 12, 20),), 1), Label(((0, 30, 40),), 1)]
-    graded = one_query(QUARTERS, [0, 1, 3], *labels).graded()
-    check(graded, ap_3=1, dcg_3=1 + 1 / log2(3), ndcg_3=1, judged_3=2 / 3, precision_3=2 / 3)
-    only_judged = one_query(QUARTERS, [0], labels[0], labels[2]).graded()
-    check(only_judged, precision_1=0, judged_1=1, recall_1=0, span_precision_1=0)
-
-
-def test_the_threshold_says_which_passages_and_characters_are_relevant() -> None:
-    labels = [Label(((0, 0, 10),), 1), Label(((0, 30, 40),), 2)]
-    graded = one_query(QUARTERS, [0, 1], *labels).graded(threshold=2)
-    check(
-        graded, recall_1=0, recall_2=1, precision_1=0, precision_2=1 / 2, rr_2=1 / 2, span_recall_1=0, span_recall_2=1
-    )
-    assert value("precision(rel=1)@2", graded) == 1
-    assert value("dcg@2", graded) == pytest.approx(1 + 2 / log2(3))
-
-
-def test_an_empty_chunk_meets_nothing() -> None:
-    graded = one_query([(0, 5, 5), (0, 5, 10)], [0, 1], Label(((0, 0, 10),))).graded()
-    assert found_at(graded) == [2]
-    check(graded, precision_1=0, precision_2=1 / 2, span_precision_1=0, span_recall_2=1 / 2)
 
 
 def test_a_ranking_cut_for_each_query_has_what_its_first_hits_have() -> None:
@@ -261,15 +185,6 @@ def test_no_metric_of_spans_leaves_zero_to_its_stated_maximum(case: SpanScenario
         assert highest is None or (scored <= highest).all(), name
 
 
-@given(case=span_scenarios(), data=st.data())
-def test_one_more_chunk_never_lowers_what_is_found(case: SpanScenario, data: st.DataObject) -> None:
-    graded = case.graded()
-    k = data.draw(st.integers(1, 8))
-    for name in ("recall", "hit_rate", "rr", "ap", "dcg", "rbp", "span_recall"):
-        before, after = values(Metric(name, k), graded), values(Metric(name, k + 1), graded)
-        assert all(one <= other + 1e-12 for one, other in zip(before, after, strict=True)), name
-
-
 @given(case=span_scenarios(labels_with_alternatives), k=st.integers(1, 9))
 def test_a_query_scores_the_same_whatever_is_scored_beside_it(case: SpanScenario, k: int) -> None:
     graded = case.graded()
@@ -281,14 +196,6 @@ def test_a_query_scores_the_same_whatever_is_scored_beside_it(case: SpanScenario
             for ranking, labels in zip(case.rankings, case.labels, strict=True)
         ]
         assert together == alone, name
-
-
-@given(case=span_scenarios(labels_with_alternatives), k=st.integers(1, 9), coverage=st.sampled_from([0.3, 0.5, 1.0]))
-def test_what_stands_below_the_cutoff_changes_no_score(case: SpanScenario, k: int, coverage: float) -> None:
-    cut = replace(case, rankings=tuple(ranking[:k] for ranking in case.rankings))
-    for name in OF_SPANS:
-        metric = spans_metric(name, k)
-        assert values(metric, case.graded(coverage=coverage)) == values(metric, cut.graded(coverage=coverage)), name
 
 
 @given(
@@ -313,11 +220,6 @@ def test_passages_that_are_whole_chunks_score_as_documents(
 def test_nothing_retrieved_scores_zero_but_for_what_the_chunks_would_allow() -> None:
     graded = one_query(QUARTERS, [], Label(((0, 0, 10),))).graded()
     assert [name for name in OF_SPANS if value(spans_metric(name, 3), graded)] == ["span_precision_ceiling"]
-
-
-def test_no_queries_have_no_scores() -> None:
-    graded = SpanScenario(tuple(QUARTERS), (), ()).graded()
-    assert all(values(spans_metric(name, 3), graded) == [] for name in OF_SPANS)
 
 
 @pytest.mark.parametrize("name", [name for name in OF_SPANS if METRICS[name].cut != "none"])

@@ -124,22 +124,6 @@ def test_a_group_that_straddles_k_decides_which_of_its_hits_are_in() -> None:
     assert ends("rr@4", graded, lambda ranked: ranked.cut(3)) == [[0], [1 / 2]]
 
 
-def test_a_hit_judged_not_relevant_may_take_the_last_place_from_an_unjudged_one() -> None:
-    graded = tied(scenario(("a x n", {"a": 1, "n": 0})), [[2, 1, 1]])
-    assert ends("set_precision(judged_only=true)", graded, lambda ranked: ranked.cut(2)) == [[1 / 2], [1]]
-
-
-def test_queries_have_groups_of_their_own() -> None:
-    graded = tied(scenario(("a x", "a"), ("x a", "a"), ("a", "a")), [[1, 1], [2, 1], [1]])
-    assert ends("rr@2", graded) == [[1 / 2, 1 / 2, 1], [1, 1 / 2, 1]]
-
-
-def test_a_gain_that_is_given_decides_which_hit_is_better() -> None:
-    graded = tied(scenario(("a b", {"a": 1, "b": 2})), [[1, 1]])
-    assert ends("dcg@1", graded) == [[1], [2]]
-    assert ends("dcg(1=9)@1", graded) == [[2], [9]]
-
-
 @pytest.mark.parametrize("metric", ["rr@3", "ndcg@3", "judged@3"])
 def test_a_ranking_without_scores_or_without_ties_has_one_value(metric: str) -> None:
     case = scenario(("x a b", {"a": 1, "b": 2}))

@@ -33,9 +33,8 @@ _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _WIDE_MARK = re.compile(f"[{WIDE}{WIDE_BEYOND}]")
 _AHEAD = re.compile(rf"[\s{_OPENING}]*(\w{{0,12}})")
 _ITEM = re.compile(r"\s*(?:[-*+•‣◦▪]|\(?\d{1,3}[.)]|\(?[a-z]\))\s")
-_HEADING = re.compile(r" {0,3}#{1,6}\s")
-_ROW = re.compile(r"\s*\|")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
+_ALONE = re.compile(r" {0,3}#{1,6}\s|\s*(?:\||```|~~~)")
+"""A line that is no part of a longer sentence: a heading, a row of a table, the fence of a piece of code."""
 _RULE_MARKS = set("-=*_~+")
 _LONGEST_WORD = 40
 
@@ -110,7 +109,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         line_end = len(text) if found < 0 else found + 1
         line = text[line_start:line_end]
         visible = line.strip()
-        alone = not visible or _is_alone(line)
+        alone = not visible or bool(_ALONE.match(line))
         if open_block and (alone or _ITEM.match(line)) and not _is_rule(visible):
             yield start, line_start
             start, open_block = line_start, False
@@ -121,11 +120,6 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
             open_block = True
         line_start = line_end
     yield start, len(text)
-
-
-def _is_alone(line: str) -> bool:
-    """True if a line is no part of a longer sentence: a heading, a row of a table, the fence of a piece of code."""
-    return bool(_HEADING.match(line) or _ROW.match(line) or _FENCE.match(line))
 
 
 def _is_rule(visible: str) -> bool:

@@ -134,24 +134,6 @@ _JUDGED_ONLY = MetricParameter(default=False)
 
 
 @dataclass(frozen=True)
-class Card:
-    """The text of a metric's card next to its formula: edge cases, and the names of the same number in other tools.
-
-    ``elsewhere`` maps a tool to its spelling, ``uncut`` to its spelling without a cutoff, ``exponential`` to its
-    spelling with 2^grade - 1; ``{k}`` is replaced by the cutoff, the name of a parameter in such brackets by its value.
-    ``unlike`` are tools with another number of that name.
-    """
-
-    gain: str = "1 for a relevant hit, else 0"
-    denominator: str = "none"
-    edges: tuple[str, ...] = ()
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    uncut: Mapping[str, str] = field(default_factory=dict)
-    exponential: Mapping[str, str] = field(default_factory=dict)
-    unlike: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Alias:
     """Another tool's name for the same number, in small letters and with ``_`` for ``-``.
 
@@ -189,6 +171,11 @@ class Definition:
     ``divides_by_k`` leaves it out if rankings end elsewhere than at k. ``columns`` is its position among the metrics of
     a table, per unit, lower positions first; narrow tables leave out the last columns, and all tables leave out the
     other metrics. ``curve`` is its position among the curves over k on a page.
+
+    The rest is for its card: ``gain`` and ``denominator`` of the formula, edge cases (``edges``), and the names of the
+    same number in other tools. ``elsewhere`` maps a tool to its spelling, ``uncut`` to its spelling without a cutoff,
+    ``exponential`` to its spelling with 2^grade - 1; ``{k}`` is replaced by the cutoff, the name of a parameter in such
+    brackets by its value. ``unlike`` are tools with another number of that name.
     """
 
     name: str
@@ -215,7 +202,13 @@ class Definition:
     divides_by_k: bool = False
     columns: Mapping[Unit, int] = field(default_factory=dict)
     curve: int | None = None
-    card: Card = field(default_factory=Card)
+    gain: str = "1 for a relevant hit, else 0"
+    denominator: str = "none"
+    edges: tuple[str, ...] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    uncut: Mapping[str, str] = field(default_factory=dict)
+    exponential: Mapping[str, str] = field(default_factory=dict)
+    unlike: tuple[str, ...] = ()
 
     def has_unit(self, unit: Unit) -> bool:
         """True if it is defined for this unit: documents, or passages in chunks."""

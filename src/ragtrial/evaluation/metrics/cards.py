@@ -26,9 +26,9 @@ _LABELS = {
 
 def card(metric: Metric) -> dict[str, Any]:
     """A metric in words, with its cutoff and its parameters filled in: the name, the family, and ``_LABELS``."""
-    definition, words, given = metric.definition, metric.definition.card, dict(metric.parameters)
+    definition, given = metric.definition, dict(metric.parameters)
     threshold = f"grade {given['rel']}" if "rel" in given else "the relevance threshold (grade 1 unless another is set)"
-    edges = [_cut(metric, edge) for edge in words.edges]
+    edges = [_cut(metric, edge) for edge in definition.edges]
     if metric.k is None and definition.cut == "optional":
         edges.append("without a cutoff all hits count and no ideal is cut: read k as infinite")
     if not definition.documents:
@@ -41,7 +41,7 @@ def card(metric: Metric) -> dict[str, Any]:
         "formula": _cut(metric, definition.formula),
         "over_passages": _cut(metric, definition.spans) if definition.spans and definition.documents else None,
         "gain": _gain(metric),
-        "denominator": _cut(metric, words.denominator),
+        "denominator": _cut(metric, definition.denominator),
         "range": ("0 or more" if definition.highest is None else f"0 to {definition.highest:g}")
         + ("; lower is better" if definition.better == "lower" else ""),
         "relevant": f"from {threshold} on" if "rel" in definition.parameters else None,
@@ -52,7 +52,7 @@ def card(metric: Metric) -> dict[str, Any]:
         },
         "edge_cases": edges,
         "same_as": dict(_same_as(metric)),
-        "unlike": [_cut(metric, text) for text in words.unlike],
+        "unlike": [_cut(metric, text) for text in definition.unlike],
         "aliases": [alias.name for alias in definition.aliases if alias.name != definition.name and not alias.sets],
         "source": definition.source,
     }
@@ -80,7 +80,7 @@ def _cut(metric: Metric, text: str) -> str:
 
 def _gain(metric: Metric) -> str:
     if not metric.definition.gains:
-        return metric.definition.card.gain
+        return metric.definition.gain
     usual = "2^grade - 1" if dict(metric.parameters).get("gain") == "exp" else "the grade"
     given = "".join(f"{gain:g} for grade {grade}, " for grade, gain in metric.gains)
     return f"{given}{'else ' if given else ''}{usual}; 0 for grades below 0 and what nobody judged"
@@ -88,13 +88,13 @@ def _gain(metric: Metric) -> str:
 
 def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
     """Other tools with their names of this number; none if no tool has it."""
-    words, given = metric.definition.card, dict(metric.parameters)
+    definition, given = metric.definition, dict(metric.parameters)
     if metric.gains or given.get("judged_only"):
         return
-    uncut = metric.k is None and metric.definition.cut == "optional"
-    spellings = words.uncut if uncut else words.elsewhere
+    uncut = metric.k is None and definition.cut == "optional"
+    spellings = definition.uncut if uncut else definition.elsewhere
     if given.get("gain") == "exp":
-        spellings = {} if uncut else words.exponential
+        spellings = {} if uncut else definition.exponential
     values = {key: f"{value:.2f}" if key == "recall" else str(value) for key, value in given.items()}
     beta = float(given.get("beta", 1.0))
     for tool, spelling in spellings.items():

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric, ratio
+from ragtrial.evaluation.metrics.base import Formulas, MetricParameter, metric, ratio
 from ragtrial.evaluation.spans import CoveredText, Overlaps
 from ragtrial.rankings import Counts
 
@@ -27,11 +27,9 @@ def _of_text(
     **more: Any,
 ) -> Callable[..., Any]:
     """The decorator of a metric of characters, which is defined only where passages are found in chunks."""
-    card = Card(gain=_RELEVANT, denominator=denominator, edges=(*edges, alternatives), unlike=(_UNIT, *unlike))
     return metric(
-        "order_unaware", "relevant", formula, _SMITH, condensable=False, spans=formula, documents=False, card=card,
-        standard=True,
-        **more,
+        "order_unaware", "relevant", formula, _SMITH, condensable=False, spans=formula, documents=False, standard=True,
+        gain=_RELEVANT, denominator=denominator, edges=(*edges, alternatives), unlike=(_UNIT, *unlike), **more,
     )  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import (
     LARGEST_POWER,
     Alias,
-    Card,
     Formulas,
     MetricParameter,
     WeightedSum,
@@ -52,12 +51,10 @@ class GradedMetrics(Formulas):
         aliases=(Alias("dcg_burges", {"gain": "exp"}),),
         prefers="gain", standard=True, structure=WeightedSum(lambda _metric, ranks: discount(ranks)),
         unbounded="it is as high as the gains are, and an unjudged hit has none; ndcg has bounds.",
-        card=Card(
-            gain=_GAINS,
-            edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
-            elsewhere={"ranx": "dcg@{k}"}, uncut={"trec_eval": "dcg", "ranx": "dcg"},
-            exponential={"ranx": "dcg_burges@{k}"},
-        ),
+        gain=_GAINS,
+        edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
+        elsewhere={"ranx": "dcg@{k}"}, uncut={"trec_eval": "dcg", "ranx": "dcg"},
+        exponential={"ranx": "dcg_burges@{k}"},
     )  # fmt: skip
     def dcg(self, k: int | None = None, gain: Gain = "linear", gains: Mapping[int, float] | None = None) -> Scores:
         """Discounted cumulative gain of the first ``k`` hits; not bounded by 1.
@@ -82,28 +79,26 @@ class GradedMetrics(Formulas):
         ),
         prefers="gain", standard=True, columns={"document": 1, "span": 1}, curve=1,
         structure=WeightedSum(lambda _metric, ranks: discount(ranks), normalised=True),
-        card=Card(
-            gain=_GAINS,
-            denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",
-            edges=(
-                "with R > k the ideal is cut at k, too, so a perfect first page scores 1",
-                "a relevance threshold plays no part: low grades gain little, not nothing",
-                "gains for grades, ndcg(1=3,2=9)@10, leave the other grades their own",
-            ),
-            elsewhere={
-                "trec_eval": "ndcg_cut_{k}", "ir_measures": "nDCG@{k}", "ranx": "ndcg@{k}", "BEIR": "NDCG@{k}",
-                "MTEB": "ndcg_at_{k}",
-            },
-            uncut={
-                "trec_eval": "ndcg", "ir_measures": "nDCG", "ranx": "ndcg", "Haystack": "DocumentNDCGEvaluator",
-            },
-            exponential={"ir_measures": "nDCG(dcg='exp-log2')@{k}", "ranx": "ndcg_burges@{k}"},
-            unlike=(
-                "trec_eval -M k -m ndcg divides by the ideal that is not cut",
-                "Haystack's, given a list that was cut, divides by the ideal that is not cut",
-                "ranx's ndcg@k-l2 takes the gain from grades below 2: here ndcg(1=0)@k",
-                "scikit-learn's ndcg_score averages over ties",
-            ),
+        gain=_GAINS,
+        denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",
+        edges=(
+            "with R > k the ideal is cut at k, too, so a perfect first page scores 1",
+            "a relevance threshold plays no part: low grades gain little, not nothing",
+            "gains for grades, ndcg(1=3,2=9)@10, leave the other grades their own",
+        ),
+        elsewhere={
+            "trec_eval": "ndcg_cut_{k}", "ir_measures": "nDCG@{k}", "ranx": "ndcg@{k}", "BEIR": "NDCG@{k}",
+            "MTEB": "ndcg_at_{k}",
+        },
+        uncut={
+            "trec_eval": "ndcg", "ir_measures": "nDCG", "ranx": "ndcg", "Haystack": "DocumentNDCGEvaluator",
+        },
+        exponential={"ir_measures": "nDCG(dcg='exp-log2')@{k}", "ranx": "ndcg_burges@{k}"},
+        unlike=(
+            "trec_eval -M k -m ndcg divides by the ideal that is not cut",
+            "Haystack's, given a list that was cut, divides by the ideal that is not cut",
+            "ranx's ndcg@k-l2 takes the gain from grades below 2: here ndcg(1=0)@k",
+            "scikit-learn's ndcg_score averages over ties",
         ),
     )  # fmt: skip
     def ndcg(self, k: int | None = None, gain: Gain = "linear", gains: Mapping[int, float] | None = None) -> Scores:
@@ -120,14 +115,12 @@ class GradedMetrics(Formulas):
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
         parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
         prefers="gain", unbounded="no way to its extremes is known here but to try all grades.",
-        card=Card(
-            gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
-            edges=(
-                "max is the highest grade of the scale, not of the query; a grade above it is an error",
-                "even a perfect ranking stays below 1",
-            ),
-            elsewhere={"ir_measures": "ERR@{k} (max is always 4)", "gdeval": "err@{k} (max is always 4)"},
+        gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
+        edges=(
+            "max is the highest grade of the scale, not of the query; a grade above it is an error",
+            "even a perfect ranking stays below 1",
         ),
+        elsewhere={"ir_measures": "ERR@{k} (max is always 4)", "gdeval": "err@{k} (max is always 4)"},
     )  # fmt: skip
     def err(self, k: int | None = None, max: int = 4) -> Scores:  # noqa: A002 - as it is in the spelling
         """Expected reciprocal rank of the hit that contents the reader, in [0, 1).
@@ -152,12 +145,10 @@ class GradedMetrics(Formulas):
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
         spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
         prefers="judged", standard=True, columns={"document": 9, "span": 4}, unbounded=_SAYS_WHAT_IS_JUDGED,
-        card=Card(
-            gain="1 for a hit with a judgment of any grade, else 0",
-            denominator="k, or the number of hits if there are fewer",
-            edges=("0 where nothing was retrieved",),
-            elsewhere={"ir_measures": "Judged@{k}"},
-        ),
+        gain="1 for a hit with a judgment of any grade, else 0",
+        denominator="k, or the number of hits if there are fewer",
+        edges=("0 where nothing was retrieved",),
+        elsewhere={"ir_measures": "Judged@{k}"},
     )  # fmt: skip
     def judged(self, k: int | None = None) -> Scores:
         """Share of the first ``k`` hits that have a judgment of any grade, in [0, 1]; 0 where nothing was retrieved.
@@ -171,15 +162,13 @@ class GradedMetrics(Formulas):
         "graded", "gain", "hits among the first k that nobody judged / k",
         "trec_eval 10, unj_k", aliases=(Alias("unj", cut="required"),), condensable=False,
         better="lower", prefers="unjudged", ideal="judged", unbounded=_SAYS_WHAT_IS_JUDGED,
-        card=Card(
-            gain="1 for a hit without a judgment, else 0",
-            denominator="k, even where fewer were retrieved",
-            edges=(
-                "places that are missing count as judged: with fewer than k hits judged@k + unjudged@k is not 1",
-            ),
-            elsewhere={"trec_eval": "unj_{k}"},
-            unlike=("BEIR's Hole@k counts hits judged for no query at all",),
+        gain="1 for a hit without a judgment, else 0",
+        denominator="k, even where fewer were retrieved",
+        edges=(
+            "places that are missing count as judged: with fewer than k hits judged@k + unjudged@k is not 1",
         ),
+        elsewhere={"trec_eval": "unj_{k}"},
+        unlike=("BEIR's Hole@k counts hits judged for no query at all",),
     )  # fmt: skip
     def unjudged(self, k: int) -> Scores:
         """Share of the first ``k`` positions with an unjudged hit, in [0, 1]; trec_eval's unj_k.

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import (
     Alias,
-    Card,
     FirstHit,
     Formulas,
     Metric,
@@ -61,16 +60,14 @@ class OrderAwareMetrics(Formulas):
         ),
         prefers="relevant", standard=True, columns={"document": 5, "span": 7}, curve=5,
         structure=FirstHit(lambda ranks: np.asarray(1.0 / ranks)),
-        card=Card(
-            denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
-            elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
-            uncut={
-                "trec_eval": "recip_rank", "ir_measures": "RR", "ranx": "mrr", "Haystack": "DocumentMRREvaluator",
-            },
-            unlike=(
-                "where scores are equal, ir_measures' RR@k and BEIR's MRR@k order them another way than their RR and "
-                "NDCG@k",
-            ),
+        denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
+        elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
+        uncut={
+            "trec_eval": "recip_rank", "ir_measures": "RR", "ranx": "mrr", "Haystack": "DocumentMRREvaluator",
+        },
+        unlike=(
+            "where scores are equal, ir_measures' RR@k and BEIR's MRR@k order them another way than their RR and "
+            "NDCG@k",
         ),
     )  # fmt: skip
     def rr(self, k: int | None = None) -> Scores:
@@ -91,17 +88,15 @@ class OrderAwareMetrics(Formulas):
             Alias("documentmapevaluator", cut="none"),
         ),
         prefers="relevant", standard=True, columns={"document": 6, "span": 9}, curve=6, structure=PrecisionSum(),
-        card=Card(
-            denominator="R, the relevant documents of the query, retrieved or not",
-            edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
-            elsewhere={
-                "trec_eval": "map_cut_{k}", "ir_measures": "AP@{k}", "ranx": "map@{k}", "BEIR": "MAP@{k}",
-                "MTEB": "map_at_{k}",
-            },
-            uncut={
-                "trec_eval": "map", "ir_measures": "AP", "ranx": "map", "Haystack": "DocumentMAPEvaluator",
-            },
-        ),
+        denominator="R, the relevant documents of the query, retrieved or not",
+        edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
+        elsewhere={
+            "trec_eval": "map_cut_{k}", "ir_measures": "AP@{k}", "ranx": "map@{k}", "BEIR": "MAP@{k}",
+            "MTEB": "map_at_{k}",
+        },
+        uncut={
+            "trec_eval": "map", "ir_measures": "AP", "ranx": "map", "Haystack": "DocumentMAPEvaluator",
+        },
     )  # fmt: skip
     def ap(self, k: int | None = None) -> Scores:
         """Average precision of the first ``k`` hits over all relevant documents (R); trec_eval's map_cut_k, or map.
@@ -114,11 +109,9 @@ class OrderAwareMetrics(Formulas):
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / min(k, R)",
         f"{_BUCKLEY}; over min(k, R) as in the competitions of Kaggle (MAP@k)",
         prefers="relevant", structure=PrecisionSum(capped=True),
-        card=Card(
-            denominator="the most relevant hits that the first k can hold",
-            elsewhere={"Kaggle": "MAP@{k}", "ml_metrics": "mapk(k={k})"},
-            unlike=("trec_eval's map_cut_k, and everybody else's MAP@k, divides by R: ap@k",),
-        ),
+        denominator="the most relevant hits that the first k can hold",
+        elsewhere={"Kaggle": "MAP@{k}", "ml_metrics": "mapk(k={k})"},
+        unlike=("trec_eval's map_cut_k, and everybody else's MAP@k, divides by R: ap@k",),
     )  # fmt: skip
     def capped_ap(self, k: int) -> Scores:
         """Average precision of the first ``k`` hits over as many as ``k`` can hold, 1 for every perfect ranking."""
@@ -129,11 +122,9 @@ class OrderAwareMetrics(Formulas):
         "Robertson 2006, On GMAP: and Other Transformations, CIKM", cut="optional", aggregate="geometric",
         aliases=(Alias("gm_map", cut="none"),),
         prefers="relevant", structure=PrecisionSum(),
-        card=Card(
-            denominator="R, the relevant documents of the query, retrieved or not",
-            edges=("one failed query weighs as much as many good ones", "a query counts 0.00001 at least"),
-            uncut={"trec_eval": "gm_map"},
-        ),
+        denominator="R, the relevant documents of the query, retrieved or not",
+        edges=("one failed query weighs as much as many good ones", "a query counts 0.00001 at least"),
+        uncut={"trec_eval": "gm_map"},
     )  # fmt: skip
     def gm_ap(self, k: int | None = None) -> Scores:
         """Average precision, to be averaged geometrically. The value of one query is the value of ``ap``."""
@@ -144,11 +135,9 @@ class OrderAwareMetrics(Formulas):
         cut="none", aliases=("rprec", "r_prec"),
         prefers="relevant",
         unbounded="no way to its extremes is known here but to try all labellings, since where it cuts moves with R.",
-        card=Card(
-            denominator="R, the relevant documents of the query, retrieved or not",
-            edges=("precision and recall are equal at this rank",),
-            elsewhere={"trec_eval": "Rprec", "ir_measures": "Rprec", "ranx": "r-precision"},
-        ),
+        denominator="R, the relevant documents of the query, retrieved or not",
+        edges=("precision and recall are equal at this rank",),
+        elsewhere={"trec_eval": "Rprec", "ir_measures": "Rprec", "ranx": "r-precision"},
     )  # fmt: skip
     def r_precision(self) -> Scores:
         """Precision of the first R hits, for R relevant documents; trec_eval's Rprec."""
@@ -161,14 +150,12 @@ class OrderAwareMetrics(Formulas):
         _MOFFAT, cut="optional", parameters=_PERSISTENCE,
         spans="(1 - p) x sum over relevant passages found at the first k positions of p^(position - 1)",
         prefers="relevant", columns={"document": 8}, structure=WeightedSum(_persistence),
-        card=Card(
-            edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
-            elsewhere={"ir_measures": "RBP(p={p},rel=1)@{k}"},
-            uncut={"trec_eval": "rbp.p={p} (grades 0 and 1 only)", "ir_measures": "RBP(p={p},rel=1)"},
-            unlike=(
-                "trec_eval's default p is 0.9, and grades above 1 become gains there",
-                "ranx's rbp.80 adds up grades, and can exceed 1",
-            ),
+        edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
+        elsewhere={"ir_measures": "RBP(p={p},rel=1)@{k}"},
+        uncut={"trec_eval": "rbp.p={p} (grades 0 and 1 only)", "ir_measures": "RBP(p={p},rel=1)"},
+        unlike=(
+            "trec_eval's default p is 0.9, and grades above 1 become gains there",
+            "ranx's rbp.80 adds up grades, and can exceed 1",
         ),
     )  # fmt: skip
     def rbp(self, k: int | None = None, p: float = 0.8) -> Scores:
@@ -188,14 +175,12 @@ class OrderAwareMetrics(Formulas):
         aliases=(Alias("rbp_resid", sets={"p": 0.9}, cut="none"),),
         better="lower", prefers="unjudged", ideal="judged",
         unbounded="it says itself how far rbp could rise, hits that were not retrieved included.",
-        card=Card(
-            gain="1 for a rank that nobody judged or that was not retrieved, else 0",
-            edges=(
-                "rbp may be anything from rbp to rbp + rbp_residual",
-                "never 0: what lies below the last hit weighs p^n",
-            ),
-            unlike=("trec_eval's rbp_resid, always at p 0.9, is 0 where every hit is judged",),
+        gain="1 for a rank that nobody judged or that was not retrieved, else 0",
+        edges=(
+            "rbp may be anything from rbp to rbp + rbp_residual",
+            "never 0: what lies below the last hit weighs p^n",
         ),
+        unlike=("trec_eval's rbp_resid, always at p 0.9, is 0 where every hit is judged",),
     )  # fmt: skip
     def rbp_residual(self, k: int | None = None, p: float = 0.8) -> Scores:
         """The increase of ``rbp`` if all unjudged documents were relevant, in (0, 1].
@@ -219,12 +204,10 @@ class OrderAwareMetrics(Formulas):
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
         standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
         unbounded="its labels are an order, in which a hit that nobody judged has no place.",
-        card=Card(
-            gain="the agreement of the first hits and the first labels, at each depth",
-            denominator="what the labels in their own order would get",
-            edges=("only for queries whose labels are an order", "the order of the labels counts, not their grades"),
-            unlike=("ir_measures' Compat takes the order from the grades, and looks as deep as the lists go",),
-        ),
+        gain="the agreement of the first hits and the first labels, at each depth",
+        denominator="what the labels in their own order would get",
+        edges=("only for queries whose labels are an order", "the order of the labels counts, not their grades"),
+        unlike=("ir_measures' Compat takes the order from the grades, and looks as deep as the lists go",),
     )  # fmt: skip
     def rbo(self, k: int, p: float = 0.9) -> Scores:
         """Agreement of the order of the first ``k`` hits with the order of the labels, 1 for the best ranking.
@@ -252,16 +235,14 @@ class OrderAwareMetrics(Formulas):
         "Buckley & Voorhees 2004, Retrieval Evaluation with Incomplete Information, SIGIR; as in trec_eval",
         cut="none", condensable=False,
         prefers="relevant", unbounded=_MADE_FOR_GAPS,
-        card=Card(
-            denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
-            edges=(
-                "hits that nobody judged play no part",
-                "a relevant hit with no judged one above it counts 1, also where N is 0",
-                "negative grades are judged; under trec_compat they are not",
-            ),
-            elsewhere={"trec_eval": "bpref", "ir_measures": "Bpref"},
-            unlike=("ranx's bpref is not a number where no judged document is non-relevant",),
+        denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
+        edges=(
+            "hits that nobody judged play no part",
+            "a relevant hit with no judged one above it counts 1, also where N is 0",
+            "negative grades are judged; under trec_compat they are not",
         ),
+        elsewhere={"trec_eval": "bpref", "ir_measures": "Bpref"},
+        unlike=("ranx's bpref is not a number where no judged document is non-relevant",),
     )  # fmt: skip
     def bpref(self) -> Scores:
         """Binary preference: how rarely judged non-relevant hits are above relevant hits.
@@ -281,15 +262,13 @@ class OrderAwareMetrics(Formulas):
         "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
         cut="none",
         ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant hit, judged hits harm it
-        card=Card(
-            denominator="R, the relevant documents",
-            edges=(
-                "made for judgments that sample a pool: a negative grade means in the pool, and not judged",
-                "hits that have no grade count as not relevant",
-                "smoothed by 0.00001: a perfect ranking of more than one document stays just below 1",
-            ),
-            elsewhere={"trec_eval": "infAP", "ir_measures": "infAP"},
+        denominator="R, the relevant documents",
+        edges=(
+            "made for judgments that sample a pool: a negative grade means in the pool, and not judged",
+            "hits that have no grade count as not relevant",
+            "smoothed by 0.00001: a perfect ranking of more than one document stays just below 1",
         ),
+        elsewhere={"trec_eval": "infAP", "ir_measures": "infAP"},
     )  # fmt: skip
     def infap(self) -> Scores:
         """Average precision inferred from a judged sample of a pool; negative grades mark unsampled documents.
@@ -311,11 +290,9 @@ class OrderAwareMetrics(Formulas):
         _INTERPOLATED, cut="none", parameters={"recall": MetricParameter(0.1, 0, 1, closed=True, always=True)},
         aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
         prefers="relevant", unbounded=_MOVING_LEVELS,
-        card=Card(
-            denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
-            elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
-            unlike=(_OLDER,),
-        ),
+        denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
+        elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
+        unlike=(_OLDER,),
     )  # fmt: skip
     def iprec(self, recall: float = 0.1) -> Scores:
         """Interpolated precision at a recall: the highest that a reader who wants that much can have.
@@ -329,9 +306,7 @@ class OrderAwareMetrics(Formulas):
         "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _INTERPOLATED, cut="none",
         aliases=("11pt_avg", "11_pt_avg"),
         prefers="relevant", unbounded=_MOVING_LEVELS,
-        card=Card(
-            denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
-        ),
+        denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
     )  # fmt: skip
     def iprec_11pt(self) -> Scores:
         """Eleven-point average of interpolated precision. Source: Manning, Raghavan & Schuetze 2008, section 8.4."""

@@ -11,7 +11,6 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import (
     RELEVANCE,
     Alias,
-    Card,
     FirstHit,
     HitCount,
     Metric,
@@ -45,15 +44,13 @@ class OrderUnawareMetrics(CharacterMetrics):
         aliases=("p", "prec"),
         prefers="relevant", standard=True, divides_by_k=True, columns={"document": 3, "span": 8}, curve=3,
         structure=HitCount(lambda metric, *_: np.array(metric.k)),
-        card=Card(
-            denominator="k, even where fewer were retrieved",
-            edges=("with R < k even a perfect ranking scores R / k",),
-            elsewhere={
-                "trec_eval": "P_{k}", "ir_measures": "P@{k}", "ranx": "precision@{k}", "BEIR": "P@{k}",
-                "MTEB": "precision_at_{k}",
-            },
-            unlike=("trec_eval -M k -m set_P divides by the hits there are",),
-        ),
+        denominator="k, even where fewer were retrieved",
+        edges=("with R < k even a perfect ranking scores R / k",),
+        elsewhere={
+            "trec_eval": "P_{k}", "ir_measures": "P@{k}", "ranx": "precision@{k}", "BEIR": "P@{k}",
+            "MTEB": "precision_at_{k}",
+        },
+        unlike=("trec_eval -M k -m set_P divides by the hits there are",),
     )  # fmt: skip
     def precision(self, k: int) -> Scores:
         """Share of the first ``k`` hits that are relevant; fewer than ``k`` still divide by ``k``, as trec_eval's P_k.
@@ -68,15 +65,13 @@ class OrderUnawareMetrics(CharacterMetrics):
         spans="relevant passages found in the first k chunks / R, the relevant passages of the query",
         prefers="relevant", standard=True, columns={"document": 2, "span": 2}, curve=2,
         structure=HitCount(lambda _metric, relevant, _: relevant),
-        card=Card(
-            denominator=_R,
-            edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
-            elsewhere={
-                "trec_eval": "recall_{k}", "ir_measures": "R@{k}", "ranx": "recall@{k}", "BEIR": "Recall@{k}",
-                "MTEB": "recall_at_{k}",
-            },
-            unlike=("Haystack's DocumentRecallEvaluator is a hit rate unless its mode is multi_hit",),
-        ),
+        denominator=_R,
+        edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
+        elsewhere={
+            "trec_eval": "recall_{k}", "ir_measures": "R@{k}", "ranx": "recall@{k}", "BEIR": "Recall@{k}",
+            "MTEB": "recall_at_{k}",
+        },
+        unlike=("Haystack's DocumentRecallEvaluator is a hit rate unless its mode is multi_hit",),
     )  # fmt: skip
     def recall(self, k: int) -> Scores:
         """Share of the query's relevant documents that are among the first ``k`` hits; trec_eval's recall_k.
@@ -91,11 +86,9 @@ class OrderUnawareMetrics(CharacterMetrics):
         aliases=(Alias("relative_p", cut="required"), Alias("r_cap", cut="required")),
         prefers="relevant",
         structure=HitCount(lambda metric, relevant, _: np.minimum(relevant, metric.k or 1)),
-        card=Card(
-            denominator="the most relevant hits that the first k can hold",
-            elsewhere={"trec_eval": "relative_P_{k}", "BEIR": "R_cap@{k}"},
-            unlike=("BEIR's R_cap breaks off at a query without relevant documents; here it has no value",),
-        ),
+        denominator="the most relevant hits that the first k can hold",
+        elsewhere={"trec_eval": "relative_P_{k}", "BEIR": "R_cap@{k}"},
+        unlike=("BEIR's R_cap breaks off at a query without relevant documents; here it has no value",),
     )  # fmt: skip
     def capped_recall(self, k: int) -> Scores:
         """Relevant hits among the first ``k`` over as many as ``k`` hits can hold, 1 for every perfect ranking.
@@ -110,12 +103,10 @@ class OrderUnawareMetrics(CharacterMetrics):
         spans="2 x precision@k x recall@k / (precision@k + recall@k), precision of chunks and recall of passages",
         prefers="relevant", standard=True, divides_by_k=True,
         structure=HitCount(lambda metric, relevant, _: (relevant + (metric.k or 1)) / 2),
-        card=Card(
-            denominator="k + R",
-            edges=("equal to 2 x relevant hits / (k + R), where documents are found",),
-            elsewhere={"ranx": "f1@{k}"},
-            unlike=("trec_eval -M k -m set_F takes the precision of the hits there are, not of k",),
-        ),
+        denominator="k + R",
+        edges=("equal to 2 x relevant hits / (k + R), where documents are found",),
+        elsewhere={"ranx": "f1@{k}"},
+        unlike=("trec_eval -M k -m set_F takes the precision of the hits there are, not of k",),
     )  # fmt: skip
     def f1(self, k: int) -> Scores:
         """Harmonic mean of ``precision(k)`` and ``recall(k)``; not trec_eval's set_F, which has no cutoff.
@@ -132,13 +123,11 @@ class OrderUnawareMetrics(CharacterMetrics):
         spans="1 if any relevant passage is found in the first k chunks, else 0",
         prefers="relevant", standard=True, columns={"document": 4, "span": 6}, curve=4,
         structure=FirstHit(lambda ranks: np.ones(ranks.shape)),
-        card=Card(
-            elsewhere={
-                "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",
-                "BEIR": "Accuracy@{k}",
-            },
-            unlike=("ranx's hits@k counts relevant hits", "ir_measures' Accuracy counts pairs in the right order"),
-        ),
+        elsewhere={
+            "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",
+            "BEIR": "Accuracy@{k}",
+        },
+        unlike=("ranx's hits@k counts relevant hits", "ir_measures' Accuracy counts pairs in the right order"),
     )  # fmt: skip
     def hit_rate(self, k: int) -> Scores:
         """1 where any of the first ``k`` hits is relevant, else 0; trec_eval's success_k."""
@@ -147,10 +136,8 @@ class OrderUnawareMetrics(CharacterMetrics):
     @metric(
         "order_unaware", "relevant", "relevant hits / hits", f"{_MANNING}.3", cut="none", aliases=("set_p", "setp"),
         prefers="relevant", structure=HitCount(lambda _metric, _relevant, hits: hits),
-        card=Card(
-            denominator="the hits there are", edges=(_WHOLE, "0 where nothing was retrieved"),
-            elsewhere={"trec_eval": "set_P", "ir_measures": "SetP", "ranx": "precision"},
-        ),
+        denominator="the hits there are", edges=(_WHOLE, "0 where nothing was retrieved"),
+        elsewhere={"trec_eval": "set_P", "ir_measures": "SetP", "ranx": "precision"},
     )  # fmt: skip
     def set_precision(self) -> Scores:
         """Share of all hits that are relevant; trec_eval's set_P.
@@ -163,13 +150,11 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "relevant hits / R, the relevant documents of the query", f"{_MANNING}.3",
         cut="none", aliases=("setr", Alias("document_recall_multi_hit", cut="none")),
         prefers="relevant", structure=HitCount(lambda _metric, relevant, _: relevant),
-        card=Card(
-            denominator=_R, edges=(_WHOLE,),
-            elsewhere={
-                "trec_eval": "set_recall", "ir_measures": "SetR", "ranx": "recall",
-                "Haystack": "DocumentRecallEvaluator(mode=multi_hit)",
-            },
-        ),
+        denominator=_R, edges=(_WHOLE,),
+        elsewhere={
+            "trec_eval": "set_recall", "ir_measures": "SetR", "ranx": "recall",
+            "Haystack": "DocumentRecallEvaluator(mode=multi_hit)",
+        },
     )  # fmt: skip
     def set_recall(self) -> Scores:
         """Share of the query's relevant documents that were retrieved at all; trec_eval's set_recall.
@@ -188,12 +173,10 @@ class OrderUnawareMetrics(CharacterMetrics):
             Alias("setf", cut="none", takes="beta", translated=sqrt),
         ),
         prefers="relevant", structure=HitCount(_divisor_of_f),
-        card=Card(
-            denominator="hits + beta^2 x R",
-            edges=(_WHOLE, "recall counts beta times as much as precision"),
-            elsewhere={"trec_eval": "set_F.{beta_squared}", "ir_measures": "SetF(beta={beta_squared})"},
-            unlike=("the parameter of trec_eval and ir_measures is beta squared: their 2 is F with beta 1.41 here",),
-        ),
+        denominator="hits + beta^2 x R",
+        edges=(_WHOLE, "recall counts beta times as much as precision"),
+        elsewhere={"trec_eval": "set_F.{beta_squared}", "ir_measures": "SetF(beta={beta_squared})"},
+        unlike=("the parameter of trec_eval and ir_measures is beta squared: their 2 is F with beta 1.41 here",),
     )  # fmt: skip
     def set_f(self, beta: float = 1.0) -> Scores:
         """Weighted harmonic mean of the precision and the recall of all hits; recall counts ``beta`` times as much.
@@ -208,10 +191,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "nothing", "hits, relevant or not", "trec_eval, num_ret", cut="none", aggregate="sum",
         highest=None, condensable=False, aliases=("numret",),
         prefers="judged", unbounded=_COUNTS,
-        card=Card(
-            gain="1 for every hit", edges=("over many queries: the sum",),
-            elsewhere={"trec_eval": "num_ret", "ir_measures": "NumRet"},
-        ),
+        gain="1 for every hit", edges=("over many queries: the sum",),
+        elsewhere={"trec_eval": "num_ret", "ir_measures": "NumRet"},
     )  # fmt: skip
     def num_ret(self) -> Scores:
         """How many documents were retrieved."""
@@ -222,10 +203,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         cut="none", aggregate="sum", highest=None, condensable=False, parameters={"rel": RELEVANCE},
         aliases=("numrel",),
         prefers="relevant", unbounded=_COUNTS,
-        card=Card(
-            gain="1 for every relevant document", edges=("over many queries: the sum", "says nothing about a system"),
-            elsewhere={"trec_eval": "num_rel", "ir_measures": "NumRel"},
-        ),
+        gain="1 for every relevant document", edges=("over many queries: the sum", "says nothing about a system"),
+        elsewhere={"trec_eval": "num_rel", "ir_measures": "NumRel"},
     )  # fmt: skip
     def num_rel(self) -> Scores:
         """How many documents are relevant."""
@@ -235,10 +214,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "nothing", "relevant hits", "trec_eval, num_rel_ret", cut="none", aggregate="sum",
         highest=None, condensable=False, parameters={"rel": RELEVANCE}, aliases=("numrelret",),
         prefers="relevant", unbounded=_COUNTS,
-        card=Card(
-            edges=("over many queries: the sum",),
-            elsewhere={"trec_eval": "num_rel_ret", "ir_measures": "NumRelRet", "ranx": "hits"},
-        ),
+        edges=("over many queries: the sum",),
+        elsewhere={"trec_eval": "num_rel_ret", "ir_measures": "NumRelRet", "ranx": "hits"},
     )  # fmt: skip
     def num_rel_ret(self) -> Scores:
         """How many relevant documents were retrieved."""
