@@ -29,8 +29,8 @@ from ragtrial.evaluation.spans import Overlaps, span_labels
 from ragtrial.rankings import Rankings, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
 from ragtrial.report.schema import Part
+from ragtrial.scoring.labels import labels_of_report
 from ragtrial.scoring.query_details import grade_of_chunk
-from ragtrial.scoring.stored import labels_of_report
 
 Found = str | tuple[str, int, int]
 """A ranked document, or under unit: span a stretch of a document: its first character and the character after it."""

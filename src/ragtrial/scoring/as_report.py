@@ -17,15 +17,16 @@ from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError, without_secrets
 from ragtrial.pipeline.reporting import labels_fingerprint, metric_part, query_parts, warning_parts
 from ragtrial.pipeline.scored_setting import ScoredSetting
-from ragtrial.records import Judgment, PromptQueries, Query, highest_grades
+from ragtrial.records import PromptQueries, highest_grades
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, write_folder
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput
 from ragtrial.runs.joins import in_order
-from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.qrels import Run
 from ragtrial.runs.streams import is_read_once, name_of
+from ragtrial.scoring.labels import labels_of_qrels
 from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
@@ -83,17 +84,6 @@ def check_target(folder: Path, given: RunInput) -> None:
             raise InputError(Fault(name_of(source), message=message))
 
 
-def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
-    """Qrels as labels, with the texts of ``known`` queries."""
-    judged = list(map(Judgment, qrels.documents, qrels.judgments.grades.tolist()))
-    bounds = pairwise(qrels.judgments.starts.tolist())
-    queries = []
-    for name, (start, end), ordered in zip(qrels.queries, bounds, qrels.judgments.ordered.tolist(), strict=True):
-        query = known.get(name, Query(name, ""))
-        queries.append(Query(name, query.text, tuple(judged[start:end]), query.tags, ordered))
-    return PromptQueries(tuple(queries))
-
-
 def _report(
     scoring: Scoring, settings: list[SettingPart], labels: PromptQueries, given: RunInput, experiment: str
 ) -> Report:
@@ -129,8 +119,8 @@ def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> S
         "rows": run.counts.rows,
         "duplicates": run.counts.duplicates,
         "queries_tied": run.counts.tied,
-        "queries_without_hits": run.mismatch.missing,
-        "queries_not_judged": run.mismatch.unknown,
+        "queries_without_hits": run.counts.missing,
+        "queries_not_judged": run.counts.unknown,
     }
     known = {
         "fingerprint": fingerprint(rows),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
+
+import numpy as np
 
 from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import check, config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.config.settings import settings_of
+from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library, NamedDocuments
 from ragtrial.dataset.resolution import resolve, unlabelled_share
+from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import (
     ConfigError,
     CorpusError,
@@ -28,6 +33,7 @@ from ragtrial.errors import (
     ReportError,
     listed,
 )
+from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
 from ragtrial.evaluation.metrics import parse_metric, parse_metrics
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
@@ -35,16 +41,18 @@ from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
+from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
 from ragtrial.pipeline.text_stages import fingerprint_of
 from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, from_rows
 from ragtrial.records import PromptQueries, ReportWarning
 from ragtrial.report.model import PARTS, Report, environment, new_run_id, write_report
 from ragtrial.report.rows import Row
+from ragtrial.report.schema import QueryColumns, SettingPart
 from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import check_new, write_new, write_score_report
+from ragtrial.scoring.labels import ChosenLabels, choose_labels
 from ragtrial.scoring.score_runs import Protocol, score_given
-from ragtrial.scoring.stored import ChosenLabels, StoredSetting, choose_labels, stored_setting
 
 _OF_LABELS = {
     "few-judged", "tag-contradicts", "ties",
@@ -94,7 +102,8 @@ def rescore(
     if faults:
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)
-    rescoring = _Rescoring(report, config, choice, chosen, config_file, progress or Silent())
+    notes = list(chosen.warnings)
+    rescoring = _Rescoring(report, config, choice, chosen, config_file, progress or Silent(), notes)
     scored = rescoring.scored()
     return _write(report, rescoring.report_of(scored), scored, target)
 
@@ -158,60 +167,116 @@ def _rows(parent: Report, scored: ScoredSetting, queries: Sequence[str]) -> Iter
         yield {**row, "grades": reporting.grades_row(scored.graded, index, len(row["docs"]))}
 
 
+@dataclass(eq=False)
 class _Rescoring:
     """A report, and the labels and metrics by which it is scored now."""
 
-    def __init__(
-        self,
-        report: Report,
-        config: ExperimentConfig,
-        metrics: MetricChoice,
-        chosen: ChosenLabels,
-        config_file: str | Path | None,
-        progress: Progress,
-    ) -> None:
-        self._report, self._config, self._options = report, config, config.evaluators
-        self._metrics, self._chosen = metrics, chosen
-        self._warnings = list(chosen.warnings)
-        self._of_config = {setting.name: setting for setting in settings_of(config)[0]}
-        strange = [setting.name for setting in report.settings if setting.name not in self._of_config]
+    report: Report
+    config: ExperimentConfig
+    metrics: MetricChoice
+    chosen: ChosenLabels
+    config_file: str | Path | None
+    progress: Progress
+    warnings: list[ReportWarning]
+
+    @cached_property
+    def settings(self) -> dict[str, Setting]:
+        """The settings of the config, by name."""
+        return {setting.name: setting for setting in settings_of(self.config)[0]}
+
+    @cached_property
+    def stored(self) -> list[StoredSetting]:
+        queries, top_ks = [query.id for query in self.chosen.labels.queries], self.settings
+        return [
+            stored_setting(self.report, part, queries, top_ks[part.name].retriever.top_k)
+            for part in self.report.settings
+        ]
+
+    @cached_property
+    def corpus(self) -> Corpus | None:
+        """The documents, if the labels need them; if documents would only be useful, None without them."""
+        by_span = self.config.evaluators.unit == "span"
+        labels = (label for query in self.chosen.labels.queries for label in query.relevant_docs)
+        whole = by_span and any(not label.spans for label in labels)
+        needed = whole or self.chosen.need_texts(by_content=self.config.dataset.match == "content")
+        if not (needed or by_span or self.config_file):
+            return None
+        try:
+            return documents_of(self.report, self.config_file, self.progress)
+        except DocumentsNotFoundError:
+            if needed or self.config_file:
+                raise
+            return None
+
+    @cached_property
+    def library(self) -> Library:
+        """The documents, or those that rankings and labels name. Raises LabelsError if these have none in common."""
+        if self.corpus:
+            return self.corpus.library
+        names = dict.fromkeys(doc for stored in self.stored for doc in stored.docs)
+        names |= dict.fromkeys(label.doc for query in self.report.queries for label in query.relevant_docs)
+        labelled = dict.fromkeys(label.doc for query in self.chosen.labels.queries for label in query.relevant_docs)
+        known = NamedDocuments(names)
+        strange = [doc for doc in labelled if known.position(doc) is None]
+        message = (
+            f"{len(strange):,} of the {len(labelled):,} documents in the labels are in no stored ranking and in no "
+            f"earlier label: {listed(strange, 5)}."
+        )
+        if strange and len(strange) == len(labelled):
+            which = f"The report has {listed(names, 3)}. Are these the labels of another data set?"
+            raise LabelsError(Fault(self.chosen.file, message=f"{message} {which}"))
         if strange:
-            raise ReportError(
-                f"run {report.run_id} has the settings {listed(strange, 3)}, which its own config does not make: it "
-                "was written by another version. Run the experiment again."
-            )
-        queries = [query.id for query in chosen.labels.queries]
-        top_ks = {name: setting.retriever.top_k for name, setting in self._of_config.items()}
-        self._settings = [stored_setting(report, part, queries, top_ks[part.name]) for part in report.settings]
-        self._corpus = self._documents(config_file, progress)
-        self._library: Library = self._corpus.library if self._corpus else self._named()
-        self._labels = self._looked_up()
+            unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
+            self.warnings.append(ReportWarning("unknown-documents", f"{message} {unchecked}"))
+        return NamedDocuments([*names, *strange])
+
+    @cached_property
+    def labels(self) -> PromptQueries:
+        """The labels, looked up in the documents."""
+        chosen, threshold = self.chosen, self.config.evaluators.relevance_threshold
+        if chosen.are_places:
+            unlabelled = unlabelled_share(chosen.labels, threshold)
+            self.warnings += [unlabelled] if unlabelled else []
+            return chosen.labels
+        match = "id" if chosen.are_qrels else self.config.dataset.match
+        resolved = resolve(chosen.labels, self.library, match, chosen.file, threshold)
+        self.warnings += resolved.warnings
+        return resolved.labels
 
     def scored(self) -> list[ScoredSetting]:
         """Each setting by the new labels and metrics."""
-        scorer = Scorer(self._options, self._metrics, self._labels.queries, self._library)
-        if self._options.unit == "span":
-            self._warnings += whole_warnings(scorer.span_labels)
-        return [self._score(stored, scorer) for stored in self._settings]
+        options, library, labels = self.config.evaluators, self.library, self.labels
+        scorer, by_span = Scorer(options, self.metrics, labels.queries, library), options.unit == "span"
+        if by_span:
+            self.warnings += whole_warnings(scorer.span_labels)
+        scored = []
+        for stored in self.stored:
+            name, whole = stored.part.name, self._all_chunks(stored) if by_span else None
+            if by_span and whole is None:
+                message = (
+                    f"{name}: what its chunks allow (span_precision_ceiling) is not known, since only the chunks in "
+                    "rankings are. --config CONFIG names where the others are; or run the experiment again."
+                )
+                self.warnings.append(ReportWarning("chunks-not-known", message))
+            if options.budget is not None and stored.sizes.tokens is None:
+                message = f"{name}: the run counted no tokens, so there are no scores within the budget."
+                self.warnings.append(ReportWarning("budget-not-known", message))
+            scored.append(stored.scored(scorer, library, whole))
+        return scored
 
-    def _score(self, stored: StoredSetting, scorer: Scorer) -> ScoredSetting:
-        name, whole = stored.part.name, self._all_chunks(stored) if self._options.unit == "span" else None
-        if self._options.unit == "span" and whole is None:
-            self._warn(
-                "chunks-not-known",
-                f"{name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
-                "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again.",
-            )
-        if self._options.budget is not None and stored.sizes().tokens is None:
-            message = f"{name}: the run counted no tokens, so there are no scores within the budget."
-            self._warn("budget-not-known", message)
-        return stored.scored(scorer, self._library, whole)
+    def _all_chunks(self, stored: StoredSetting) -> Chunks | None:
+        """All chunks that ``stored`` ranks, if they are cached or can be cut without a model."""
+        for setting in self.settings[stored.part.name].tree() if self.corpus else ():
+            chunks = self.corpus.chunks(setting, loads_models=False) if self.corpus else None
+            if chunks is not None and stored.are_of(chunks):
+                return chunks
+        return None
 
     def report_of(self, scored: Sequence[ScoredSetting]) -> Report:
         """The report of the settings, not yet written."""
-        report, options, queries = self._report, self._options, reporting.query_parts(self._labels)
-        warnings = [*self._kept_warnings(), *self._warnings]
-        primary = self._metrics.primary
+        report, options, queries = self.report, self.config.evaluators, reporting.query_parts(self.labels)
+        warnings = [*self._kept_warnings(), *self.warnings]
+        primary = self.metrics.primary
         for setting in scored:
             warnings += reporting.scoring_warnings(setting)
         warnings += reporting.judged_warnings({setting.name: setting.graded for setting in scored}, primary.k)
@@ -221,19 +286,19 @@ class _Rescoring:
         dataset = {
             "queries": len(queries),
             "labels_fingerprint": reporting.labels_fingerprint(queries),
-            "judged_whole": reporting.judged_whole_parts(self._labels, self._library) if by_span else {},
+            "judged_whole": reporting.judged_whole_parts(self.labels, self.library) if by_span else {},
         }
         return report.model_copy(
             update={
                 "run_id": new_run_id(datetime.now(UTC)),
                 "parent": report.run_id,
-                "config": self._config.as_written,
+                "config": self.config.as_written,
                 "dataset": report.dataset.model_copy(update=dataset),
                 "span_coverage": options.span_coverage if by_span else None,
                 "relevance_threshold": options.relevance_threshold,
                 "primary_metric": str(primary),
-                "metrics": reporting.metric_parts(self._metrics, options),
-                "prompt": self._labels.prompt,
+                "metrics": reporting.metric_parts(self.metrics, options),
+                "prompt": self.labels.prompt,
                 "queries": queries,
                 "settings": [setting.to_part() for setting in scored],
                 "warnings": reporting.warning_parts(warnings),
@@ -241,73 +306,135 @@ class _Rescoring:
             }
         )
 
-    def _warn(self, code: str, message: str) -> None:
-        self._warnings.append(ReportWarning(code, message))
-
-    def _documents(self, config_file: str | Path | None, progress: Progress) -> Corpus | None:
-        """The documents, if the labels need them; if documents would only be useful, None without them."""
-        by_span = self._options.unit == "span"
-        labels = (label for query in self._chosen.labels.queries for label in query.relevant_docs)
-        whole = by_span and any(not label.spans for label in labels)
-        needed = whole or self._chosen.need_texts(by_content=self._config.dataset.match == "content")
-        if not (needed or by_span or config_file):
-            return None
-        try:
-            return documents_of(self._report, config_file, progress)[1]
-        except DocumentsNotFoundError:
-            if needed or config_file:
-                raise
-            return None
-
-    def _named(self) -> NamedDocuments:
-        """The documents that rankings and labels name. Raises LabelsError if these have none in common."""
-        names = {doc: None for stored in self._settings for doc in stored.docs}
-        names |= dict.fromkeys(label.doc for query in self._report.queries for label in query.relevant_docs)
-        labelled = dict.fromkeys(label.doc for query in self._chosen.labels.queries for label in query.relevant_docs)
-        known = NamedDocuments(names)
-        strange = [doc for doc in labelled if known.position(doc) is None]
-        message = (
-            f"{len(strange):,} of the {len(labelled):,} documents in the labels are in no stored ranking and in no "
-            f"earlier label: {listed(strange, 5)}."
-        )
-        if strange and len(strange) == len(labelled):
-            which = f"The report has {listed(names, 3)}. Are these the labels of another data set?"
-            raise LabelsError(Fault(self._chosen.file, message=f"{message} {which}"))
-        if strange:
-            unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
-            self._warn("unknown-documents", f"{message} {unchecked}")
-        return NamedDocuments([*names, *strange])
-
-    def _looked_up(self) -> PromptQueries:
-        chosen, threshold = self._chosen, self._options.relevance_threshold
-        if not chosen.are_places:
-            match = "id" if chosen.are_qrels else self._config.dataset.match
-            resolved = resolve(chosen.labels, self._library, match, chosen.file, threshold)
-            self._warnings += resolved.warnings
-            return resolved.labels
-        unlabelled = unlabelled_share(chosen.labels, threshold)
-        self._warnings += [unlabelled] if unlabelled else []
-        return chosen.labels
-
-    def _all_chunks(self, setting: StoredSetting) -> Chunks | None:
-        """All chunks that ``setting`` ranks, if they are cached or can be cut without a model."""
-        for one in self._of_config[setting.part.name].tree() if self._corpus else ():
-            chunks = self._corpus.chunks(one, loads_models=False) if self._corpus else None
-            if chunks is not None and setting.are_of(chunks):
-                return chunks
-        return None
-
-    def _kept_warnings(self) -> list[ReportWarning]:
+    def _kept_warnings(self) -> Iterator[ReportWarning]:
         """The warnings of the parent that still hold."""
-        left_out = _OF_LABELS if all(one.is_all for one in self._settings) else _OF_LABELS | _OF_QUERIES
-        kept = [ReportWarning(one.code, one.message) for one in self._report.warnings if one.code not in left_out]
-        if any(setting.audit for setting in self._report.settings):
-            message = (
-                f"indexes were compared with exact search in run {self._report.run_id}, by its labels: what they lose "
-                "by these is not known."
+        left_out = _OF_LABELS if all(stored.is_all for stored in self.stored) else _OF_LABELS | _OF_QUERIES
+        for warning in self.report.warnings:
+            if warning.code not in left_out:
+                yield ReportWarning(warning.code, warning.message)
+        if any(setting.audit for setting in self.report.settings):
+            yield ReportWarning(
+                "audit-of-parent",
+                f"indexes were compared with exact search in run {self.report.run_id}, by its labels: what they lose "
+                "by these is not known.",
             )
-            kept.append(ReportWarning("audit-of-parent", message))
-        return kept
+
+
+# --- stored rankings
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSetting:
+    """The stored hits of a setting for some queries, in their order.
+
+    The codes in ``ranked`` number the chunks: their ``names``, ``docs``, and ``columns``, int64 (chunks, 3), with
+    start, end and tokens (-1 if unknown). ``top_k`` is the number of kept hits; ``is_all`` says whether these are all
+    queries of the report.
+    """
+
+    query_ids: Sequence[str]
+    part: SettingPart
+    per_query: QueryColumns
+    ranked: Rankings
+    names: Sequence[str]
+    docs: Sequence[str]
+    columns: Counts
+    top_k: int
+    is_all: bool
+
+    @cached_property
+    def sizes(self) -> ContextSizes:
+        """The sizes of the first hits."""
+        start, end, tokens = self.columns.T
+        characters, known = (np.append(sizes, 0)[self.ranked.codes] for sizes in (end - start, tokens))
+        return sizes_of(characters, known if (tokens >= 0).all() else None)
+
+    def scored(self, scorer: Scorer, library: Library, whole: Chunks | None) -> ScoredSetting:
+        """The setting with its scores by other labels. ``whole`` are all of its chunks, if known.
+
+        The loss of an index is unknown, since its exact rankings are not stored.
+        """
+        part, top_k = self.part, self.top_k
+        skipped = np.array(self.per_query.skipped, dtype=np.bool_)
+        rankings, spans = self._scored_rankings(library, whole, by_span=scorer.options.unit == "span")
+        judged = scorer.judge(rankings, spans, self.sizes, skipped, top_k, is_whole=whole is not None)
+        measured = {context.k: context for context in part.context} if self.is_all else {}
+        audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(judged.evaluations)})
+        return ScoredSetting(
+            name=part.name,
+            query_ids=tuple(self.query_ids),
+            evaluations=judged.evaluations,
+            known={name: getattr(part, name) for name in KNOWN},
+            counts=part.counts if self.is_all else self._counts(skipped),
+            short=self.per_query.short,
+            skipped=skipped,
+            collapsed=self.per_query.collapsed,
+            judged=judged,
+            audit=audit if self.is_all else None,
+            context=[measured.get(one.k, one) for one in context_parts(judged.evaluations, self.sizes, top_k, skipped)],
+        )
+
+    def _scored_rankings(
+        self, library: Library, whole: Chunks | None, *, by_span: bool
+    ) -> tuple[Rankings, ChunkSpans | None]:
+        """The rankings of documents, by position in ``library``; or of chunks, with their positions."""
+        positions = np.array([library.positions.get(doc, PADDING) for doc in self.docs], dtype=np.int32)
+        if not by_span:
+            return self._recoded(positions), None
+        if whole is None:
+            return self.ranked, ChunkSpans(positions, self.columns[:, 0], self.columns[:, 1])
+        code = {name: position for position, name in enumerate(whole.ids(range(len(whole))))}
+        own = np.array([code[name] for name in self.names], dtype=np.int32)
+        return self._recoded(own), ChunkSpans(whole.document, whole.start, whole.end)
+
+    def _recoded(self, codes: Codes) -> Rankings:
+        """The rankings with other codes: the chunk at each position gets the code at this position in ``codes``."""
+        return Rankings(np.append(codes, np.int32(PADDING))[self.ranked.codes], self.ranked.scores)
+
+    def _counts(self, skipped: Bools) -> dict[str, int | None]:
+        """The counts of the setting over these queries; None for counts that are known for all queries only."""
+        collapsed, kept = sum(self.per_query.collapsed), int(self.ranked.lengths.sum())
+        own: dict[str, int | None] = {
+            "queries_too_long": None,
+            "chunks_read": kept + collapsed,
+            "chunks_collapsed": collapsed,
+            "documents_kept": kept,
+            "chunks_kept": kept,
+            "queries_short": int((self.ranked.lengths < self.top_k).sum()),
+            "queries_without_hits": int(((self.ranked.lengths == 0) & ~skipped).sum()),
+            "queries_skipped": int(skipped.sum()),
+        }
+        return {name: own.get(name, count) for name, count in self.part.counts.items()}
+
+    def are_of(self, chunks: Chunks) -> bool:
+        """True if ``chunks`` include all ranked chunks, and are as many as the report counts."""
+        if self.part.counts.get("chunks") not in (None, len(chunks)):
+            return False
+        return set(self.names) <= set(chunks.ids(range(len(chunks))))
+
+
+def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:
+    """The rankings of a setting of ``report`` for ``queries``. Raises ReportError if they are missing."""
+    index_of = {query.id: index for index, query in enumerate(report.queries)}
+    chunks: dict[str, tuple[str, int, int, int]] = {}
+    names, scores = list[list[str]](), list[list[float]]()
+    try:
+        for row in report.rankings(setting.name, queries):
+            tokens = row.get("tokens", [-1] * len(row["docs"]))
+            parts = zip(row["docs"], row["starts"], row["ends"], tokens, strict=True)
+            for name, part in zip(row["chunks"], parts, strict=True):
+                chunks.setdefault(name, part)
+            names.append(row["chunks"])
+            scores.append([math.nan if score is None else score for score in row["scores"]])
+        code_of = {name: code for code, name in enumerate(chunks)}
+        ranked = from_rows([[code_of[name] for name in row] for row in names], scores)
+        columns = np.array([own for _, *own in chunks.values()], dtype=np.int64).reshape(-1, 3)
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        message = f"is damaged: it lacks what report.json names ({error}); run the experiment again."
+        raise ReportError(Fault(str(report.ranking_file(setting.name)), message=message)) from error
+    per_query, docs = setting.per_query.at([index_of[query] for query in queries]), [doc for doc, *_ in chunks.values()]
+    is_all = len(queries) == len(index_of)
+    return StoredSetting(queries, setting, per_query, ranked, list(chunks), docs, columns, top_k, is_all)
 
 
 # --- the documents of a report
@@ -317,8 +444,8 @@ class DocumentsNotFoundError(CorpusError):
     """The documents of a report are not available."""
 
 
-def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Corpus]:
-    """The config in ``config_file``, and its documents, which must equal the documents of ``report``.
+def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> Corpus:
+    """The documents of the config in ``config_file``, which must equal the documents of ``report``.
 
     Raises DocumentsNotFoundError without a config, or if its documents have changed.
     """
@@ -327,8 +454,7 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
             f"the documents of run {report.run_id} are needed, to find the passages that labels mean. Name the config "
             "that it was run with: --config CONFIG."
         )
-    config = config_with_documents(report, config_file)
-    return config, Corpus(config, progress)
+    return Corpus(config_with_documents(report, config_file), progress)
 
 
 def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:

@@ -29,46 +29,77 @@ _LONGEST_PREFIX = 24
 
 
 @dataclass(frozen=True)
-class Mismatch:
-    """The overlap of the queries of the qrels and of the run.
+class RunCounts:
+    """Counts of the rows that were read, and of the queries of the run and of its qrels.
 
-    ``judged`` counts the queries of the qrels, ``retrieved`` the judged queries in the run. ``missing_names`` has up to
-    ten judged queries that are missing in the run: they score 0 and are counted. ``unknown`` counts the run's queries
+    ``rows`` counts the lines of the run, ``duplicates`` the dropped lines, whose document has a higher rank already.
+    ``tied`` counts the queries with equal scores, ``ties_that_matter`` the queries in which another order of equal
+    scores could change a score, ``contradicted`` the queries whose rank column contradicts their scores.
+
+    ``judged`` counts the queries of the qrels, ``retrieved`` and ``missing`` those that are in the run and those that
+    are not: they score 0 and are counted; ``missing_names`` has up to ten of them. ``unknown`` counts the run's queries
     without a judgment, which are left out; ``unknown_names`` has up to ten of them.
     """
 
+    rows: int
+    duplicates: int
+    tied: int
+    ties_that_matter: int
+    contradicted: int
     judged: int
     retrieved: int
+    missing: int
     missing_names: tuple[str, ...]
     unknown: int
     unknown_names: tuple[str, ...]
 
-    @property
-    def missing(self) -> int:
-        return self.judged - self.retrieved
+
+def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iterator[ReportWarning]:
+    yield from mismatch_warnings(name, counts, qrels.queries)
+    if qrels.repeated:
+        yield repeated_rows(qrels.repeated, "with the same grades")
+    if counts.retrieved and not len(hits.ranks):
+        yield document_warning(name, list(qrels.documents), hits.some_documents)
+    if counts.contradicted:
+        first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
+        yield ReportWarning(
+            "ranks-contradict-scores",
+            f"{name}: the rank column says another order than the scores, in queries: {counts.contradicted:,} "
+            f"({first!r} first); the scores were followed.",
+        )
+    if counts.ties_that_matter:
+        yield ReportWarning(
+            "ties",
+            f"{name}: queries with equal scores of documents that are judged unlike: {counts.ties_that_matter:,}; "
+            f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
+        )
+    if counts.duplicates:
+        yield ReportWarning(
+            "duplicates-dropped",
+            f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
+        )
 
 
-def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> Iterator[ReportWarning]:
-    """Warnings about a mismatch; ``judged`` has the ids of the qrels."""
-    missing, unknown, both = mismatch.missing, mismatch.unknown, mismatch.retrieved
-    if missing:
+def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> Iterator[ReportWarning]:
+    """Warnings about queries that only one of the two has; ``judged`` has the ids of the qrels."""
+    if counts.missing:
         yield ReportWarning(
             "queries-not-retrieved",
-            f"{run}: {missing:,} of {mismatch.judged:,} judged queries are missing in the run; they score 0 and are "
-            f"counted: {_some(mismatch.missing_names, missing)}.",
+            f"{run}: {counts.missing:,} of {counts.judged:,} judged queries are missing in the run; they score 0 and "
+            f"are counted: {_some(counts.missing_names, counts.missing)}.",
         )
-    if unknown:
+    if counts.unknown:
         yield ReportWarning(
             "queries-not-judged",
-            f"{run}: queries of the run without judgments are left out, {unknown:,} in number: "
-            f"{_some(mismatch.unknown_names, unknown)}.",
+            f"{run}: queries of the run without judgments are left out, {counts.unknown:,} in number: "
+            f"{_some(counts.unknown_names, counts.unknown)}.",
         )
-    sizes = mismatch.judged, both + unknown
-    if 2 * both < max(sizes) and min(sizes):
-        guess = guessed_reason(judged, mismatch.unknown_names)
+    both, in_run = counts.retrieved, counts.retrieved + counts.unknown
+    if 2 * both < max(counts.judged, in_run) and min(counts.judged, in_run):
+        guess = guessed_reason(judged, counts.unknown_names)
         yield ReportWarning(
             "few-queries-match",
-            f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {sizes[0]:,} are judged, {sizes[1]:,} are in the run, "
+            f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {counts.judged:,} are judged, {in_run:,} are in the run, "
             f"{both:,} in both. {guess or 'Do the two belong together?'}",
         )
 
@@ -174,22 +205,6 @@ class Protocol:
         return graded if self.depth is None else graded.cut(self.depth)
 
 
-@dataclass(frozen=True)
-class RunCounts:
-    """Counts of the rows that were read.
-
-    ``rows`` counts the lines of the run, ``duplicates`` the dropped lines, whose document has a higher rank already.
-    ``tied`` counts the queries with equal scores, ``ties_that_matter`` the queries in which another order of equal
-    scores could change a score, ``contradicted`` the queries whose rank column contradicts their scores.
-    """
-
-    rows: int
-    duplicates: int
-    tied: int
-    ties_that_matter: int
-    contradicted: int
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class RunScores(Brief):
     """The scores of one run.
@@ -203,7 +218,6 @@ class RunScores(Brief):
     queries: tuple[str, ...]
     evaluations: Mapping[str, Evaluation]
     counts: RunCounts
-    mismatch: Mismatch
     warnings: tuple[ReportWarning, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
     bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
@@ -223,7 +237,7 @@ class RunScores(Brief):
             **({"queries": self.per_query()} if per_query else {}),
             **({"bounds": self._means_of(self.bounds), "unbounded": dict(self.unbounded)} if self.bounds else {}),
             **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
-            "counts": {**asdict(self.counts), **asdict(self.mismatch), "missing": self.mismatch.missing},
+            "counts": asdict(self.counts),
             "warnings": [asdict(warning) for warning in self.warnings],
             "seconds": dict(self.seconds),
         }
@@ -256,31 +270,31 @@ def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, sec
     graded = protocol.prepared(whole)
     evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
     absent = np.flatnonzero(hits.lengths == 0)
-    missing = tuple(qrels.queries[index] for index in absent[:MOST_NAMED].tolist())
-    mismatch = Mismatch(len(qrels), len(qrels) - len(absent), missing, hits.unknown, hits.unknown_names)
-    matter = sum(int(np.count_nonzero(ties_that_matter(part))) for part in whole.parts(_BLOCK))
-    counts = RunCounts(hits.rows, hits.duplicates, int(hits.tied.sum()), matter, int(hits.contradicted.sum()))
-    reasons: dict[str, str] = {}
-    if protocol.bounds:
-        dropped = "the hits that nobody judged were dropped" if protocol.judged_only else None
-        why = {name: dropped or why_unbounded(one.metric, graded) for name, one in evaluations.items()}
-        reasons = {name: reason for name, reason in why.items() if reason}
+    counts = RunCounts(
+        rows=hits.rows,
+        duplicates=hits.duplicates,
+        tied=int(hits.tied.sum()),
+        ties_that_matter=sum(int(np.count_nonzero(ties_that_matter(part))) for part in whole.parts(_BLOCK)),
+        contradicted=int(hits.contradicted.sum()),
+        judged=len(qrels),
+        retrieved=len(qrels) - len(absent),
+        missing=len(absent),
+        missing_names=tuple(qrels.queries[index] for index in absent[:MOST_NAMED].tolist()),
+        unknown=hits.unknown,
+        unknown_names=hits.unknown_names,
+    )
+    bounded, tied = (evaluations if asked else {} for asked in (protocol.bounds, protocol.ties))
+    dropped = "the hits that nobody judged were dropped" if protocol.judged_only else None
+    reasons = {metric: dropped or why_unbounded(one.metric, graded) for metric, one in bounded.items()}
     return RunScores(
         name,
         qrels.queries,
         evaluations,
         counts,
-        mismatch,
-        tuple(_warnings(name, hits, qrels, mismatch, counts)),
-        bounds={
-            name: None if name in reasons else bounds(one.metric, graded)
-            for name, one in evaluations.items()
-            if protocol.bounds
-        },
-        unbounded=reasons,
-        tie_ranges={
-            name: tie_range(one.metric, whole, protocol.prepared) for name, one in evaluations.items() if protocol.ties
-        },
+        tuple(_warnings(name, hits, qrels, counts)),
+        bounds={metric: None if reasons[metric] else bounds(one.metric, graded) for metric, one in bounded.items()},
+        unbounded={metric: reason for metric, reason in reasons.items() if reason},
+        tie_ranges={metric: tie_range(one.metric, whole, protocol.prepared) for metric, one in tied.items()},
         seconds={**seconds, "metrics": time.perf_counter() - start},
     )
 
@@ -316,32 +330,6 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
             best = attainable(one.metric, part.judgments, threshold, pooled=pooled, depth=protocol.depth)
             known[name] += [] if best is None else [replace(one, values=best)]
     return {name: _joined(own).mean if own else None for name, own in known.items()}
-
-
-def _warnings(name: str, hits: RunHits, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
-    yield from mismatch_warnings(name, mismatch, qrels.queries)
-    if qrels.repeated:
-        yield repeated_rows(qrels.repeated, "with the same grades")
-    if mismatch.retrieved and not len(hits.ranks):
-        yield document_warning(name, list(qrels.documents), hits.some_documents)
-    if counts.contradicted:
-        first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
-        yield ReportWarning(
-            "ranks-contradict-scores",
-            f"{name}: the rank column says another order than the scores, in queries: {counts.contradicted:,} "
-            f"({first!r} first); the scores were followed.",
-        )
-    if counts.ties_that_matter:
-        yield ReportWarning(
-            "ties",
-            f"{name}: queries with equal scores of documents that are judged unlike: {counts.ties_that_matter:,}; "
-            f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
-        )
-    if counts.duplicates:
-        yield ReportWarning(
-            "duplicates-dropped",
-            f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

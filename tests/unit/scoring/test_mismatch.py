@@ -4,54 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.scoring.score_runs import Mismatch, document_warning, guessed_reason, mismatch_warnings
+from ragtrial.scoring.score_runs import RunCounts, document_warning, guessed_reason, mismatch_warnings
+
+TEN = tuple(f"q{number}" for number in range(10))
 
 
-def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:
-    return {warning.code: warning.message for warning in mismatch_warnings("bm25", mismatch, judged)}
-
-
-def test_a_run_that_fits_its_qrels_says_nothing() -> None:
-    assert messages(Mismatch(2, 2, (), 0, ()), ("1", "2")) == {}
-
-
-def test_queries_that_were_not_retrieved_are_counted_and_named() -> None:
-    found = messages(Mismatch(4, 3, ("q4",), 0, ()), ("q1", "q2", "q3", "q4"))
-    assert found == {
-        "queries-not-retrieved": "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4."
-    }
-
-
-def test_ten_names_stand_for_all() -> None:
-    names = tuple(f"q{number}" for number in range(10))
-    found = messages(Mismatch(2_000, 1_500, names, 0, ()), ())
-    assert found["queries-not-retrieved"].endswith(
-        "500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
-        "q0, q1, q2, q3, q4, q5, q6, q7, q8, q9, and 490 more."
-    )
-
-
-def test_queries_without_judgments_are_counted_and_left_out() -> None:
-    found = messages(Mismatch(3, 3, (), 2, ("q8", "q9")), ("q1", "q2", "q3"))
-    assert found == {
-        "queries-not-judged": "bm25: queries of the run without judgments are left out, 2 in number: q8, q9."
-    }
-
-
-def test_fewer_than_half_is_loud() -> None:
-    found = messages(Mismatch(4, 1, ("q2", "q3", "q4"), 0, ()), ("q1", "q2", "q3", "q4"))
-    assert found["few-queries-match"] == (
-        "bm25: FEWER THAN HALF OF THE QUERIES MATCH: 4 are judged, 1 are in the run, 1 in both. "
-        "Do the two belong together?"
-    )
-
-
-def test_half_is_not_fewer_than_half() -> None:
-    assert "few-queries-match" not in messages(Mismatch(4, 2, ("a", "b"), 0, ()), ("a", "b", "c", "d"))
-
-
-def test_a_run_of_many_queries_of_which_few_are_judged_is_loud_too() -> None:
-    assert "few-queries-match" in messages(Mismatch(2, 2, (), 3, ("x", "y", "z")), ("a", "b"))
+@pytest.mark.parametrize(
+    ("judged", "missing", "missing_names", "unknown", "unknown_names", "expected"),
+    [
+        (2, 0, (), 0, (), {}),
+        (4, 1, ("q4",), 0, (), {
+            "queries-not-retrieved":
+            "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4.",
+        }),
+        (2_000, 500, TEN, 0, (), {
+            "queries-not-retrieved":
+            "bm25: 500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
+            f"{', '.join(TEN)}, and 490 more.",
+        }),
+        (3, 0, (), 2, ("q8", "q9"), {
+            "queries-not-judged":
+            "bm25: queries of the run without judgments are left out, 2 in number: q8, q9.",
+        }),
+        (4, 2, ("a", "b"), 0, (), {"queries-not-retrieved": None}),  # half is not fewer than half
+        (4, 3, ("q2", "q3", "q4"), 0, (), {
+            "queries-not-retrieved": None,
+            "few-queries-match":
+            "bm25: FEWER THAN HALF OF THE QUERIES MATCH: 4 are judged, 1 are in the run, 1 in both. "
+            "Do the two belong together?",
+        }),
+        (2, 0, (), 3, ("x", "y", "z"), {"queries-not-judged": None, "few-queries-match": None}),
+    ],
+)  # fmt: skip
+def test_queries_that_the_other_lacks_are_counted_and_named(
+    judged: int, missing: int, missing_names: tuple[str, ...], unknown: int, unknown_names: tuple[str, ...],
+    expected: dict[str, str | None],
+) -> None:  # fmt: skip
+    counts = RunCounts(0, 0, 0, 0, 0, judged, judged - missing, missing, missing_names, unknown, unknown_names)
+    found = {warning.code: warning.message for warning in mismatch_warnings("bm25", counts, ("q1", "q2"))}
+    assert found == {code: message or found[code] for code, message in expected.items()}
 
 
 def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_can() -> None:

@@ -1,0 +1,117 @@
+"""The labels by which the rankings of a report are scored again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ragtrial.config import load_config
+from ragtrial.dataset.datasets import load_dataset
+from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
+from ragtrial.report.model import Report
+from ragtrial.report.schema import QueryPart
+from ragtrial.runs.inputs import read_qrels
+from ragtrial.runs.qrels import Qrels
+
+
+@dataclass(frozen=True)
+class ChosenLabels:
+    """The labels by which rankings are scored, for queries with a ranking, in the order of the labels.
+
+    ``file`` is their source. With ``are_places`` their documents are ids and their passages are located.
+    """
+
+    labels: PromptQueries
+    file: str
+    are_places: bool
+    are_qrels: bool
+    warnings: tuple[ReportWarning, ...]
+
+    def need_texts(self, *, by_content: bool) -> bool:
+        """True if the texts of the documents are needed to locate them."""
+        if self.are_places:
+            return False
+        return (by_content and not self.are_qrels) or any(
+            judgment.quote is not None or judgment.spans or judgment.text_hash is not None
+            for query in self.labels.queries
+            for judgment in query.relevant_docs
+        )
+
+
+def labels_of_report(report: Report) -> PromptQueries:
+    """The labels of a report, with documents and positions as they were looked up."""
+    return PromptQueries(tuple(map(_query, report.queries)), report.prompt)
+
+
+def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
+    """The labels in ``file``, or in ``report`` itself, for the queries that the report ranks.
+
+    ``file`` is a prompt_queries.json, qrels in any known form, or a config that names its labels. Queries that only
+    one of the two has, or whose text has changed, are left out, with a warning. Raises LabelsError for labels that
+    cannot be read, and if no query is left.
+    """
+    own = labels_of_report(report)
+    if file is None:
+        return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, warnings=())
+    known = {query.id: query for query in own.queries}
+    given, are_qrels, notes = _given(file, known)
+    same = {query.id for query in given.queries if query.id in known and known[query.id].text in ("", query.text)}
+    if not same:
+        names = [query.id for query in given.queries]
+        message = (
+            f"none of its {len(names):,} queries is one that run {report.run_id} has rankings of. It has "
+            f"{listed(names, 3)}; the report has {listed(known, 3)}.{did_you_mean(names[0], known)}"
+        )
+        raise LabelsError(Fault(str(file), message=message))
+    kept = tuple(query for query in given.queries if query.id in same)
+    labels = PromptQueries(kept, own.prompt if are_qrels else given.prompt)
+    warnings = (*notes, *_left_out(report.run_id, given.queries, known, same))
+    return ChosenLabels(labels, str(file), are_places=False, are_qrels=are_qrels, warnings=warnings)
+
+
+def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[ReportWarning, ...]]:
+    """The labels of ``file``, whether they are qrels, by document id, and warnings."""
+    if Path(file).suffix in (".yaml", ".yml"):
+        dataset = load_config(file).dataset
+        loaded = load_dataset(dataset)
+        return loaded.labels, dataset.beir is not None, loaded.notes
+    qrels = read_qrels(file)
+    return qrels.labels or labels_of_qrels(qrels, known), qrels.labels is None, ()
+
+
+def _left_out(
+    run_id: str, queries: Sequence[Query], known: dict[str, Query], same: Collection[str]
+) -> Iterator[ReportWarning]:
+    names = {query.id: query.id in known for query in queries}
+    for code, left, why in (
+        ("not-ranked", [name for name, is_known in names.items() if not is_known],
+         f"have labels, but no ranking in run {run_id}; run the experiment again"),
+        ("text-of-query", [name for name, is_known in names.items() if is_known and name not in same],
+         f"have another text than in run {run_id}, so their rankings are of something else; run the experiment again"),
+        ("no-labels-left", sorted(known.keys() - names.keys()),
+         "are in the report and no more in the labels"),
+    ):  # fmt: skip
+        if left:
+            yield ReportWarning(code, f"{len(left):,} queries {why}: {listed(left, 5)}. They were left out.")
+
+
+def _query(part: QueryPart) -> Query:
+    judgments = tuple(
+        Judgment(one.doc, one.relevance, None, tuple(Span(span.start, span.end) for span in one.spans))
+        for one in part.relevant_docs
+    )
+    return Query(part.id, part.text, judgments, tuple(part.tags), part.ordered)
+
+
+def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
+    """Qrels as labels, with the texts of ``known`` queries."""
+    judged = list(map(Judgment, qrels.documents, qrels.judgments.grades.tolist()))
+    bounds = pairwise(qrels.judgments.starts.tolist())
+    queries = []
+    for name, (start, end), ordered in zip(qrels.queries, bounds, qrels.judgments.ordered.tolist(), strict=True):
+        query = known.get(name, Query(name, ""))
+        queries.append(Query(name, query.text, tuple(judged[start:end]), query.tags, ordered))
+    return PromptQueries(tuple(queries))
