@@ -13,9 +13,8 @@ import numpy as np
 
 import ragtrial.runs.compiled.library as doors
 from ragtrial.errors import RagtrialError
-from ragtrial.runs.joins import match
+from ragtrial.runs.joins import match, read_run
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
-from ragtrial.runs.run_files import read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [

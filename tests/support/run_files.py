@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.errors import RagtrialError
+from ragtrial.runs.joins import read_run
 from ragtrial.runs.qrels import Qrels, RunHits
-from ragtrial.runs.run_files import read_run
 
 LEFT_OUT = ("seconds", "some_documents")
 QRELS = Qrels.of([("q1", [("d1", 1), ("d2", 0), ("d3", 2)], False), ("q2", [("d1", 1)], False), ("q3", [], False)])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.cache.presence import Usage
+from ragtrial.cache.bookkeeping import Usage
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.seals import seal
 from ragtrial.cache.workspace import Workspace

@@ -15,7 +15,7 @@ import pytest
 
 from commands import LONGEST, commands_of
 from experiments import write_experiment
-from ragtrial.cache.presence import only_writer
+from ragtrial.cache.bookkeeping import only_writer
 
 STAGES = [
     *("documents", "chunks", "embeddings", "index", "retrieval", "latency", "audit", "exact setting"),

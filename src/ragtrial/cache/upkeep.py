@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
+from ragtrial.cache.bookkeeping import Presence, Usage, Use, time_of
 from ragtrial.cache.journal import drop_foreign_rows
-from ragtrial.cache.presence import Presence, Usage, Use, time_of
 from ragtrial.cache.remote import Servers, UnreachedError, damage, release
 from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.vectors import VectorCache, check_model

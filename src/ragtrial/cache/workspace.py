@@ -12,9 +12,8 @@ from typing import ClassVar, TypeVar
 from zipfile import BadZipFile
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial, write_text
+from ragtrial.cache.bookkeeping import FileDigests, Presence, Rates, Usage, only_writer
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.memory import FileDigests, Rates
-from ragtrial.cache.presence import Presence, Usage, only_writer
 from ragtrial.cache.remote import Servers, UnreachedError, release
 from ragtrial.cache.seals import (
     REPAIRS,
@@ -50,9 +49,9 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
-    ``user`` (see ``presence.user``) is noted for every stage that is requested; ``servers`` are those that its config
-    connects to. Several processes may share the folder. Raises WorkspaceError if the folder cannot be created, or has
-    another layout.
+    ``user`` is noted for every stage that is requested (see ``bookkeeping.user``); ``servers`` are those that its
+    config connects to. Several processes may share the folder. Raises WorkspaceError if the folder cannot be created,
+    or has another layout.
     """
 
     opened: ClassVar[Path | None] = None

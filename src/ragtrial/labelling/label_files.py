@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ragtrial.cache.atomic import write_bytes
-from ragtrial.cache.presence import only_writer
+from ragtrial.cache.bookkeeping import only_writer
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.labels import labels_file, prompt_queries

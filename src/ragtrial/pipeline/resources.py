@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from ragtrial.cache.presence import Usage, user
+from ragtrial.cache.bookkeeping import Usage, user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder

@@ -15,8 +15,8 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import to_json
 
 from ragtrial.cache.atomic import new_folder, write_text
+from ragtrial.cache.bookkeeping import only_writer
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
-from ragtrial.cache.presence import only_writer
 from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean, listed
 from ragtrial.records import Unit
 from ragtrial.registry import installed_version

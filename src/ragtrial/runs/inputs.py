@@ -13,9 +13,8 @@ from ragtrial.errors import Fault, InputError, LabelsError, RunFileError, did_yo
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.rows import Rows, file_rows, qrels_of, run_of, value_rows
-from ragtrial.runs.joins import in_order, match
+from ragtrial.runs.joins import in_order, load_run_file, match, read_run, read_sound_qrels
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
-from ragtrial.runs.run_files import load_run_file, read_run, read_sound_qrels
 from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of
 
 REPORTS = "results"

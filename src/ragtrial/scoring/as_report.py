@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.bookkeeping import only_writer
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError, without_secrets
 from ragtrial.pipeline.reporting import labels_fingerprint, metric_part, query_parts, warning_parts
 from ragtrial.pipeline.scored_setting import ScoredSetting

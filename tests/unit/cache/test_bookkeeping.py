@@ -25,9 +25,8 @@ from corpora import write_files
 from killed_databases import kill_in_transaction
 from limits import full_disk
 from ragtrial.cache.arrays import map_file, read_array, write_array, write_rows
+from ragtrial.cache.bookkeeping import FileDigests, Presence, Usage
 from ragtrial.cache.fingerprints import checksum, file_checksum, file_digest
-from ragtrial.cache.memory import FileDigests
-from ragtrial.cache.presence import Presence, Usage
 from ragtrial.cache.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
 
 # --- seals
@@ -196,7 +195,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0
         real = time.time_ns
-        monkeypatch.setattr("ragtrial.cache.memory.time.time_ns", lambda: real() + self.ahead)
+        monkeypatch.setattr("ragtrial.cache.bookkeeping.time.time_ns", lambda: real() + self.ahead)
 
 
 @pytest.fixture
@@ -216,7 +215,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return file_digest(path)
 
-    monkeypatch.setattr("ragtrial.cache.memory.file_digest", digest)
+    monkeypatch.setattr("ragtrial.cache.bookkeeping.file_digest", digest)
     return names
 
 
@@ -385,7 +384,7 @@ def test_uses_that_cannot_be_noted_are_no_error(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from ragtrial.cache.presence import Presence
+from ragtrial.cache.bookkeeping import Presence
 presence = Presence(Path(sys.argv[1]))
 print(presence.become_alone() if sys.argv[2] == "alone" else "here", flush=True)
 sys.stdin.read()

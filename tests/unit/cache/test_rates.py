@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.cache.memory import Rates
+from ragtrial.cache.bookkeeping import Rates
 from ragtrial.cache.seals import read_seal, seal
 
 

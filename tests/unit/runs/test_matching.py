@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels
-from ragtrial.runs.joins import match, match_codes
+from ragtrial.runs.joins import match, match_codes, read_run
 from ragtrial.runs.qrels import Order, PackedIds, Qrels, Run, RunHits
-from ragtrial.runs.run_files import read_run
 from run_files import QRELS, columns_of, hits_of, outcome
 
 ROWS = b"""q1 Q0 d9 1 3.0 t

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragtrial.cache.presence import hold_alone
+from ragtrial.cache.bookkeeping import hold_alone
 from ragtrial.cache.untrusted import load_json
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, InputError, RunError
