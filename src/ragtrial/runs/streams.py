@@ -177,16 +177,16 @@ def written(target: Target) -> Iterator[IO[bytes]]:
     A file is replaced if the block succeeds; a device or a pipe is written directly. A terminal shows all of it at the
     end, and is not steered by it. Raises InputError if its folder does not exist, RunError if it cannot be written.
     """
-    path, is_output = Path(target), str(target) == "-"
+    path, is_output, output = Path(target), str(target) == "-", sys.stdout
     check_folder(target)
     try:
-        if is_output and sys.stdout.isatty():
+        if is_output and output.isatty():
             yield (content := io.BytesIO())
-            sys.stdout.write(for_terminal(content.getvalue().decode("utf-8", "backslashreplace")))
+            output.write(for_terminal(content.getvalue().decode("utf-8", "backslashreplace")))
         elif is_output:
-            sys.stdout.flush()
-            yield sys.stdout.buffer
-            sys.stdout.flush()
+            output.flush()
+            yield output.buffer
+            output.flush()
         else:
             with new_file(path) as raw, ExitStack() as stack:
                 is_packed = path.suffix == ".gz"
@@ -195,7 +195,7 @@ def written(target: Target) -> Iterator[IO[bytes]]:
     except OSError as error:
         if is_output:  # discard what standard output did not take, so that it is not written again at exit
             with suppress(OSError, ValueError):  # it may not be a file
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
         if isinstance(error, BrokenPipeError):
             raise
         name = "standard output" if is_output else str(target)
