@@ -33,7 +33,7 @@ from ragtrial.errors import (
     ReportError,
     listed,
 )
-from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
+from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
 from ragtrial.evaluation.metrics import parse_metric, parse_metrics
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
@@ -347,7 +347,7 @@ class StoredSetting:
         """The sizes of the first hits."""
         start, end, tokens = self.columns.T
         characters, known = (np.append(sizes, 0)[self.ranked.codes] for sizes in (end - start, tokens))
-        return sizes_of(characters, known if (tokens >= 0).all() else None)
+        return context_sizes(characters, known if (tokens >= 0).all() else None)
 
     def scored(self, scorer: Scorer, library: Library, whole: Chunks | None) -> ScoredSetting:
         """The setting with its scores by other labels. ``whole`` are all of its chunks, if known.
