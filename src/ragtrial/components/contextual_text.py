@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -100,7 +100,8 @@ class Surroundings:
         ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is called for every chunk.
         """
         start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
-        for document, positions in by_document(chunks):
+        for document, group in groupby(range(len(chunks)), chunks.document.tolist().__getitem__):
+            positions = list(group)
             page = _DocumentContext(chunks.library.text(document), chunks.library.titles[document], options)
             for position in positions:
                 span = chunks.span(position)
@@ -156,14 +157,6 @@ class _DocumentContext:
             if one.text and self._text[one.start : stretch.start].strip("# \t")
         )
         return path[1:] if path[:1] == self._title else path
-
-
-def by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
-    """Each document that has chunks, and their positions."""
-    edges = [0, *(np.flatnonzero(np.diff(chunks.document)) + 1).tolist(), len(chunks)]
-    for first, last in pairwise(edges):
-        if first < last:
-            yield int(chunks.document[first]), range(first, last)
 
 
 class IndexedTexts:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chunkers.base import AnyChunker
@@ -112,12 +112,6 @@ class Texts:
     tokens: float
 
 
-def _held(top_k: int) -> int:
-    if top_k > _MOST_KEPT:
-        raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
-    return top_k
-
-
 def place_order(units: Chunks) -> Counts:
     """The tie order of each unit: by document id ascending, then by start."""
     order = np.empty(len(units), dtype=np.int64)
@@ -149,16 +143,6 @@ class QueryMatches:
     terms: tuple[Weighted, ...]
     hits: tuple[HitMatches, ...]
 
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
-        """The matches from JSON."""
-        hits = [HitMatches(_pairs(hit["matches"]), _pairs(hit["terms"])) for hit in value["hits"]]
-        return cls(_pairs(value["terms"]), tuple(hits))
-
-
-def _pairs(rows: Sequence[Any]) -> tuple[Weighted, ...]:
-    return tuple((str(term), float(worth)) for term, worth in rows)
-
 
 class OpenRetriever(Protocol):
     """A retriever at work."""
@@ -185,7 +169,7 @@ class Ranker(Options):
 
     kind: str
 
-    top_k: Annotated[int, Field(ge=1), AfterValidator(_held)] = 10
+    top_k: Annotated[int, Field(ge=1, le=_MOST_KEPT)] = 10
     """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
 
     score: bool = True

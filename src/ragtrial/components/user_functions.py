@@ -11,18 +11,11 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import (
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    ModuleSpec,
-    SourceFileLoader,
-)
+from importlib import machinery
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
@@ -64,18 +57,10 @@ FunctionName = Annotated[
 ]
 
 
-def import_function(reference: FunctionReference) -> Callable[..., Any]:
-    """The named function, of an installed module or of a file in the folder of the config.
+def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> Any:
+    """The named function, or other object that ``is_meant``, of an installed module or of a file beside the config.
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
-    """
-    return cast("Callable[..., Any]", import_object(reference, callable))
-
-
-def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool]) -> Any:
-    """The named object of a module, found as by ``import_function``, if ``is_meant`` accepts it.
-
-    Raises ModelNotFoundError as ``import_function`` does.
     """
     module_name, _, name = reference.name.partition(":")
     module = _module(module_name, reference.folder)
@@ -86,36 +71,30 @@ def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool])
     return found
 
 
-def function_sources(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> list[Path]:
-    """The files that a function depends on: its module, the modules that define it, and their imports.
-
-    Imports count below the folder of the config, or, for a module of another folder that is no installed package, below
-    that folder; imports in functions count, too. The name may mean another object, as in ``import_object``.
-    """
-    function = import_object(reference, is_meant)
-    module = _module(reference.name.partition(":")[0], reference.folder)
-    try:
-        own = inspect.getsourcefile(inspect.unwrap(function))
-    except TypeError:  # a callable object, or a builtin
-        own = None
-    named = getattr(module, "__file__", None)
-    files = {Path(file).resolve() for file in (own, named) if file and Path(file).is_file()}
-    return sorted({source for file in files for source in imported_files(file, _root_of(file, reference.folder))})
-
-
 def version_parts(
     reference: FunctionReference,
     version: str | None,
     digest: Digest = file_digest,
     is_meant: Callable[[Any], bool] = callable,
 ) -> dict[str, Any]:
-    """The parts of a function's version: the given ``version``, else the hashes of its files."""
-    sources = function_sources(reference, is_meant)
+    """The parts of a function's version: the given ``version``, else the hashes of the files that it depends on.
+
+    These are its module, the modules that define it, and their imports, also in functions. Imports count below the
+    folder of the config, or, for a module of another folder that is no installed package, below that folder.
+    """
+    function = import_object(reference, is_meant)
     if version is not None:
         return {"version": version}
+    try:
+        own = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:  # a callable object, or a builtin
+        own = None
+    named = getattr(_module(reference.name.partition(":")[0], reference.folder), "__file__", None)
+    files = {Path(file).resolve() for file in (own, named) if file and Path(file).is_file()}
+    sources = {source for file in files for source in imported_files(file, _root_of(file, reference.folder))}
     if not sources:
         raise ModelNotFoundError(f"{reference} has no source file to tell its versions apart; give `version:`.")
-    return {"files": [digest(source) for source in sources]}
+    return {"files": [digest(source) for source in sorted(sources)]}
 
 
 def imported_files(file: Path, root: Path | None) -> set[Path]:
@@ -196,7 +175,7 @@ _LOADING = RLock()
 _PREFIX = "ragtrial_user_"
 
 
-class _SourceLoader(SourceFileLoader):
+class _SourceLoader(machinery.SourceFileLoader):
     """Always reads the source: cached bytecode is distinguished by the second, and an edit may be quicker than that.
 
     Import statements of the module, also in its functions, find modules in the folder of the config.
@@ -270,12 +249,13 @@ class _Finder:
     """Finds the modules of ``_Beside``, which have unique names."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> ModuleSpec | None:
+    def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> machinery.ModuleSpec | None:
         if not name.startswith(_PREFIX) or not path:
             return None
-        kinds = (_SourceLoader, SOURCE_SUFFIXES), (ExtensionFileLoader, EXTENSION_SUFFIXES)
-        specs = (FileFinder(folder, *kinds).find_spec(name) for folder in path)
-        return next((spec for spec in specs if spec is not None), None)
+        sources = _SourceLoader, machinery.SOURCE_SUFFIXES
+        extensions = machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES
+        specs = (machinery.FileFinder(folder, sources, extensions).find_spec(name) for folder in path)
+        return next(filter(None, specs), None)
 
 
 def _beside(folder: Path) -> _Beside:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -42,12 +41,6 @@ class VectorHealth:
     shortest: float
     longest: float
     nearness: Nearness = None
-
-    @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> VectorHealth:
-        """From a JSON object, which has lists for tuples."""
-        near = kept.get("nearness")
-        return cls(**{**kept, "nearness": tuple(near) if near else None})
 
 
 def nearness(vectors: Floats, reference: Floats) -> Nearness:
@@ -117,17 +110,15 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
             f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",
         )
     elif health.longest > _EQUAL_LENGTHS * health.shortest and store.space != trained_for:
-        consequence = _CONSEQUENCES.get(store.space)
         if trained_for is not None:
             advice = f"The model says that it was trained for {_SPOKEN[trained_for]}: set store.space: {trained_for}."
-            consequence = consequence or "distance depends on them"
         else:
             advice = _ADVICE.get(store.space, "")
-        if consequence:
+        if advice:
             yield ReportWarning(
                 "unnormalised",
                 f"{name}: the vectors are not of one length ({health.shortest:.3g} to {health.longest:.3g}) and the "
-                f"space is {store.space}: {consequence}. {advice}",
+                f"space is {store.space}: {_CONSEQUENCES[store.space]}. {advice}",
             )
 
 
@@ -136,4 +127,8 @@ _ADVICE = {
     "ip": "Set embedder.normalize: true, unless the model was trained for the inner product.",
     "cosine": "If the model was trained for the inner product, set store.space: ip.",
 }
-_CONSEQUENCES = {"ip": "long vectors are preferred", "cosine": "their lengths are ignored"}
+_CONSEQUENCES = {
+    "ip": "long vectors are preferred",
+    "cosine": "their lengths are ignored",
+    "l2": "distance depends on them",
+}

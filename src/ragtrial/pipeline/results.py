@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import write_text
@@ -258,7 +259,7 @@ class MatchStage(Stage[list[QueryMatches]]):
         write_text(folder / "matches.json", json.dumps([asdict(match) for match in matches]))
 
     def load(self, folder: Path) -> list[QueryMatches]:
-        return [QueryMatches.of(match) for match in json.loads((folder / "matches.json").read_text(encoding="utf-8"))]
+        return TypeAdapter(list[QueryMatches]).validate_json((folder / "matches.json").read_bytes())
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
@@ -103,7 +104,7 @@ class VectorStage(Stage[Embeddings]):
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
-        health = VectorHealth.of(json.loads((folder / "health.json").read_text()))
+        health = TypeAdapter(VectorHealth).validate_json((folder / "health.json").read_bytes())
         matrix: Floats = read_array(folder / "vectors.npy")
         if matrix.shape != (len(texts), self._width() or matrix.shape[-1]):
             raise ValueError(f"it has vectors of the shape {matrix.shape} for {len(texts):,} texts")

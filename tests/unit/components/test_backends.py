@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import sys
 from pathlib import Path
@@ -112,11 +111,6 @@ def test_vectors_far_from_float32_are_warned_about() -> None:
 
     assert codes((0.9, 0.7)) == ["reduced-precision"]
     assert codes((0.999, 0.98)) == codes(None) == []
-
-
-def test_health_is_read_as_it_was_written() -> None:
-    health = VectorHealth(3, 3, 2, zeros=0, shortest=1.0, longest=1.0, nearness=(1.0, 0.5))
-    assert VectorHealth.of(json.loads(json.dumps(vars(health)))) == health
 
 
 def test_the_cosine_of_each_pair_counts() -> None:

@@ -11,7 +11,7 @@ from ragtrial.cache.fingerprints import file_digest
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.retrievers.custom import CustomRetriever
-from ragtrial.components.user_functions import FunctionReference, import_function, version_parts
+from ragtrial.components.user_functions import FunctionReference, import_object, version_parts
 from ragtrial.errors import ModelNotFoundError
 
 HELPER = {"helper.py": "VALUE = 1\n"}
@@ -82,14 +82,14 @@ def test_a_module_that_is_edited_makes_another_version_and_is_what_is_called(
 ) -> None:
     write(tmp_path, {**files, "unrelated.py": "VALUE = 5\n"})
     reference = FunctionReference(name, tmp_path)
-    assert import_function(reference)("text") == 1
+    assert import_object(reference)("text") == 1
     version = version_parts(reference, None)
     (tmp_path / "unrelated.py").write_text("VALUE = 6\n")
     assert version_parts(reference, None) == version
     (tmp_path / edited).write_text(files[edited].replace("VALUE = 1", "VALUE = 2"))
     assert version_parts(reference, None) != version
     if "sys.path" not in request.node.name:  # such a module has its usual name, and is loaded once by a process
-        assert import_function(reference)("text") == 2
+        assert import_object(reference)("text") == 2
     (tmp_path / edited).write_text(files[edited])
     assert version_parts(reference, None) == version
     assert version_parts(reference, "1") == {"version": "1"}
@@ -115,14 +115,14 @@ def test_modules_of_two_folders_may_have_one_name_also_where_they_are_imported_l
     late = "def f(*_):\n    from helper import VALUE\n    return VALUE\n"
     for number in (1, 2):
         write(tmp_path / str(number), {"mine.py": late, "helper.py": f"VALUE = {number}\n"})
-    functions = [import_function(FunctionReference("mine:f", tmp_path / str(number))) for number in (1, 2)]
+    functions = [import_object(FunctionReference("mine:f", tmp_path / str(number))) for number in (1, 2)]
     assert [function() for function in functions] == [1, 2]
 
 
 def test_a_module_beside_the_config_does_not_take_the_place_of_an_installed_one(tmp_path: Path) -> None:
     write(tmp_path, {"mine.py": "import json, numpy\ndef f(*_): return json.dumps(1) + numpy.__name__\n",
                      "json.py": "raise RuntimeError\n", "numpy.py": "raise RuntimeError\n"})  # fmt: skip
-    assert import_function(FunctionReference("mine:f", tmp_path))() == "1numpy"
+    assert import_object(FunctionReference("mine:f", tmp_path))() == "1numpy"
 
 
 FAULTS = {
@@ -151,7 +151,7 @@ def test_a_function_that_cannot_be_imported_is_refused_with_what_is_missing(
 ) -> None:
     write(tmp_path, files)
     with pytest.raises(ModelNotFoundError) as caught:
-        import_function(FunctionReference(name, tmp_path))
+        import_object(FunctionReference(name, tmp_path))
     assert str(caught.value).startswith(message.format(folder=tmp_path))
 
 

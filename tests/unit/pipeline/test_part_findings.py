@@ -68,4 +68,4 @@ def test_more_hits_than_memory_holds_are_refused_when_the_config_is_read(tmp_pat
     with pytest.raises(ConfigError) as raised:
         load_config(file)
     (fault,) = raised.value.faults
-    assert fault.message == "retrievers.dense.top_k: is 1,000,000,000; it must be at most 100,000."
+    assert fault.message == "retrievers.dense.top_k is 1000000000; it must be at most 100000 (default 10)."

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.chunkers.base import CHUNKERS, Chunker, LengthFunction, trimmed
-from ragtrial.components.user_functions import FunctionName, import_function, version_parts
+from ragtrial.components.user_functions import FunctionName, import_object, version_parts
 from ragtrial.errors import ChunkerError
 from ragtrial.records import Span
 
@@ -40,14 +40,14 @@ class CustomChunker(Chunker):
     """Your version of the function: cached chunks are used while it stays the same (default: the hash of its files)."""
 
     def check(self) -> None:
-        import_function(self.function)
+        import_object(self.function)
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"kind": self.kind, "function": str(self.function), "revision": self.revision}
         return parts | version_parts(self.function, self.version, digest)
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        function = import_function(self.function)
+        function = import_object(self.function)
         try:
             returned = function(text)
             returned = list(returned) if isinstance(returned, Iterator | np.ndarray) else returned

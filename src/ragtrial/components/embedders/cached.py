@@ -17,22 +17,8 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.batching import (
-    MOST_BATCHES,
-    Batch,
-    Meter,
-    Spent,
-    TextList,
-    TextSource,
-    absent,
-    batches,
-    first_of_each,
-    keys_of,
-    lengths_of,
-    longest_first,
-    naming_the_text,
-    shards,
-)
+from ragtrial.components import batching
+from ragtrial.components.batching import Batch, Meter, Spent, TextList, TextSource, naming_the_text
 from ragtrial.components.embedders.base import (
     SIDES,
     Embedder,
@@ -81,7 +67,7 @@ class Embedded:
     @cached_property
     def distinct(self) -> int:
         """How many different texts there are."""
-        return len(first_of_each(self.keys))
+        return len(batching.first_of_each(self.keys))
 
     @property
     def spent(self) -> Spent:
@@ -198,25 +184,15 @@ class CachedEmbedder:
     def _vectors(self, texts: Sequence[str], prefix: str, advance: Callable[[int], None] = lambda _: None) -> Floats:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
+        if self.path.exists():
+            with VectorCache(self.path) as cache, suppress(KeyError):  # without one of them all are asked for
+                vectors = cache.read(text_keys(prefix + text for text in texts))
+                self._dimension = self._dimension or vectors.shape[1]
+                advance(len(texts))
+                return self._cut(vectors)
         source = TextList(texts)
-        held = self._held(text_keys(prefix + text for text in texts))
-        if held is not None:
-            advance(len(texts))
-            return self._cut(held)
         embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
         return self._cut(np.concatenate(list(embedded.blocks())))
-
-    def _held(self, keys: Keys) -> Floats | None:
-        """The vectors of ``keys`` if the cache has all of them; no text is then read."""
-        if not self.path.exists():
-            return None
-        with VectorCache(self.path) as cache:
-            try:
-                vectors = cache.read(keys)
-            except KeyError:
-                return None
-        self._dimension = self._dimension or vectors.shape[1]
-        return vectors
 
     def embed(
         self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
@@ -227,10 +203,10 @@ class CachedEmbedder:
         thread that made it begins another. ``advance`` is called for every text that is done. Raises EmbedderError and
         WorkspaceError.
         """
-        keys = keys_of(source, prefix)
+        keys = batching.keys_of(source, prefix)
         # If two threads want the same text, the second finds it in the cache.
         with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
-            order = longest_first(absent(cache, keys), lengths)
+            order = batching.longest_first(batching.absent(cache, keys), lengths)
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
             billed = self._billed()
@@ -277,8 +253,8 @@ class CachedEmbedder:
                 keep([(batch, self._of_one_dimension(vectors, batch[1])) for batch, vectors in pairs])
                 return len(positions)
 
-            most_batches = min(max(-(-len(order) // size) // _SHARDS, 1), MOST_BATCHES)
-            work = shards(source, order, lengths, size, most_length, most_batches)
+            most_batches = min(max(-(-len(order) // size) // _SHARDS, 1), batching.MOST_BATCHES)
+            work = batching.shards(source, order, lengths, size, most_length, most_batches)
             yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
             return
 
@@ -297,7 +273,7 @@ class CachedEmbedder:
                     keep([((np.array(positions), list(texts)), vectors)])
             return len(batch[0])
 
-        todo, at_once = batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
+        todo, at_once = batching.batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
         yield from map(embed, todo) if at_once == 1 else (done for _, done in as_they_come(embed, todo, at_once))
         refusals.check()
         if refused:
@@ -313,12 +289,12 @@ class CachedEmbedder:
 
     def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
         """The positions of the texts that would be embedded, each distinct text once, and their keys."""
-        keys = keys_of(source, prefix)
+        keys = batching.keys_of(source, prefix)
         if not self.path.exists():
-            first = first_of_each(keys)
+            first = batching.first_of_each(keys)
         else:
             with VectorCache(self.path) as cache:
-                first = absent(cache, keys, unread=True)
+                first = batching.absent(cache, keys, unread=True)
         return first, keys[first]
 
     def dimension(self) -> int | None:
@@ -334,7 +310,7 @@ class CachedEmbedder:
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text after ``prefix``, with special tokens; characters if there is no tokenizer."""
-        return lengths_of(source, without_side(prefix), self.tokenizer)
+        return batching.lengths_of(source, without_side(prefix), self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
         """How many texts of these ``lengths`` are longer than the model reads; None if unknown."""

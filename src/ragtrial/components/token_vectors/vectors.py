@@ -14,17 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.vectors import Keys, VectorCache
-from ragtrial.components.batching import (
-    Meter,
-    Spent,
-    TextList,
-    TextSource,
-    absent,
-    batches,
-    keys_of,
-    lengths_of,
-    longest_first,
-)
+from ragtrial.components import batching
+from ragtrial.components.batching import Meter, Spent, TextList, TextSource
 from ragtrial.components.embedders.model_files import Task
 from ragtrial.rankings import Codes, Counts, Floats
 
@@ -106,15 +97,15 @@ class TokenEncoder:
         Equal texts are encoded once, and each batch is kept before the next begins. ``lengths`` groups texts of similar
         length (default: characters). ``advance`` is called for every text that is done.
         """
-        keys = keys_of(source, f"{task}\0")  # a question and a document with the same words are two texts
-        lengths = lengths_of(source, "", None) if lengths is None else lengths
+        keys = batching.keys_of(source, f"{task}\0")  # a question and a document with the same words are two texts
+        lengths = batching.lengths_of(source, "", None) if lengths is None else lengths
         with self._lock, self._opened() as cache:
-            order = longest_first(absent(cache, keys), lengths)
+            order = batching.longest_first(batching.absent(cache, keys), lengths)
             advance(len(keys) - len(order))
             if len(order):
                 _ = self._encode  # loading is no part of the first batch's time
             meter = Meter()
-            for positions, texts in batches(source, order, lengths, self._batch_size):
+            for positions, texts in batching.batches(source, order, lengths, self._batch_size):
                 packed = [tokens.packed() for tokens in self._encode(texts, task)]
                 cache.write(keys[positions], packed, meter.shares(lengths[positions]))
                 advance(len(positions))
