@@ -45,28 +45,24 @@ def command(
     options = drafts.DraftOptions(count, _styles(styles), unanswerable, drafter.seed)
     chat = drafter.chat(output)
     prompt = drafter.template(drafts.DRAFT_PROMPT, drafts.DRAFT_PLACES)
-    experiment = configs.load_config(config, overrides)
-    file = drafts.DraftFile(output, experiment)
-    search = drafts.PassageSearch(experiment, terminal.progress())
-    passages = search.sampled(options.count, options.seed)
-    drafting = drafts.Drafting(chat, prompt, passages, options)
+    drafting = drafts.Drafting(
+        configs.load_config(config, overrides), output, chat, prompt, options, terminal.progress()
+    )
+    total = len(drafting.planned)
     plan = drafting.plan()
-    terminal.tell(plan_line(counted(len(passages), "question"), plan))
+    terminal.tell(plan_line(counted(total, "question"), plan))
     if drafter.only_plan:
-        return Answer({"questions": len(passages), **plan_json(plan)})
+        return Answer({"questions": total, **plan_json(plan)})
 
-    def write(answered: Sequence[drafts.Answered]) -> worklist.DraftCounts:
-        return file.write(answered, search, chat.options.model, prompt.hash, options.seed)
-
-    with terminal.saving("draft", len(passages), "questions", lambda: write(drafting.kept())) as advance:
+    with terminal.saving("draft", total, "questions", lambda: drafting.write(drafting.kept())) as advance:
         answered = drafting.draft(drafter.limit(), advance)
-    counts, cost = write(answered), chat.options.cost(reply for _, reply in answered)
+    counts, cost = drafting.write(answered), chat.options.cost(reply for _, reply in answered)
     if not counts.replies:
         raise InputError("the budget is too small for one question, so nothing was sent. Raise --calls or --budget.")
     wrote = [str(output)] if counts.drafts else []
-    content = {"wrote": wrote, **counts.model_dump(), "drafts": counts.drafts, "questions": len(passages), "cost": cost}
+    content = {"wrote": wrote, **counts.model_dump(), "drafts": counts.drafts, "questions": total, "cost": cost}
     refusals = [(planned.passage.doc, reply.refusal) for planned, reply in answered if reply.refusal]
-    return Answer(content, _lines(output, counts, len(passages), cost, refusals))
+    return Answer(content, _lines(output, counts, total, cost, refusals))
 
 
 def _styles(text: str) -> tuple[str, ...]:

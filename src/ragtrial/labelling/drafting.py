@@ -13,7 +13,7 @@ import numpy as np
 
 from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded, unquoted
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, folded, unquoted
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms import NONE, Analyzer
 from ragtrial.config import ExperimentConfig
@@ -106,24 +106,17 @@ def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
         name, colon, _ = folded(start).partition(":")
         rest = start[len(name) + 1 :]
         name = name.strip(_SIGNS).casefold()
-        if colon and name in ("question", "answer"):
+        if colon and name == "question":
+            found = {name: rest}
+        elif colon and name == "answer":
             found[name] = rest
-            if name == "question":
-                found.pop("answer", None)
         elif "answer" in found:
             found["answer"] += f"\n{line}"
-    question, answer = (_bare(found.get(name, "")) for name in ("question", "answer"))
-    if not question or not answer or len(question) > MOST_QUESTION or "\n" in question:
-        return None
+    question, answer = (unquoted(found.get(name, "").strip().strip("*_")) for name in ("question", "answer"))
     is_none = _NONE.fullmatch(answer.split("\n")[0]) is not None
-    if is_none == task.is_answerable:
+    if not question or not answer or len(question) > MOST_QUESTION or "\n" in question or is_none == task.is_answerable:
         return None
     return DraftReply(question, None if is_none else answer)
-
-
-def _bare(text: str) -> str:
-    """``text`` without the marks and quotation marks around it."""
-    return unquoted(text.strip().strip("*_"))
 
 
 PASSAGE_SIZE = 1200
@@ -157,14 +150,10 @@ class PassageSearch:
     def __init__(self, config: ExperimentConfig, progress: Progress) -> None:
         usual = next((one for one in config.retrievers.values() if isinstance(one, Bm25Retriever)), Bm25Retriever())
         plain = usual.model_copy(update={"chunker": None, "context": None, "embedder": None, "score": True})
-        chunker = RecursiveChunker(size=PASSAGE_SIZE, overlap=0, unit="characters")
         changed = {
-            "chunker": chunker,
-            "context": ContextOptions(),
-            "retrievers": {"bm25": plain},
-            "sweep": None,
-            "search": None,
-        }
+            "chunker": RecursiveChunker(size=PASSAGE_SIZE, overlap=0, unit="characters"),
+            "context": ContextOptions(), "retrievers": {"bm25": plain}, "sweep": None, "search": None,
+        }  # fmt: skip
         setting = setting_of(config.model_copy(update=changed), "bm25")
         self.corpus = Corpus(config, progress)
         context = self.corpus.context(setting)
@@ -240,35 +229,8 @@ class PlannedDraft:
     passage: SourcePassage
     task: DraftTask
 
-    def request(self, prompt: ModelPrompt) -> ChatRequest:
-        return prompt.filled(self.passage.titled, task=self.task.text)
-
 
 Answered = tuple[PlannedDraft, ChatReply]
-
-
-class Drafting:
-    """A model that drafts questions, and the passages that it is asked about."""
-
-    def __init__(
-        self, chat: BudgetedChat, prompt: ModelPrompt, passages: Sequence[SourcePassage], options: DraftOptions
-    ) -> None:
-        self._chat = chat
-        self._planned = [PlannedDraft(*pair) for pair in zip(passages, tasks_of(len(passages), options), strict=True)]
-        self._requests = [one.request(prompt) for one in self._planned]
-
-    def plan(self) -> CallPlan:
-        return self._chat.plan(self._requests)
-
-    def draft(self, budget: Budget, advance: Callable[[int], None]) -> list[Answered]:
-        """The first of the planned that fit the ``budget``, with their replies. Raises as ``BudgetedChat.ask``."""
-        replies = self._chat.ask([[one] for one in self._requests], budget, advance)
-        return [(one, reply) for one, (reply,) in zip(self._planned, replies, strict=False)]  # a budget ends it
-
-    def kept(self) -> list[Answered]:
-        """The drafts with a kept reply, without a request."""
-        found = ((one, self._chat.kept([request])) for one, request in zip(self._planned, self._requests, strict=True))
-        return [(one, reply[0]) for one, reply in found if reply]
 
 
 def tasks_of(count: int, options: DraftOptions) -> list[DraftTask]:
@@ -293,35 +255,33 @@ def drafted(
     answer, or if the labels or an earlier draft have the question. A question is too easy if at least ``COPIED`` of its
     content words are in its passage and BM25 ranks that passage first: any retriever finds it by the copied words.
     """
-    read = [(one, None if reply.is_cut else draft_in(reply.text, one.task)) for one, reply in answered]
-    parsed = [(one, draft) for one, draft in read if draft is not None]
-    located = [(one, draft, span) for (one, draft), span in zip(parsed, _spans(parsed, search), strict=True)]
-    found = [(one, draft, span) for one, draft, span in located if draft.answer is None or span is not None]
+    read = [(planned, draft_in(reply.text, planned.task)) for planned, reply in answered if not reply.is_cut]
+    parsed = [(planned, draft) for planned, draft in read if draft is not None]
+    counts = {"not_in_passage": 0, "repeated": 0, "copied": 0}
     seen = {_plain(query.text) for query in labels.queries}
     new = []
-    for candidate in found:
-        if (question := _plain(candidate[1].question)) not in seen:
-            seen.add(question)
-            new.append(candidate)
+    for (planned, draft), span in zip(parsed, _spans(parsed, search), strict=True):
+        if draft.answer is not None and span is None:
+            counts["not_in_passage"] += 1
+        elif _plain(draft.question) in seen:
+            counts["repeated"] += 1
+        else:
+            seen.add(_plain(draft.question))
+            new.append((planned, draft, span))
     ids = {query.id for query in labels.queries}
     items: list[TextToGrade] = []
-    for (one, draft, span), first in zip(new, search.first([draft.question for _, draft, _ in new]), strict=True):
-        passage = one.passage
-        if draft.answer is not None:
-            if first == passage.position and search.copied_share(draft.question, passage) >= COPIED:
-                continue
-        elif first is not None:  # where an answer would most likely be, if there were one
-            passage = search[first]
-        ids.add(name := new_id(draft.question, ids))
-        items.append(_item(name, one.task.style, draft.question, passage, span))
-    counts = DraftCounts(
-        replies=len(answered),
-        unparsable=len(read) - len(parsed),
-        not_in_passage=len(parsed) - len(found),
-        repeated=len(found) - len(new),
-        copied=len(new) - len(items),
-    )
-    return items, counts
+    firsts = search.first([draft.question for _, draft, _ in new])
+    for (planned, draft, span), first in zip(new, firsts, strict=True):
+        passage = planned.passage
+        if draft.answer is None and first is not None:
+            passage = search[first]  # where an answer would most likely be, if there were one
+        elif first == passage.position and search.copied_share(draft.question, passage) >= COPIED:
+            counts["copied"] += 1
+            continue
+        name = new_id(draft.question, ids)
+        ids.add(name)
+        items.append(_item(name, planned.task.style, draft.question, passage, span))
+    return items, DraftCounts(replies=len(answered), unparsable=len(answered) - len(parsed), **counts)
 
 
 def _spans(parsed: Sequence[tuple[PlannedDraft, DraftReply]], search: PassageSearch) -> list[Span | None]:
@@ -372,14 +332,22 @@ def _plain(question: str) -> str:
 _USUAL_METRIC = "ndcg@10"
 
 
-class DraftFile:
-    """A ``file`` of drafts for the labels of ``config``, which need not exist.
+class Drafting:
+    """A model that drafts questions about passages of ``config``, and the ``file`` of drafts for its labels.
 
-    Raises InputError if the file cannot be written, or if its review has begun; LabelsError for labels that cannot be
-    read, and for a BEIR folder.
+    The labels need not exist. Raises InputError if the file cannot be written, or if its review has begun; LabelsError
+    for labels that cannot be read, and for a BEIR folder; CorpusError.
     """
 
-    def __init__(self, file: Path, config: ExperimentConfig) -> None:
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        file: Path,
+        chat: BudgetedChat,
+        prompt: ModelPrompt,
+        options: DraftOptions,
+        progress: Progress,
+    ) -> None:
         check_new(file, force=True)
         journal = answers_file(file)
         if file.exists() and journal.exists():
@@ -391,22 +359,39 @@ class DraftFile:
             message = "a BEIR folder is not changed. Name a labels file of your own for the questions: dataset.queries."
             raise LabelsError(Fault(config.file or "dataset", message=message))
         labels = LabelsText.read(config.dataset.queries or "")
-        self._file, self._config, self._labels_file = file, config, labels.file
-        self._labels = labels.labels or PromptQueries(())
+        self._labels_file, self._labels = labels.file, labels.labels or PromptQueries(())
+        self._config, self._file, self._chat, self._prompt, self._seed = config, file, chat, prompt, options.seed
+        self._search = PassageSearch(config, progress)
+        passages = self._search.sampled(options.count, options.seed)
+        tasks = tasks_of(len(passages), options)
+        self.planned = [PlannedDraft(passage, task) for passage, task in zip(passages, tasks, strict=True)]
+        self._requests = [prompt.filled(planned.passage.titled, task=planned.task.text) for planned in self.planned]
 
-    def write(
-        self, answered: Sequence[Answered], search: PassageSearch, model: str, prompt: str, seed: int
-    ) -> DraftCounts:
+    def plan(self) -> CallPlan:
+        return self._chat.plan(self._requests)
+
+    def draft(self, budget: Budget, advance: Callable[[int], None]) -> list[Answered]:
+        """The first of the planned that fit the ``budget``, with their replies. Raises as ``BudgetedChat.ask``."""
+        replies = self._chat.ask([[request] for request in self._requests], budget, advance)
+        return [(planned, reply) for planned, (reply,) in zip(self.planned, replies, strict=False)]  # a budget ends it
+
+    def kept(self) -> list[Answered]:
+        """The drafts with a kept reply, without a request."""
+        replies = (self._chat.kept([request]) for request in self._requests)
+        return [(planned, reply[0]) for planned, reply in zip(self.planned, replies, strict=True) if reply]
+
+    def write(self, answered: Sequence[Answered]) -> DraftCounts:
         """Write the drafts of the replies, if there are any; the counts. Raises RunError."""
         config, labels = self._config, self._labels
-        items, counts = drafted(answered, search, labels)
+        items, counts = drafted(answered, self._search, labels)
         if items:
             grades = [label.relevance for query in labels.queries for label in query.relevant_docs]
-            made = Worklist(
+            source = DraftSource(model=self._chat.options.model, prompt=self._prompt.hash, counts=counts)
+            worklist = Worklist(
                 ragtrial_worklist=1, labels=str(self._labels_file), kind="prompt_queries", form=labels_form(config),
                 config=None if config.file is None else str(Path(config.file).absolute()), drawn="drafted",
-                source=DraftSource(model=model, prompt=prompt, counts=counts), seed=seed, items=items,
+                source=source, seed=self._seed, items=items,
                 metric=config.evaluators.primary_metric or _USUAL_METRIC, highest_grade=max([1, *grades]),
             )  # fmt: skip
-            write_worklist(made, self._file, force=True)
+            write_worklist(worklist, self._file, force=True)
         return counts
