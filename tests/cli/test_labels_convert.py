@@ -351,7 +351,7 @@ def test_all_faults_of_a_file_are_told_at_once_with_their_places(
 def test_after_twenty_faults_the_rest_is_counted(convert: Conversions) -> None:
     faults = convert.faults(lines([{"quote": RED}, *({"question": "?"} for _ in range(24))]), "--from", "rows")
     assert len(faults) == 21
-    assert faults[-1] == ": and 5 more faults like these."
+    assert faults[-1] == ": and 5 more like these."
 
 
 @pytest.mark.parametrize("form", ["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "rows"])

@@ -13,6 +13,7 @@ from typing import IO, Literal
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.untrusted import inflated, lines_of, usual_bytes
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import id_of, json_row
 from ragtrial.dataset.markdown import titled
 from ragtrial.dataset.markup import NestedError, declared_charset, page_text
@@ -32,8 +33,6 @@ LINKED_FOLDER = "linked folder"
 HIDDEN = "document with a name that begins with a dot"
 MOST_CHARACTERS = 10_000_000
 """The most characters of a document, or bytes of a text file: about ten long books."""
-
-_MOST_FAULTS = 20
 
 
 def corpus_files(corpus: Path) -> list[Path]:
@@ -151,12 +150,6 @@ def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
         named = [replace(fault, file=Path(fault.file).relative_to(root).as_posix()) for fault in skipped]
         message = f"{counted(len(named), what)} of the corpus left out, unreadable (dataset.on_error: skip). "
         yield ReportWarning("skipped-files", normalised(message + " ".join(map(str, truncated(named, "")))))
-
-
-def truncated(faults: Sequence[Fault], file: str) -> list[Fault]:
-    """The first faults, and the count of the others."""
-    rest = len(faults) - _MOST_FAULTS
-    return [*faults[:_MOST_FAULTS], *([Fault(file, message=f"and {rest:,} more like these.")] if rest > 0 else [])]
 
 
 def _is_pdf(path: Path) -> bool:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ragtrial.errors import Fault, InputError
 
 MOST_FAULTS = 20
 """The most faults that are shown; the others are counted."""
+
+
+def truncated(faults: Sequence[Fault], file: str, count: int | None = None) -> list[Fault]:
+    """The first faults, and how many more there are of ``count`` (default: those given)."""
+    rest = (count or len(faults)) - min(len(faults), MOST_FAULTS)
+    return [*faults[:MOST_FAULTS], *([Fault(file, message=f"and {rest:,} more like these.")] if rest > 0 else [])]
 
 
 class Faults:
@@ -36,11 +42,7 @@ class Faults:
         """Raises the error with all that was found, if anything was."""
         if not self.count:
             return
-        kept = [fault for _, fault in self._first()]
-        rest = self.count - len(kept)
-        if rest:
-            kept.append(Fault(self.file, message=f"and {rest:,} more like these."))
-        raise self.error(*kept)
+        raise self.error(*truncated([fault for _, fault in self._first()], self.file, self.count))
 
     def fail(self, message: str, line: int = 0, column: int = 0) -> InputError:
         """The error, to be raised for one fault that leaves nothing else to look at."""

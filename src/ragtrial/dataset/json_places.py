@@ -6,6 +6,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from json.decoder import JSONDecoder
 from numbers import Integral, Real
 
@@ -23,15 +24,20 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
     ``file`` and ``what`` (such as ``labels``) are for the messages.
     """
     try:
-        value, twice = load_json(text)
+        with suppress(_OddError):
+            return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        json.loads(text)  # raises for what else is wrong
     except json.JSONDecodeError as failure:
         raise error(Fault(file, failure.lineno, failure.colno, _why_not_json(text, failure))) from None
     except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
         message = f"has a number too long, or is nested too deeply, to be {what}."
         raise error(Fault(file, message=message)) from None
-    if twice:
-        raise error(*(Fault(file, *place, f"duplicate key {key!r} in one object.") for key, place in twice))
-    return value
+    values = _Places(text)
+    odd = [(start, f"duplicate key {key!r} in one object.") for key, start in values.repeated]
+    if values.first_constant >= 0:
+        name = next(name for name in _CONSTANTS if text.startswith(name, values.first_constant))
+        odd = [(values.first_constant, f"is not JSON: {name} is not JSON.")]
+    raise error(*(Fault(file, *values.line_column(start), message) for start, message in odd))
 
 
 def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
@@ -46,38 +52,19 @@ def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
     return f"is not JSON: {failure.msg}."
 
 
-def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
-    """The value of a JSON text, and repeated keys of an object, with the place of the second.
-
-    Raises json.JSONDecodeError for invalid JSON, such as NaN and Infinity.
-    """
-    constants: list[str] = []
-    twice: list[str] = []
-
-    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
-        made = dict(items)
-        if len(made) < len(items):
-            twice.append("a key")
-        return made
-
-    value = json.loads(text, parse_constant=constants.append, object_pairs_hook=pairs)
-    if not twice and not constants:
-        return value, []
-    places = _Places(text)
-    if constants:
-        raise json.JSONDecodeError(f"{constants[0]} is not JSON", text, places.first_constant)
-    return value, [(key, places.line_column(offset)) for key, offset in places.repeated]
+class _OddError(ValueError):
+    """A key that one object has twice, or a number such as NaN, which JSON does not have."""
 
 
-class _RepeatedKeyError(ValueError):
-    """A key that one object has twice."""
+def _refuse_constant(name: str) -> None:
+    raise _OddError(name)
 
 
 def _once(items: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(items)
     if len(row) < len(items):
         keys = [key for key, _ in items]
-        raise _RepeatedKeyError(next(key for place, key in enumerate(keys) if key in keys[:place]))
+        raise _OddError(next(key for place, key in enumerate(keys) if key in keys[:place]))
     return row
 
 
@@ -88,7 +75,7 @@ def json_row(line: str) -> tuple[dict[str, object], str, int]:
     """The object in a line of JSON; or an empty object, the fault of the line, and the column if known."""
     try:
         row = _ROWS.decode(line)
-    except _RepeatedKeyError as error:
+    except _OddError as error:
         return {}, f"duplicate key {str(error)!r} in one object.", 0
     except json.JSONDecodeError as error:
         return {}, f"is not JSON: {error.msg}.", error.colno

@@ -9,7 +9,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.documents import json_rows, truncated
+from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, PrefixesError
 from ragtrial.options import FieldPath, validate

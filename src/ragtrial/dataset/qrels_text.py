@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ragtrial.dataset.documents import truncated
-from ragtrial.dataset.faults import Faults
+from ragtrial.dataset.faults import Faults, truncated
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.records import MOST_GRADE, ReportWarning
 

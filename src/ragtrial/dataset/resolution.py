@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ragtrial.dataset.faults import MOST_FAULTS, truncated
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import LOST, MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
@@ -22,7 +23,6 @@ from ragtrial.records import (
 )
 
 Match = Literal["id", "content"]
-_MOST_FAULTS = 20
 _MOST_NEAREST = 5
 _MOST_PLACES = 3
 _MOST_QUOTED = 3
@@ -174,16 +174,14 @@ class _Resolver:
 
     def raise_faults(self) -> None:
         """Raise LabelsError if there are faults, with the text nearest to the first lost passages."""
-        first, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
+        first = self._faults[:MOST_FAULTS]
         lost = [query for _, query in first[:_MOST_NEAREST] if query is not None]
         near = dict(zip(lost, map(self._elsewhere, lost, nearest(lost, self._library)), strict=True))
         faults = [
             replace(fault, message=fault.message + (near.get(query, "") if query else "")) for fault, query in first
         ]
-        if rest > 0:
-            faults.append(Fault(self._file, message=f"and {rest} more faults like these."))
         if faults:
-            raise LabelsError(*faults)
+            raise LabelsError(*truncated(faults, self._file, len(self._faults)))
 
     def _elsewhere(self, lost: PassageQuery, near: str) -> str:
         """The sentence about the nearest text, or about another document that has the passage itself."""

@@ -291,25 +291,16 @@ def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iter
     for one in made:
         own = [label for label in known if form == "content" or label.doc == one.doc]
         same = [label for label in own if _is_same(label, one, form)]
-        if form != "content" and any(label.quote is None and not label.spans for label in own):
-            yield from (_regraded(one, label, highest[one.doc]) for label in own)
-            if not same and one.relevance == highest[one.doc]:
-                yield one
-        elif same:
-            yield from (_regraded(one, label, one.relevance) for label in same)
-        elif form == "document" and one.quote is None and any(label.relevance != one.relevance for label in own):
-            yield from _levelled(one, own)
-        else:
+        has_whole = any(label.quote is None and not label.spans for label in own)
+        is_whole = form != "content" and (has_whole or (form == "document" and one.quote is None))
+        grade = highest[one.doc] if is_whole else one.relevance or 0
+        changed = own if is_whole else same
+        if is_whole and own and not has_whole:  # only passages that keep the highest from being the new grade
+            best = max(label.relevance for label in own)
+            changed = [label for label in own if label.relevance > grade or label.relevance == best <= grade]
+        yield from (_regraded(one, label, grade) for label in changed)
+        if not changed or (not same and one.quote is not None and one.relevance == highest[one.doc]):
             yield one
-
-
-def _levelled(made: Grade, passages: Iterable[Judgment]) -> Iterator[Grade]:
-    """The passages of a document that must change, so that their highest grade is the new grade."""
-    grade, passages = made.relevance or 0, list(passages)
-    best = max(label.relevance for label in passages)
-    for label in passages:
-        if label.relevance > grade or label.relevance == best <= grade:
-            yield _regraded(made, label, grade)
 
 
 def _regraded(made: Grade, label: Judgment, grade: int | None) -> Grade:

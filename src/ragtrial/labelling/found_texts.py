@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judged_rankings import Found, found_in
@@ -24,31 +23,16 @@ Wanted = tuple[str, Found]
 """The id of a query, and a hit of it."""
 
 
-@dataclass(frozen=True, order=True)
-class Stretch:
+Row = Mapping[str, Any]
+"""The text of a chunk, as reports have it: ``doc``, ``title``, ``start``, ``end``, ``text``."""
+
+
+class Stretch(NamedTuple):
     """A text, the characters ``start`` to ``end`` of a document."""
 
     start: int
     end: int
     text: str
-
-
-@dataclass(frozen=True)
-class ItemText:
-    """The visible part of a document: its title, and separate stretches of its text, in their order."""
-
-    doc: str
-    title: str
-    stretches: tuple[Stretch, ...]
-
-    @property
-    def longest(self) -> Stretch:
-        """The longest stretch; ties go to the first."""
-        return max(self.stretches, key=lambda stretch: stretch.end - stretch.start)
-
-    @property
-    def text(self) -> str:
-        return GAP.join(one.text for one in self.stretches)
 
 
 def texts_to_grade(
@@ -65,27 +49,28 @@ def texts_to_grade(
     missing questions.
     """
     wanted = [(contest.queries[row].id, found) for row, found in hits]
-    texts = _texts_of(contest, wanted, config_file, progress)
+    if not any(is_of_given_runs(setting.report) for setting in contest.settings):
+        texts = _kept(contest, wanted)
+    else:
+        texts = _whole_documents(contest, wanted, config_file, progress)
     questions = _questions_of(contest, list(dict.fromkeys(row for row, _ in hits)), config_file)
     items = []
     for (row, found), (query, _) in zip(hits, wanted, strict=True):
-        shown = texts[query, found]
-        text, start, end = shown.text, None, None
+        stretches = _joined(texts[query, found])
+        shown: tuple[int | None, int | None, str] = None, None, GAP.join(stretch.text for stretch in stretches)
         if quotes or not isinstance(found, str):
-            longest = shown.longest
-            text, start, end = longest.text, longest.start, longest.end
-        items.append(TextToGrade(query=query, question=questions[row], doc=shown.doc, title=shown.title, start=start,
-                                 end=end, text=text))  # fmt: skip
+            shown = max(stretches, key=lambda stretch: stretch.end - stretch.start)
+        (start, end, text), first = shown, texts[query, found][0]
+        items.append(TextToGrade(query=query, question=questions[row], doc=first["doc"], title=first["title"],
+                                 start=start, end=end, text=text))  # fmt: skip
     return items
 
 
-def _texts_of(
+def _whole_documents(
     contest: ComparisonInput, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
-) -> dict[Wanted, ItemText]:
-    """The passages of each of ``wanted`` in the reports; for given rankings the whole documents of ``config_file``."""
+) -> dict[Wanted, list[Row]]:
+    """The documents of ``config_file`` that given rankings name."""
     report = contest.report
-    if not any(is_of_given_runs(setting.report) for setting in contest.settings):
-        return _kept(contest, wanted)
     if config_file is None:
         raise InputError(
             f"run {report.run_id} was scored from rankings alone, without texts to label. Name a config with the "
@@ -96,11 +81,11 @@ def _texts_of(
     if missing:
         message = f"lacks documents of run {report.run_id} ({listed(missing, 5)}); is it the right config?"
         raise CorpusError(Fault(str(config_file), message=message))
-    texts = {}
+    texts: dict[Wanted, list[Row]] = {}
     for query, found in wanted:
         document = library[library.positions[str(found)]]
-        whole = Stretch(0, len(document.text), document.text)
-        texts[query, found] = ItemText(document.id, document.title, (whole,))
+        row = {"doc": document.id, "title": document.title, "start": 0, "end": len(document.text)}
+        texts[query, found] = [{**row, "text": document.text}]
     return texts
 
 
@@ -122,7 +107,7 @@ def _questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Pa
     return questions
 
 
-def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
+def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, list[Row]]:
     """The passages in the texts of the reports. Raises ReportError if these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
     queries = list(dict.fromkeys(query for query, _ in wanted))
@@ -141,16 +126,16 @@ def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, It
     if lacking or not all(chunks.values()):
         place = contest.report.folder / "texts.jsonl.gz"
         raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
-    return {one: _joined([texts[name] for name in found]) for one, found in chunks.items()}
+    return {one: [texts[name] for name in found] for one, found in chunks.items()}
 
 
-def _joined(rows: Sequence[Mapping[str, Any]]) -> ItemText:
+def _joined(rows: Sequence[Row]) -> list[Stretch]:
     """The texts of some chunks of a document, joined if they meet or overlap."""
     joined: list[Stretch] = []
-    for one in sorted(Stretch(row["start"], row["end"], row["text"]) for row in rows):
+    for start, end, text in sorted(Stretch(row["start"], row["end"], row["text"]) for row in rows):
         last = joined[-1] if joined else None
-        if last is None or one.start > last.end:
-            joined.append(one)
-        elif one.end > last.end:
-            joined[-1] = Stretch(last.start, one.end, last.text + one.text[last.end - one.start :])
-    return ItemText(rows[0]["doc"], rows[0]["title"], tuple(joined))
+        if last is None or start > last.end:
+            joined.append(Stretch(start, end, text))
+        elif end > last.end:
+            joined[-1] = Stretch(last.start, end, last.text + text[last.end - start :])
+    return joined

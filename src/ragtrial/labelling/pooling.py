@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.found_texts import texts_to_grade
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
-from ragtrial.labelling.worklist import TextToGrade, Worklist
+from ragtrial.labelling.worklist import Drawn, TextToGrade, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import DRAWN_AT_RANDOM, Unit
 
@@ -90,11 +90,11 @@ class Pool:
         self.judged: list[PooledHit] = []
         unjudged: list[PooledHit] = []
         for row in np.flatnonzero(~np.isnan(self._values).all(axis=0)).tolist():
-            for one, rank in sorted(self._rankings.best_ranks(row, self.depth).items()):
-                is_judged = self._rankings.grade(row, one) is not None
-                (self.judged if is_judged else unjudged).append(PooledHit(row, one, rank))
+            new, judged = _hits(self._rankings, row, self.depth)
+            unjudged += new
+            self.judged += judged
         weighed = zip(unjudged, self._weights(unjudged).tolist(), strict=True)
-        hits = [PooledHit(one.row, one.found, one.rank, weight) for one, weight in weighed]
+        hits = [replace(hit, weight=weight) for hit, weight in weighed]
         self.unjudged = sorted(hits, key=lambda one: (-round(one.weight, 12), one.rank))
         """Sorted by the possible effect on a difference, then by rank, then by query and id."""
 
@@ -143,7 +143,9 @@ def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress |
     return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
-def worklist_of(contest: ComparisonInput, target: LabelTarget, items: list[TextToGrade], seed: int) -> Worklist:
+def worklist_of(
+    contest: ComparisonInput, target: LabelTarget, items: list[TextToGrade], seed: int, drawn: Drawn = "stakes"
+) -> Worklist:
     """The worklist of ``items`` whose labels go to ``target``."""
     return Worklist(
         ragtrial_worklist=1,
@@ -156,6 +158,7 @@ def worklist_of(contest: ComparisonInput, target: LabelTarget, items: list[TextT
         highest_grade=max((one.relevance for query in contest.queries for one in query.relevant_docs), default=0),
         seed=seed,
         items=items,
+        drawn=drawn,
     )
 
 
@@ -180,14 +183,6 @@ def work_items(
     return texts_to_grade(contest, pairs, target.config, progress, quotes=target.form != "document")
 
 
-@dataclass(frozen=True)
-class _Draw:
-    """The hits of the drawn queries: ``new`` hits are unjudged."""
-
-    new: list[PooledHit]
-    again: list[PooledHit]
-
-
 def random_pool_of(
     contest: ComparisonInput, queries: int, options: PoolOptions, progress: Progress | None = None
 ) -> Pooled:
@@ -209,33 +204,37 @@ def random_pool_of(
         )
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     rows = rng.sample(left, queries)
-    made = _drawn(rankings, rows, depth, options, rng)
+    new, again = _drawn(rankings, rows, depth, options, rng)
     report = contest.report
     target = label_target(report, options.labels, options.config)
-    hits = [*made.new, *made.again]
+    hits = [*new, *again]
     items = work_items(contest, hits, target, progress or Silent())
-    refuse_others(target, items[: len(made.new)], report)
+    refuse_others(target, items[: len(new)], report)
     order = {row: place for place, row in enumerate(rows)}
     shuffled = sorted(range(len(items)), key=lambda place: (order[hits[place].row], rng.random()))
-    worklist = worklist_of(contest, target, [items[place] for place in shuffled], options.seed)
-    return Pooled(worklist.model_copy(update={"drawn": "random"}), len(made.new), len(made.again), len(made.new), depth)
+    worklist = worklist_of(contest, target, [items[place] for place in shuffled], options.seed, drawn="random")
+    return Pooled(worklist, len(new), len(again), len(new), depth)
 
 
 def _drawn(
     rankings: JudgedRankings, rows: Sequence[int], depth: int, options: PoolOptions, rng: random.Random
-) -> _Draw:
-    new: list[PooledHit] = []
-    judged: list[PooledHit] = []
-    again: list[PooledHit] = []
+) -> tuple[list[PooledHit], list[PooledHit]]:
+    """The unjudged hits of the drawn queries at ``rows``, and judged hits to repeat."""
+    new, judged, again = list[PooledHit](), list[PooledHit](), list[PooledHit]()
     for row in rows:
-        hits = [PooledHit(row, one, rank) for one, rank in sorted(rankings.best_ranks(row, depth).items())]
-        unjudged = [hit for hit in hits if rankings.grade(row, hit.found) is None]
-        known = [hit for hit in hits if hit not in unjudged]
-        if hits and not unjudged:
+        unjudged, known = _hits(rankings, row, depth)
+        if known and not unjudged:
             again.append(known.pop(rng.randrange(len(known))))
         new += unjudged
         judged += known
     again += rng.sample(judged, min(max(options.repeated(len(new)) - len(again), 0), len(judged)))
     if not new and not again:
         raise InputError(f"the settings found nothing for any of the {counted(len(rows), 'query', 'queries')} drawn.")
-    return _Draw(new, again)
+    return new, again
+
+
+def _hits(rankings: JudgedRankings, row: int, depth: int) -> tuple[list[PooledHit], list[PooledHit]]:
+    """The unjudged and the judged hits among the first ``depth`` of all settings for the query at ``row``."""
+    hits = [PooledHit(row, found, rank) for found, rank in sorted(rankings.best_ranks(row, depth).items())]
+    unjudged = [hit for hit in hits if rankings.grade(row, hit.found) is None]
+    return unjudged, [hit for hit in hits if hit not in unjudged]

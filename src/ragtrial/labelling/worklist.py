@@ -21,6 +21,7 @@ from ragtrial.records import FoundText, Judgment
 
 _MARK = "ragtrial_worklist"
 _PATHS = ("labels", "config", "report")
+Drawn = Literal["stakes", "random", "drafted"]
 _NO_DRAFT = {"__all__": {"draft"}}
 
 
@@ -118,7 +119,7 @@ class Worklist(Options):
     report: str | None = None
     """The report that it was made of, as ``labels``; null where that is not known."""
 
-    drawn: Literal["stakes", "random", "drafted"] = "stakes"
+    drawn: Drawn = "stakes"
     """The choice of queries and texts: by the possible effect of a label, at random with all of their texts, or drafted
     by a model, for review."""
 

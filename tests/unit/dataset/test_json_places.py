@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.dataset.json_places import id_of, json_row, load_json, places
+from ragtrial.dataset.json_places import id_of, json_row, json_value, places
+from ragtrial.errors import LabelsError
 
 _scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
@@ -46,7 +47,13 @@ def test_the_value_of_every_path_starts_at_its_place(value: object, layout: str 
 @given(_values, _layouts)
 def test_a_text_without_repeated_keys_loads_as_it_is(value: object, layout: str | int | None) -> None:
     text = json.dumps(value, indent=layout)
-    assert load_json(text) == (json.loads(text), [])
+    assert json_value(text, "x.json", LabelsError, "labels") == json.loads(text)
+
+
+def faults_of(text: str) -> list[tuple[int, int, str]]:
+    with pytest.raises(LabelsError) as caught:
+        json_value(text, "x.json", LabelsError, "labels")
+    return [(fault.line, fault.column, fault.message) for fault in caught.value.faults]
 
 
 def test_lines_and_columns_count_from_one() -> None:
@@ -60,18 +67,18 @@ def test_lines_and_columns_count_from_one() -> None:
     }
 
 
-def test_a_key_that_one_object_has_twice_is_named_where_it_is_repeated() -> None:
-    text = '{"a": 1,\n "b": {"a": 2, "c": 3,\n  "c": 4},\n "a": 5, "a": 6}'
-    assert load_json(text)[1] == [("c", (3, 3)), ("a", (4, 2)), ("a", (4, 10))]
-
-
-def test_what_stands_inside_a_repeated_key_is_not_called_repeated() -> None:
-    text = '{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}'
-    assert load_json(text)[1] == [("queries", (2, 2))]
-
-
-def test_the_same_key_in_neighbouring_objects_is_not_repeated() -> None:
-    assert load_json('[{"a": 1}, {"a": 2}, {"b": {"a": {"a": 3}}}]')[1] == []
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ('{"a": 1,\n "b": {"a": 2, "c": 3,\n  "c": 4},\n "a": 5, "a": 6}', [(3, 3, "c"), (4, 2, "a"), (4, 10, "a")]),
+        ('{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}', [(2, 2, "queries")]),
+    ],
+)
+def test_a_key_that_one_object_has_twice_is_named_where_it_is_repeated(
+    text: str, faults: list[tuple[int, int, str]]
+) -> None:
+    expected = [(line, column, f"duplicate key {key!r} in one object.") for line, column, key in faults]
+    assert faults_of(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,16 +92,14 @@ def test_the_same_key_in_neighbouring_objects_is_not_repeated() -> None:
 def test_numbers_that_json_does_not_have_are_refused_where_they_stand(
     text: str, constant: str, place: tuple[int, int]
 ) -> None:
-    with pytest.raises(json.JSONDecodeError) as caught:
-        load_json(text)
-    assert caught.value.msg == f"{constant} is not JSON"
-    assert (caught.value.lineno, caught.value.colno) == place
+    assert faults_of(text) == [(*place, f"is not JSON: {constant} is not JSON.")]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a" 1}', "[1,]", "{'a': 1}", "1 2", '"a\nb"', "// c\n1"])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a" 1}', "[1,]", "{'a': 1}", "1 2", '"a\nb"', "// c\n1", '[{"a": 1, "a": 2},]']
+)
 def test_what_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(json.JSONDecodeError):
-        load_json(text)
+    assert len(faults_of(text)) == 1
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_of_many_faults_twenty_are_named_and_the_first_five_with_the_nearest(lib
     faults = faults_of(labels(Judgment(FAQ), *(Judgment(f"faq{number}.md") for number in range(100))), library)
     assert len(faults) == 21
     assert faults[0].endswith("Did you mean 'faq.md'?")
-    assert faults[19:] == [f"query 'q1' judges 'faq19.md', {UNKNOWN}", "and 80 more faults like these."]
+    assert faults[19:] == [f"query 'q1' judges 'faq19.md', {UNKNOWN}", "and 80 more like these."]
     quotes = labels(*(Judgment(FAQ, 1, f"Returns take {number} days.") for number in range(7)))
     near = [" The nearest is in 'faq.md': 'Returns take" in fault for fault in faults_of(quotes, library)]
     assert near == [True, True, True, True, True, False, False]

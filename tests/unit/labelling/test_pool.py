@@ -103,23 +103,7 @@ def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
         for start, end in ((50, 60), (0, 10), (5, 20), (20, 30), (7, 12))
     ]
     joined = found_texts._joined(rows)
-    assert [(one.start, one.end) for one in joined.stretches] == [(0, 30), (50, 60)]
-    assert all(one.text == text[one.start : one.end] for one in joined.stretches)
-    assert joined.text == f"{text[:30]}\n\n[...]\n\n{text[50:60]}"
-
-
-def test_the_longest_stretch_is_shown_wherever_it_stands() -> None:
-    def item(*places: tuple[int, int]) -> found_texts.ItemText:
-        return found_texts.ItemText("d", "D", tuple(found_texts.Stretch(start, end, "x") for start, end in places))
-
-    for places, longest in (
-        (((0, 50), (60, 70)), (0, 50)),
-        (((0, 10), (60, 110)), (60, 110)),
-        (((5, 15), (20, 30)), (5, 15)),
-        (((0, 9), (20, 30), (40, 45)), (20, 30)),
-    ):
-        shown = item(*places).longest
-        assert (shown.start, shown.end) == longest
+    assert joined == [(0, 30, text[:30]), (50, 60, text[50:60])]
 
 
 def test_only_what_stands_among_the_first_of_any_setting_is_taken(tmp_path: Path) -> None:

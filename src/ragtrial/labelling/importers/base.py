@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import fault_in, id_of, json_value
 from ragtrial.dataset.qrels_text import whole_number
 from ragtrial.dataset.texts import decoded, is_unicode, is_western, read_bytes
@@ -30,7 +31,6 @@ from ragtrial.registry import Registry
 M = TypeVar("M", bound=BaseModel)
 Empty = Literal["unlabelled", "unanswerable"]
 
-MOST_FAULTS = 20
 _LOOKED_AT = 20  # rows
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
@@ -149,7 +149,7 @@ class Content:
     def check(self) -> None:
         """Raise LabelsError with all faults, if there are any."""
         if self.faults:
-            raise LabelsError(*first_faults(sorted(self.faults), self.file))
+            raise LabelsError(*truncated(sorted(self.faults), self.file))
 
     def seen(self) -> str:
         """The shape of the file, for a message that no format fits."""
@@ -160,13 +160,6 @@ class Content:
         if self.lines:
             what = "CSV with the columns" if self.is_csv else "JSON lines with the keys"
         return f"{what} {listed(map(str, first)) or '(none)'}"
-
-
-def first_faults(faults: Sequence[Fault], file: str) -> list[Fault]:
-    """The first faults, and the count of the others."""
-    rest = len(faults) - MOST_FAULTS
-    more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
-    return [*faults[:MOST_FAULTS], *more]
 
 
 def read_content(path: Path) -> Content:
@@ -197,7 +190,7 @@ def read_content(path: Path) -> Content:
     faults: list[Fault] = []
     numbered = list(json_rows(path, faults))
     if faults:
-        raise LabelsError(*first_faults(faults, str(path)))
+        raise LabelsError(*truncated(faults, str(path)))
     return Content(str(path), [row for _, row in numbered], lines=[number for number, _ in numbered])
 
 
@@ -249,7 +242,7 @@ def _csv(path: Path, text: str) -> Content:
         message = f"is not JSON, and as CSV has no row below its first line; it begins {begins}."
         faults.append(Fault(str(path), message=message))
     if faults:
-        raise LabelsError(*faults[:MOST_FAULTS])
+        raise LabelsError(*truncated(faults, str(path)))
     return Content(str(path), rows, lines=lines, is_csv=True)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import (
     LOST,
@@ -28,7 +29,6 @@ from ragtrial.labelling.importers.base import (
     ImportedAnswer,
     ImportedQuestion,
     ReadLabels,
-    first_faults,
 )
 from ragtrial.records import Span
 
@@ -281,7 +281,7 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
             else:
                 known.append(row)
     if conflicts:
-        raise LabelsError(*first_faults(conflicts, read.content.file))
+        raise LabelsError(*truncated(conflicts, read.content.file))
     prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
     queries = [_query_row(question, rows[question.id]) for question in labels.questions]
     return Converted({**prompt, "queries": queries}, placed, repeated)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from ragtrial.config import ExperimentConfig, load_config
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError
@@ -39,7 +40,6 @@ Passage = tuple[str | None, int | None]
 """Words that answer, and their first character in the text of their item, as far as they are known."""
 
 MOST_KEY = 9
-_MOST_FAULTS = 10
 
 
 class Session:
@@ -94,18 +94,17 @@ class Session:
     def _refuse_other_queries(self, store: LabelStore) -> None:
         items = () if self.worklist.is_drafted else self.worklist.items  # drafts are new queries
         texts = {query.id: normalised(query.text).strip() for query in store.labels.queries}
-        faults = []
+        faults, file = [], str(store.text.file)
         for name, text in {item.query: normalised(item.question).strip() for item in items}.items():
             if name not in texts:
-                faults.append(f"there is no query {name!r}, {short(text)!r}, of which the worklist asks.")
+                message = f"there is no query {name!r}, {short(text)!r}, of which the worklist asks."
+                faults.append(Fault(file, message=message))
             elif texts[name] != text:
-                faults.append(f"query {name!r} is {short(texts[name])!r}; in the worklist it is {short(text)!r}.")
+                message = f"query {name!r} is {short(texts[name])!r}; in the worklist it is {short(text)!r}."
+                faults.append(Fault(file, message=message))
         if faults:
-            rest = len(faults) - _MOST_FAULTS
-            more = [f"and {rest} more faults like these."] if rest > 0 else []
             end = "The worklist is of other labels: name its own (--labels FILE), or make one of these: ragtrial pool."
-            messages = [*faults[:_MOST_FAULTS], *more, end]
-            raise LabelsError(*(Fault(str(store.text.file), message=message) for message in messages))
+            raise LabelsError(*truncated(faults, file), Fault(file, message=end))
 
     def __enter__(self) -> Self:
         return self
