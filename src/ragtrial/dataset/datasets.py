@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from ragtrial.dataset.documents import OnError, corpus_files, json_rows, truncated
+from ragtrial.dataset.documents import OnError, corpus_files, json_rows
+from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import id_of
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.dataset.library import Library
