@@ -61,41 +61,6 @@ def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> No
     }  # fmt: skip
 
 
-def test_several_places_of_one_document_are_one_label_and_several_documents_one_each(convert: Conversions) -> None:
-    (query,) = convert.rows(passages(TWICE, BOTH))
-    assert query["relevant_docs"] == [
-        {"doc": "hub/reset.md", "relevance": 1, "quote": TWICE},
-        label("faq.txt", BOTH),
-        label("hub/lights.md", BOTH),
-    ]
-
-
-def test_the_terminal_counts_by_how_and_lists_what_was_not_exact(convert: Conversions) -> None:
-    made = convert(MANY)
-    assert (made.code, made.err) == (0, "")
-    assert made.out.splitlines() == [
-        "labels (kirchhoff): 7 labels",
-        "",
-        "how      labels",
-        "exact         2  as it is in the document",
-        "spacing       1  with other white space",
-        "case          1  in other case",
-        "title         1  without its first line, which is the document's title",
-        "several       2  in several places, each of which counts as the answer",
-        "",
-        "query  how      text                                                  where",
-        "q      spacing  'The ring turns white, then the hub restarts.'        hub/reset.md 50-94",
-        "q      case     'A RED RING MEANS AN ERROR.'                          hub/lights.md 37-63",
-        "q      several  'Hold the button for ten seconds.'                    hub/reset.md 17-49, "
-        "hub/reset.md 139-171",
-        "q      several  'Call us on 555 0101.'                                faq.txt 69-89, hub/lights.md 64-84",
-        "q      title    'Reset the hub The ring turns white, then the hu...'  hub/reset.md 50-94",
-        "",
-        "3 labels left out: they repeat an earlier label of the same query",
-        "wrote prompt_queries.json: 1 query with 5 labels",
-    ]
-
-
 def test_at_most_twenty_are_listed_unless_all_are_asked_for(convert: Conversions) -> None:
     rows = lines([{"question": f"{number}?", "quote": TWICE} for number in range(23)])
     assert "... and 3 more (-v lists all)" in convert(rows).out
@@ -127,11 +92,6 @@ def test_a_title_is_taken_off_only_in_the_document_that_has_it(convert: Conversi
     assert convert.hows(passages(f"# Lights\n{RED}", f"Lights\n\n{RED}")) == ["title", "title"]
     convert.target.unlink()
     assert len(convert.faults(passages(f"Reset the hub\n{RED}", f"Lights\n{WHITE}"))) == 3
-
-
-def test_a_passage_across_two_documents_is_lost(convert: Conversions) -> None:
-    across = f"{RED}\n{BOTH}\nHow long is the warranty?"
-    assert convert.faults(passages(across))[0].startswith(":1:57: 'A red ring means an error. Call us on")
 
 
 # lost
@@ -176,25 +136,6 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
 
 
 # wrong files
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        f"question,answer\nred?,{RED}\nmoon?,\nprice?, \nowner?\n",
-        lines(
-            [
-                {"question": "red?", "answer": RED},
-                *({"question": q, "answer": None} for q in ("moon?", "price?", "owner?")),
-            ]
-        ),
-    ],
-)
-def test_a_row_with_an_empty_answer_is_a_question_without_labels(convert: Conversions, content: str) -> None:
-    rows = convert.rows(content)
-    assert [(row["text"], len(row["relevant_docs"])) for row in rows] == [
-        ("red?", 1), ("moon?", 0), ("price?", 0), ("owner?", 0)
-    ]  # fmt: skip
 
 
 def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,23 +25,6 @@ def own(**answer: Any) -> dict[str, Any]:
     return {"queries": [{"id": "a", "text": "?", "relevant_docs": [answer]}]}
 
 
-@pytest.mark.parametrize(
-    ("place", "fault"),
-    [
-        ({"start": 5}, "start comes without end; give both or neither."),
-        ({"end": 5}, "end comes without start; give both or neither."),
-        ({"start": 9, "end": 5}, "end is 5; it must be above start, 9."),
-        ({"start": 5, "end": 5}, "end is 5; it must be above start, 5."),
-        ({"start": -5, "end": 5}, "start is -5; it must be at least 0."),
-    ],
-)
-def test_half_a_place_is_not_taken_for_the_whole_document(
-    convert: Conversions, place: dict[str, int], fault: str
-) -> None:
-    (told,) = convert.faults(own(doc="faq.txt", **place))
-    assert told.endswith(f"queries[0].relevant_docs[0].{fault}")
-
-
 def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Conversions) -> None:
     """`ring` is in the documents, but is the name of none."""
     for content in (
@@ -51,11 +34,6 @@ def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Co
     ):
         assert "'ring' of query" in convert.faults(content)[0]
         assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
-
-
-def test_a_document_may_be_named_by_its_file(convert: Conversions) -> None:
-    (query,) = convert.rows([{"question": "?", "doc": "/data/hub/reset.md"}])
-    assert query["relevant_docs"] == [{"doc": "hub/reset.md", "relevance": 1}]
 
 
 def test_a_likeness_that_is_no_number_is_refused(convert: Conversions) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from commands import Command
 from drafting_double import DRAFTING
-from endpoint_double import EndpointDouble, cut, hang_up, not_json, saying, soon
+from endpoint_double import EndpointDouble, saying
 from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
@@ -109,30 +109,6 @@ def test_replies_of_no_use_are_counted_and_left_out(capsys: Capture) -> None:
         made = questions(capsys, double.url, "--model", "other").out
     assert "left out: 10 could not be parsed" in made
     assert not Path("drafts.json").exists()
-
-
-def test_failures_cost_nothing_twice_and_what_was_answered_is_written(capsys: Capture) -> None:
-    faults = [soon(), cut, hang_up, not_json, soon(503)]
-    with EndpointDouble(faults=[*faults], default=DRAFTING) as double:
-        assert questions(capsys, double.url).code == 0
-        assert len(double.asked) == 10 + len(faults)
-        double.default, double.faults = soon(500), [DRAFTING] * 3
-        ended = questions(capsys, double.url, "-o", "more.json", "--seed", "1", "--retries", "0", "--concurrency", "1")
-        assert ended.code == 3
-        assert 0 < len(read_worklist("more.json").items) <= 3
-        double.default = DRAFTING
-        asked = len(double.asked)
-        assert questions(capsys, double.url, "-o", "more.json", "--seed", "1").code == 0
-        assert len(double.asked) - asked == 7
-
-
-def test_keys_are_in_no_file_and_no_line(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAFT_KEY", KEY)
-    with EndpointDouble(default=DRAFTING) as double:
-        made = questions(capsys, double.url, "--api-key", "${DRAFT_KEY}", "-v")
-        assert {one.headers["Authorization"] for one in double.asked} == {f"Bearer {KEY}"}
-    assert KEY not in made.out + made.err
-    assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
 @pytest.mark.parametrize(
@@ -259,15 +235,6 @@ def test_drafts_may_be_the_first_labels(capsys: Capture) -> None:
         session.keep()
         session.save()
     assert [query["relevant_docs"][0]["quote"] for query in labels()][1] == "article number"
-
-
-def test_worklists_of_texts_have_nothing_to_keep(capsys: Capture) -> None:
-    drafts(capsys)
-    worklist = json.loads(Path("drafts.json").read_text(encoding="utf-8"))
-    worklist["drawn"] = "stakes"
-    Path("drafts.json").write_text(json.dumps(worklist), encoding="utf-8")
-    made = ragtrial(capsys, "label", "drafts.json", "--unreviewed")
-    assert (made.code, "drawn must be drafted where items have a draft" in made.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -116,17 +116,6 @@ def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tm
     assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
 
 
-def test_a_passage_may_be_typed_in_the_lines_in_which_it_is_shown(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path)
-    place = order(capsys).index("warranty.md") + 1
-    grades = ["--grade", f"{place}=3", "--quote", f"{place}=Warranty Batteries are  covered"]
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, *grades)
-    assert made.code == 0, made.err
-    assert labels()[2]["relevant_docs"] == [
-        {"doc": "warranty.md", "relevance": 3, "quote": "Warranty Batteries are  covered"}
-    ]
-
-
 def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
@@ -135,16 +124,6 @@ def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture
     made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{place}=2")
     assert made.code == 0, made.err
     assert labels()[1]["relevant_docs"] == [{"doc": "Parcels take two days to arrive.", "relevance": 2}]
-
-
-def test_what_several_settings_find_is_asked_once(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency"))
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1", "--json")
-    assert made.code == 0, made.err
-    documents = [hit["doc"] for hit in made.json["hits"]]
-    assert len(set(documents)) == len(documents)
-    assert [hit["rank"] for hit in made.json["hits"]] == list(range(1, len(documents) + 1))
-    assert {hit["score"] for hit in made.json["hits"]} == {None}
 
 
 SWEEP = """
@@ -281,15 +260,6 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_written(
     assert told in made.err
     assert labels() == LABELS["queries"]
     assert not Path("prompt_queries.history.jsonl").exists()
-
-
-def test_labels_that_do_not_fit_the_documents_are_not_added_to(tmp_path: Path, capsys: Capture) -> None:
-    wrong = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "gone.md"}]}]}
-    small_experiment(tmp_path, labels=wrong)
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1", "-q")
-    assert made.code == 2
-    assert "query '1' judges 'gone.md', which is not in the corpus" in made.err
-    assert labels() == wrong["queries"]
 
 
 @given(st.text(max_size=60), st.sets(st.text(max_size=8), max_size=5))

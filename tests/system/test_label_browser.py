@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from browsers import Seen, chromium, violations
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.worklist import Draft, TextToGrade
-from small_experiment import LABELS, small_experiment
+from small_experiment import small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
 
 HOSTILE = (
@@ -239,31 +239,6 @@ def test_a_server_that_has_ended_is_told(browser: Browser, page: LabelPage) -> N
         page.shutdown()
         seen.press("1")
         expect(seen.page.get_by_role("alert")).to_contain_text("The page's server does not answer.", timeout=40_000)
-
-
-def test_labels_that_became_invalid_are_told_on_the_page(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
-    with opened(browser, page, said=True) as seen:
-        seen.answer(" ", "2 of 6")
-        seen.answer("1", "3 of 6")
-        (tmp_path / "prompt_queries.json").write_text("{")
-        seen.press("s")
-        expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written")
-        (tmp_path / "prompt_queries.json").write_text(json.dumps(LABELS))
-        seen.press("s")
-        seen.show("1 answer saved.")
-        expect(seen.page.get_by_role("alert")).to_be_hidden()
-
-
-def test_a_text_that_is_judged_already_waits_for_a_save_like_any_other(seen: Labelling, tmp_path: Path) -> None:
-    save = seen.page.get_by_role("button", name="Save to labels")
-    expect(save).to_be_disabled()
-    seen.answer("0", "2 of 6")
-    seen.show("Every answer is kept; 1 not in prompt_queries.json yet.")
-    expect(save).to_be_enabled()
-    save.click()
-    seen.show("1 answer saved. Every answer is kept.")
-    expect(save).to_be_disabled()
-    assert judgments(tmp_path, "q1") == {"returns.md": 2}
 
 
 def test_after_a_failed_save_s_saves_again_and_theirs_stays(browser: Browser, page: LabelPage, tmp_path: Path) -> None:

@@ -167,11 +167,6 @@ class CutPassages:
     cut: int
     passages: int
 
-    @property
-    def share(self) -> float | None:
-        """Cut passages over all, in [0, 1]; None without passages."""
-        return self.cut / self.passages if self.passages else None
-
 
 def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
     """The number of labelled passages that no single chunk contains whole.

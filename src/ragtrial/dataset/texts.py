@@ -101,7 +101,9 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
     if encoding == "utf-8" and declared:
         encoding = _declared_encoding(content, declared, file, error)
     if encoding.startswith("utf-8") and b"\0" in content:
-        message = f"is not a text file: it has NUL bytes. {_way_without_nul(content)}"
+        message = (
+            "is not a text file: it has NUL bytes. Write it as UTF-8 text (iconv -f UTF-16LE -t UTF-8), or remove it."
+        )
         raise error(Fault(str(file), _line_of(content, content.index(b"\0")), 0, message))
     try:
         return content.decode(encoding)
@@ -116,16 +118,6 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
 
 def _line_of(content: bytes, place: int) -> int:
     return content.count(b"\n", 0, place) + 1
-
-
-def _way_without_nul(content: bytes) -> str:
-    """The command for a text that is UTF-16 or UTF-32 without a byte-order mark, as its own characters show."""
-    for encoding in ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE"):
-        with suppress(UnicodeDecodeError):
-            text = content.decode(encoding)
-            if set(text) & {"\n", " "} and all(character.isprintable() or character.isspace() for character in text):
-                return f"It seems to be {encoding}: iconv -f {encoding} -t UTF-8."
-    return "Write it as UTF-8 text, or remove it."
 
 
 def _way_to_utf8(content: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -180,22 +180,20 @@ def refuse_others(target: LabelTarget, items: Sequence[TextToGrade], report: Rep
                 "holds other labels; name those of the run: --labels FILE."
             )
             raise LabelsError(Fault(str(target.file), message=message))
-    judged = sum(_is_judged(target, items, report))
+    by_document = report.unit == "document"
+    if target.labels is None:
+        judged_pairs = OverlayText.read(target.file).judged
+        judged = sum((item.query, item.doc) in judged_pairs for item in items)
+    else:
+        labels = {query.id: query.relevant_docs for query in target.labels.queries}
+        judged = sum(
+            any(speaks_of(label, item, by_content=target.form == "content", by_document=by_document)
+                for label in labels.get(item.query, ()))
+            for item in items
+        )  # fmt: skip
     if judged:
         message = (
             f"judges {judged:,} of the hits that run {report.run_id} has unjudged; it was changed since. Score by it "
             f"first, and pool what comes of that: ragtrial rescore {report.folder} --labels {target.file}"
         )
         raise LabelsError(Fault(str(target.file), message=message))
-
-
-def _is_judged(target: LabelTarget, items: Sequence[TextToGrade], report: Report) -> Iterator[bool]:
-    if target.labels is None:
-        laid: Collection[tuple[str, str]] = OverlayText.read(target.file).judged
-        yield from ((item.query, item.doc) in laid for item in items)
-        return
-    labels = {query.id: query.relevant_docs for query in target.labels.queries}
-    by_content, by_document = target.form == "content", report.unit == "document"
-    for item in items:
-        of_query = labels.get(item.query, ())
-        yield any(speaks_of(one, item, by_content=by_content, by_document=by_document) for one in of_query)

@@ -13,7 +13,8 @@ from pydantic import Field
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.untrusted import load_json
 from ragtrial.dataset.json_places import fault_in, json_value
-from ragtrial.dataset.texts import normalised, read_text
+from ragtrial.dataset.locating import is_in
+from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import FieldPath as KeyPath
 from ragtrial.options import Options, dotted, validate
@@ -145,24 +146,20 @@ class Worklist(Options):
 
 
 def speaks_of(label: Judgment, item: TextToGrade | FoundText, *, by_content: bool, by_document: bool) -> bool:
-    """True if a label of the item's query judges the item; white space in passages may differ.
+    """True if a label of the item's query judges the item; passages may differ in white space, case and signs.
 
     A passage judges every text that overlaps it, a label without one its whole document; if documents are scored
     (``by_document``), every label does. Under ``by_content`` the label is the passage.
     """
     if by_content:
-        return _has(item.text or "", label.doc)
+        return is_in(label.doc, item.text or "")
     if label.doc != item.doc:
         return False
     if item.start is None or item.end is None or by_document:
         return True
     if label.spans:
         return any(span.start < item.end and item.start < span.end for span in label.spans)
-    return label.quote is None or _has(item.text or "", label.quote)
-
-
-def _has(text: str, passage: str) -> bool:
-    return " ".join(normalised(passage).split()) in " ".join(text.split())
+    return label.quote is None or is_in(label.quote, item.text or "")
 
 
 def read_worklist(path: str | Path) -> Worklist:

@@ -56,8 +56,6 @@ def test_a_passage_is_cut_where_no_chunk_holds_the_whole(
 
 def test_labels_without_passages_are_not_counted() -> None:
     assert cut_of([(0, (0, 5))], [(0, []), (1, [])]) == CutPassages(0, 0)
-    assert CutPassages(0, 0).share is None
-    assert CutPassages(1, 4).share == 0.25
 
 
 spans = st.tuples(st.integers(0, 29), st.integers(1, 12)).map(lambda two: (two[0], min(two[0] + two[1], 30)))

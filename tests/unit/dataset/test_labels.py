@@ -162,13 +162,6 @@ def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
     assert "labels convert" in str(caught.value)
 
 
-def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
-    absent = tmp_path / "prompt_queries.json"
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(absent)
-    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
-
-
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
@@ -283,30 +276,6 @@ def test_all_faults_of_form_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_all_faults_of_content_are_reported_at_once(tmp_path: Path) -> None:
-    content = """{"queries": [
-  {"id": 1, "text": "", "relevant_docs": [{"doc": " "}]},
-  {"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": ""}]}
-]}"""
-    assert faults_of(tmp_path, content) == [
-        ":2:21: queries[0].text is empty (query '1').",
-        ":2:51: queries[0].relevant_docs[0].doc is empty (query '1').",
-        ":3:10: query id '1' is taken already by queries[0].",
-        ":3:66: queries[1].relevant_docs[0].quote is empty (query '1').",
-    ]
-
-
-def test_every_repeated_key_is_reported_at_once(tmp_path: Path) -> None:
-    content = """{"queries": [
-  {"id": 1, "text": "x", "id": 2,
-   "relevant_docs": [{"doc": "a", "doc": "b"}]}
-]}"""
-    assert faults_of(tmp_path, content) == [
-        ":2:26: duplicate key 'id' in one object.",
-        ":3:35: duplicate key 'doc' in one object.",
-    ]
-
-
 @pytest.mark.parametrize("depth", [50, 400, 900, 5000])
 def test_nesting_of_any_depth_is_refused_without_a_crash(tmp_path: Path, depth: int) -> None:
     (fault,) = faults_of(tmp_path, '{"queries": ' + "[" * depth + "]" * depth + "}")
@@ -322,19 +291,3 @@ def test_a_label_may_have_offsets_and_the_hash_of_its_document(tmp_path: Path) -
         written(tmp_path, f'{{"queries": [{{"id": 1, "text": "x", "relevant_docs": [{row}]}}]}}')
     )
     assert labels.queries[0].relevant_docs == (Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef"),)
-
-
-@pytest.mark.parametrize(
-    "given",
-    ['"start": -1, "end": 2', '"start": 0, "end": 0', '"start": 1.0, "end": 2', '"start": "1", "end": 2',
-     '"text_hash": "0123456789ABCDEF"', '"text_hash": "0123456789abcde"', '"text_hash": "0123456789abcdef0"',
-     '"text_hash": 123'],
-)  # fmt: skip
-def test_offsets_below_0_and_hashes_of_another_form_are_refused_at_their_place(tmp_path: Path, given: str) -> None:
-    content = f'{{"queries": [{{"id": 1, "text": "x", "relevant_docs": [{{"doc": "a", {given}}}]}}]}}'
-    (fault,) = faults_of(tmp_path, content)
-    assert fault.startswith(":1:")
-    key = "end" if '"end": 0' in given else given.split('"')[1]
-    assert f"queries[0].relevant_docs[0].{key} is " in fault
-    if "text_hash" in given and "123}" not in content:
-        assert fault.endswith("; it must be 16 hexadecimal digits, letters small.")

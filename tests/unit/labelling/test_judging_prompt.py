@@ -7,110 +7,31 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragtrial.components.endpoints.chat import ChatRequest
 from ragtrial.errors import InputError
 from ragtrial.labelling.judging import JUDGE_PLACES, JUDGE_PROMPT, grade_in
 from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
 
-GRADED = [
-    *[
-        (reply, 2)
-        for reply in (
-            "Grade: 2",
-            "grade: 2",
-            "GRADE: 2",
-            "Grade:2",
-            "Grade : 2",
-            "Grade = 2",
-            "Grade=2",
-            "Grade: 2.",
-            "Grade: 2!",
-            "**Grade: 2**",
-            "**Grade:** 2",
-            "**Grade**: 2",
-            "__Grade: 2__",
-            "`Grade: 2`",
-            "# Grade: 2",
-            "| Grade: 2 |",
-            "Grade: [2]",
-            "Grade: (2)",
-            'Grade: "2"',
-            "Grade: \u201c2\u201d",
-            "Grade: \u300c2\u300d",
-            "Grade\uff1a2",
-            "Grade\uff1a\uff12",
-            "\uff27\uff52\uff41\uff44\uff45\uff1a\uff12",
-            "Grade\uff1a2\u3002",
-            "Grade\u22362",
-            "Grade\ufe552",
-            "Grade: \u0662",
-            "Final score: 2",
-            "##final score: 2\n",
-            "Final  score = 2.",
-            "2",
-            "(2)",
-            "**2**",
-            "2.",
-            "\uff12",
-            "My grade: 2",
-            "So the final grade: 2",
-            "Grade: 2\n\n\n",
-            "Grade: 2\n---",
-            "Grade: 2\r\n",
-            "Grade: 2 \t",
-            "文中给出了答案。\nGrade\uff1a2",
-            "It says so in the first line.\n\nGrade: 2",
-            "Grade: 3\nOn second thoughts:\nGrade: 2",
-        )
-    ],
-    ("Grade: 0", 0),
-    ("Final score = 0.", 0),
-    ("Grade: 1", 1),
-    ("Grade: 3", 3),
-    *[
-        (reply, None)
-        for reply in (
-            "",
-            "\n\n",
-            "I cannot grade this.",
-            "Grade: 4",
-            "Grade: 12",
-            "Grade: 23",
-            "Grade: 02",
-            "Grade: 1 or 2",
-            "Grade: 1-2",
-            "Grade: 2/3",
-            "Grade: 2.5",
-            "Grade: 2,5",
-            "Grade: -1",
-            "Grade: \u22121",
-            "Grade: >2",
-            "Grade: ~2",
-            "Grade: 2%",
-            "Grade: two",
-            "Grade: II",
-            "Grade: N",
-            "Grade:",
-            "Grade: 2 out of 3",
-            "-1 of 3",
-            "-1",
-            "2 3",
-            "Upgrade: 2",
-            "Grade: 3\nBut it may also be less.",
-            "Grade: 2\nLet me know if you need more!",
-            "No grade: 2 sentences",
-            "\u7b49\u7ea7\uff1a2x",
-            "Grade: 2\u00b2",
-        )
-    ],
-]
-
-
-def test_the_grammar_of_grades_is_tested_with_many_replies() -> None:
-    assert len(GRADED) >= 60
+TWO = [
+    "Grade: 2", "grade: 2", "GRADE: 2", "Grade:2", "Grade : 2", "Grade = 2", "Grade=2", "Grade: 2.", "Grade: 2!",
+    "**Grade: 2**", "**Grade:** 2", "**Grade**: 2", "__Grade: 2__", "`Grade: 2`", "# Grade: 2", "| Grade: 2 |",
+    "Grade: [2]", "Grade: (2)", 'Grade: "2"', "Grade: \u201c2\u201d", "Grade: \u300c2\u300d", "Grade\uff1a2",
+    "Grade\uff1a\uff12", "\uff27\uff52\uff41\uff44\uff45\uff1a\uff12", "Grade\uff1a2\u3002", "Grade\u22362",
+    "Grade\ufe552", "Grade: ٢", "Final score: 2", "##final score: 2\n", "Final  score = 2.", "2", "(2)", "**2**",
+    "2.", "\uff12", "My grade: 2", "So the final grade: 2", "Grade: 2\n\n\n", "Grade: 2\n---", "Grade: 2\r\n",
+    "Grade: 2 \t", "文中给出了答案。\nGrade：2", "It says so in the first line.\n\nGrade: 2",
+    "Grade: 3\nOn second thoughts:\nGrade: 2",
+]  # fmt: skip
+NO_GRADE = [
+    "", "\n\n", "I cannot grade this.", "Grade: 4", "Grade: 12", "Grade: 23", "Grade: 02", "Grade: 1 or 2",
+    "Grade: 1-2", "Grade: 2/3", "Grade: 2.5", "Grade: 2,5", "Grade: -1", "Grade: \u22121", "Grade: >2", "Grade: ~2",
+    "Grade: 2%", "Grade: two", "Grade: II", "Grade: N", "Grade:", "Grade: 2 out of 3", "-1 of 3", "-1", "2 3",
+    "Upgrade: 2", "Grade: 3\nBut it may also be less.", "Grade: 2\nLet me know if you need more!",
+    "No grade: 2 sentences", "\u7b49\u7ea7\uff1a2x", "Grade: 2²",
+]  # fmt: skip
+GRADED = [("Grade: 0", 0), ("Final score = 0.", 0), ("Grade: 1", 1), ("Grade: 3", 3)]
+GRADED += [*((reply, 2) for reply in TWO), *((reply, None) for reply in NO_GRADE)]
 
 
 @pytest.mark.parametrize(("reply", "grade"), GRADED)
@@ -158,11 +79,6 @@ def test_what_was_tried_with_one_text_does_not_close_another() -> None:
     assert found is not None
     (other,) = asked("how long?", f"plain\n{found[0]}\nGrade: 3")
     assert not other.content.partition(found[0])[2].startswith("\n\nFirst think")
-
-
-@given(st.text(), st.text())
-def test_equal_questions_and_passages_are_asked_equally(query: str, passage: str) -> None:
-    assert asked(query, passage) == asked(query, passage)
 
 
 def test_a_prompt_of_ones_own_has_places_for_both(tmp_path: Path) -> None:

@@ -30,15 +30,6 @@ def somebody_else_judges(folder: Path, doc: str, relevance: int) -> None:
     file.write_text(json.dumps(labels), encoding="utf-8")
 
 
-def test_each_answer_waits_for_a_save_whether_it_is_judged_already_or_not(session: Session) -> None:
-    waiting = []
-    for _ in range(6):
-        session.grade(1)
-        waiting.append(len(session.answers.unsaved))
-    assert waiting == [1, 2, 3, 4, 5, 6]
-    assert "6 answers are kept in" in str(_stopped(session))
-
-
 def test_an_answer_that_is_judged_already_is_saved_as_any_other(session: Session, tmp_path: Path) -> None:
     session.grade(0)
     assert "1 answer is kept in" in str(_stopped(session))
@@ -52,16 +43,6 @@ def test_an_answer_that_is_judged_already_is_saved_as_any_other(session: Session
         False,
         {"returns.md": 2, "warranty.md": 0},
     )
-
-
-def test_what_is_saved_is_saved_after_a_restart(session: Session, tmp_path: Path) -> None:
-    session.grade(0)
-    session.save()
-    session.grade(1)
-    session.close()
-    with Session(tmp_path / "worklist.json") as again:
-        assert len(again.answers.unsaved) == 1
-        assert agreement_of(again).n == 1
 
 
 @pytest.mark.parametrize("theirs", [0, 3])

@@ -138,30 +138,6 @@ def test_what_the_labels_judge_already_is_not_written_but_compared(session: Sess
     assert {json.loads(row)["who"] for row in rows} == {"ada"}
 
 
-def test_what_was_written_is_no_agreement_with_oneself_later_on(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.grade(1)
-    session.save()
-    assert not session.undo()
-    session.close()
-    with Session(tmp_path / "worklist.json") as again:
-        assert (again.answers.current, again.answers.unsaved, agreement_of(again).n) == (2, [], 0)
-
-
-def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.grade(3)
-    other = labels_of(tmp_path)
-    other["queries"][1]["relevant_docs"].append({"doc": "returns.md", "relevance": 2})
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
-    session.save()
-    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
-    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 2}
-    session.skip()
-    session.grade(0)  # returns.md for q2: judged by somebody else since
-    assert (session.answers.unsaved, agreement_of(session).n, agreement_of(session).alike) == ([3], 1, 0)
-
-
 def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
     session: Session, tmp_path: Path
 ) -> None:

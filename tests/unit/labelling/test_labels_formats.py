@@ -59,25 +59,6 @@ def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "fault"),
-    [
-        ({"phrasings": ["how?", " "]}, "queries[0].phrasings[1] is empty."),
-        ({"where": {}}, "queries[0].where is empty; leave it out to search everything."),
-        (
-            {"where_document": "ring"},
-            "queries[0].where_document is 'ring'; it must be a mapping of names to values.",
-        ),
-    ],
-)
-def test_a_wording_or_a_filter_that_is_none_is_refused(
-    convert: Conversions, asked: dict[str, object], fault: str
-) -> None:
-    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
-    (said,) = convert.faults(own)
-    assert said.endswith(f": {fault}")
-
-
 def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
     convert.answer({"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": WHITE}, {"doc": TWICE}]}]})
     once = convert.target.read_text()
@@ -394,8 +375,6 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "UTF-16 of Excel": ("question\tanswer\n赤い?\t%b\n".encode("utf-16"), [("赤い?", [RED])]),
     "a mark of UTF-8": ("question,answer\nкрасный?,%b\n".encode("utf-8-sig"), [("красный?", [RED])]),
     "a list in a cell": (b'question,answer\nred?,"[""%b"", ""%c""]"\n', [("red?", [RED, SIX])]),
-    "lines in a cell": (b'question,answer\nred?,"%b\n%c"\n', [("red?", [RED, SIX])]),
-    "parts of a cell": (b"question,answer\nred?,%b | %c\n", [("red?", [RED, SIX])]),
     "answers in numbered columns": (b"question,answer,answer 2,answer_3\nred?,%b,%c,\n", [("red?", [RED, SIX])]),
     "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
 }

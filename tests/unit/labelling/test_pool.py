@@ -204,14 +204,6 @@ def test_the_seed_orders_the_items_and_does_not_choose_the_unjudged(kitchen: Pat
     assert [item.doc for item in first.items] != [item.doc for item in other.items]
 
 
-def test_the_order_is_not_that_of_the_choice(kitchen: Path, capsys: Capture) -> None:
-    options = ("--config", "experiment-report/config.yaml", "--repeat", "0", "--force")
-    whole = pooled(capsys, *options, "--budget", "6")
-    best = pooled(capsys, *options, "--budget", "3")
-    assert keys(best) < keys(whole)
-    assert keys(best) != {(one.query, one.doc, one.start, one.end) for one in whole.items[:3]}
-
-
 def test_the_terminal_says_what_was_chosen(kitchen: Path, capsys: Capture) -> None:
     options = ("--config", "experiment-report/config.yaml", "--budget", "2", "--repeat", "1")
     made = ragtrial(capsys, "pool", "report", *options)

@@ -68,31 +68,10 @@ def row(file: Path, query: str) -> Any:
     return next(one for one in json.loads(file.read_text(encoding="utf-8"))["queries"] if str(one["id"]) == query)
 
 
-def test_a_new_label_is_added_after_the_others_and_nothing_else_changes(file: Path) -> None:
-    changed = json.loads(written(file, Grade("7", "fées.md", 0, quote='say "no"')))
-    expected = json.loads(LABELS)
-    expected["queries"][0]["relevant_docs"].append({"doc": "fées.md", "relevance": 0, "quote": 'say "no"'})
-    assert changed == expected
-    assert list(changed["queries"][0]) == ["id", "text", "tags", "where", "relevant_docs"]
-
-
 def test_the_text_has_an_indent_of_two_spaces_and_letters_as_they_are(file: Path) -> None:
     changed = written(file, Grade("q2", "costs.md", 2))
     assert changed == json.dumps(json.loads(changed), indent=2, ensure_ascii=False) + "\n"
     assert "–" in changed
-
-
-def test_another_grade_changes_the_number_alone_or_adds_what_was_left_out(file: Path) -> None:
-    written(file, Grade("7", "returns.md", 1, quote="within 30 days"), Grade("7", "old.md", 0))
-    assert row(file, "7")["relevant_docs"] == [
-        {"doc": "returns.md", "relevance": 1, "quote": "within 30 days"},
-        {"doc": "old.md", "relevance": 0},
-    ]
-
-
-def test_a_judgment_that_is_taken_back_is_gone(file: Path) -> None:
-    written(file, Grade("7", "returns.md", None, quote="within 30 days"))
-    assert row(file, "7")["relevant_docs"] == [{"doc": "old.md"}]
 
 
 def test_a_new_query_comes_last_with_its_labels(file: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +54,6 @@ HOWS: Mapping[How, str] = {
 
 _MOST_GUESSED = 20  # comparing a name with all ids, or a text with all texts, is slow
 _MOST_PLACES = 5
-_PARTS = re.compile(r"\n|[|;]")
 
 
 @dataclass(slots=True)
@@ -267,9 +265,8 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
 
     Raises LabelsError if answers to one question give different grades to one document or passage.
     """
-    labels = _with_parts(read, library) if read.content.is_csv else read.labels
-    placed = place(labels, library, fuzzy=fuzzy)
-    rows: dict[str, list[dict[str, Any]]] = {question.id: [] for question in labels.questions}
+    placed = place(read.labels, library, fuzzy=fuzzy)
+    rows: dict[str, list[dict[str, Any]]] = {question.id: [] for question in read.labels.questions}
     repeated, conflicts = 0, []
     for label in placed:
         known = rows[label.query]
@@ -283,32 +280,8 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
     if conflicts:
         raise LabelsError(*truncated(conflicts, read.content.file))
     prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
-    queries = [_query_row(question, rows[question.id]) for question in labels.questions]
+    queries = [_query_row(question, rows[question.id]) for question in read.labels.questions]
     return Converted({**prompt, "queries": queries}, placed, repeated)
-
-
-def _with_parts(read: ReadLabels, library: Library) -> ForeignLabels:
-    """The labels, with several answers for a cell that is lost while its lines or parts (``|``, ``;``) are found."""
-    parts = {
-        answer: pieces
-        for question in read.labels.questions
-        for answer in question.answers
-        if not answer.context and len(pieces := list(filter(None, map(str.strip, _PARTS.split(answer.passage))))) > 1
-    }
-    sought = list({text: PassageQuery(normalised(text)) for answer, pieces in parts.items()
-                   for text in (answer.passage, *pieces)}.items())  # fmt: skip
-    matches = locate_all([query for _, query in sought], library) if sought else []
-    lost = {text for (text, _), match in zip(sought, matches, strict=True) if not match.places}
-    several = {
-        answer: [replace(answer, passage=piece, start=None) for piece in pieces]
-        for answer, pieces in parts.items()
-        if answer.passage in lost and lost.isdisjoint(pieces)
-    }
-    questions = (
-        replace(question, answers=tuple(part for answer in question.answers for part in several.get(answer, [answer])))
-        for question in read.labels.questions
-    )
-    return replace(read.labels, questions=tuple(questions))
 
 
 def _query_row(question: ImportedQuestion, labels: list[dict[str, Any]]) -> dict[str, Any]:
