@@ -65,8 +65,12 @@ def wait_until_up(url: str, process: subprocess.Popen[bytes], seconds: float = 1
 
 
 def _answers(url: str) -> bool:
+    from pymilvus import MilvusException
+
     try:
-        server_client(url, "", "default", 10).close()
-    except StoreServerError:
+        client = server_client(url, "", "default", 10)
+        client.list_collections(timeout=10)
+        client.close()
+    except (StoreServerError, MilvusException):
         return False
     return True

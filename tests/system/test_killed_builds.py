@@ -52,9 +52,9 @@ def _on_milvus(url: str) -> set[str]:
 
 
 def _on_chroma(url: str) -> set[str]:
-    from ragtrial.engines.chroma import chroma_server, disconnect
+    from ragtrial.engines.chroma import ChromaServerOptions, disconnect, server_client
 
-    client = chroma_server(url, {}, "default_tenant", "default_database", 60, named_by="url")
+    client = server_client(ChromaServerOptions(), url, 60, "url")
     try:
         return {one.name for one in client.list_collections()}
     finally:

@@ -1,7 +1,7 @@
 """Vector databases: indexes that are built, and collections that exist. One file per engine, named as its kind."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator
 
@@ -22,12 +22,8 @@ def _of_a_kind(value: object) -> object:
     return {"kind": DEFAULT_KIND, **value} if isinstance(value, Mapping) and "kind" not in value else value
 
 
-if TYPE_CHECKING:
-    AnyStore = Store
-    AnyCollection = CollectionOptions
-else:
-    AnyStore = Annotated[Any, AnyOf(STORES)]
-    AnyCollection = Annotated[Any, AnyOf(COLLECTIONS), BeforeValidator(_of_a_kind)]
+AnyStore = Annotated[Store, AnyOf(STORES)]
+AnyCollection = Annotated[CollectionOptions, AnyOf(COLLECTIONS), BeforeValidator(_of_a_kind)]
 
 __all__ = [
     "ALL",

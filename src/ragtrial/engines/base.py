@@ -121,6 +121,9 @@ class Store(Options):
     advice_for_few_hits: ClassVar[str] = "Set store.kind: exact."
     """The next step where searches return fewer hits than requested."""
 
+    is_repeatable: ClassVar[bool] = False
+    """True if two indexes of the same vectors return the same hits."""
+
     search_options: ClassVar[frozenset[str]] = frozenset()
     """The options, dotted, that change only searches: settings that differ in these alone share one index."""
 
@@ -136,11 +139,6 @@ class Store(Options):
     def is_exclusive(self) -> bool:
         """True if only one process may have the index open."""
         return not self.is_repeatable
-
-    @property
-    def is_repeatable(self) -> bool:
-        """True if two indexes of the same vectors return the same hits."""
-        return self.is_exact
 
     def vector_bytes(self, dimension: int) -> int:
         """The bytes of each vector that a search reads."""

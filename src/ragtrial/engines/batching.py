@@ -11,6 +11,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Outcome = tuple[T, list[R], BaseException | None]
+"""An item, its one result if there is one, and the error if there was one."""
 
 _READY = 2
 """Items that are handed out for each worker, so that it finds the next one when it is done."""
@@ -29,7 +31,7 @@ def as_they_come(
     source, failure, handed_out = iter(items), None, 0
     threads: list[Thread] = []
     tasks: Queue[list[T]] = Queue()
-    results: Queue[tuple[T, list[R], BaseException | None]] = Queue()
+    results: Queue[_Outcome[T, R]] = Queue()
     is_over = Event()
     try:
         while True:
@@ -55,12 +57,7 @@ def as_they_come(
         raise failure
 
 
-def _work(
-    function: Callable[[T], R],
-    tasks: Queue[list[T]],
-    results: Queue[tuple[T, list[R], BaseException | None]],
-    is_over: Event,
-) -> None:
+def _work(function: Callable[[T], R], tasks: Queue[list[T]], results: Queue[_Outcome[T, R]], is_over: Event) -> None:
     """Work on tasks, which are lists of one item, until one is empty.
 
     The result of an item is a list: of one, or empty after an error, and if it never began.

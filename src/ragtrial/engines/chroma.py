@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
 from ragtrial.engines.collection import (
@@ -45,15 +45,13 @@ _PATIENCE = 10
 """The time limit for the first answer of a server, in seconds."""
 
 
-def chroma_server(
-    url: str, headers: Mapping[str, SecretStr], tenant: str, database: str, timeout: float, *, named_by: str
-) -> Client:
+def server_client(options: ChromaServerOptions, url: str, timeout: float, named_by: str) -> Client:
     """A client of the server at ``url``, which has answered; ``named_by`` names the options of the address in messages.
 
     Raises InputError if no Chroma server answers, or if it refuses.
     """
-    sent = {name: value.get_secret_value() for name, value in headers.items()}
-    _look_for_server(url, sent, tenant, database, named_by)
+    sent = {name: value.get_secret_value() for name, value in options.headers.items()}
+    _look_for_server(url, sent, options.tenant, options.database, named_by)
     import chromadb
     from chromadb.config import Settings
 
@@ -65,8 +63,8 @@ def chroma_server(
         ssl=is_safe,
         headers=sent,
         settings=Settings.model_construct(anonymized_telemetry=False),
-        tenant=tenant,
-        database=database,
+        tenant=options.tenant,
+        database=options.database,
     )
     for session in sessions(client):
         session.timeout = timeout  # Chroma's client has no time limit
@@ -192,8 +190,7 @@ class ChromaEngine(Engine):
                 if folder is not None:
                     self.client = folder_client(folder)
                 else:
-                    place = (str(store.url), store.headers, store.tenant, store.database)
-                    self.client = chroma_server(*place, store.timeout, named_by="store.url")
+                    self.client = server_client(store, str(store.url), store.timeout, "store.url")
         except InputError as error:
             raise StoreServerError(*error.faults) from error
 
@@ -323,10 +320,6 @@ class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
         return self
 
     @property
-    def address(self) -> str:
-        return self.path if self.path is not None else self.url
-
-    @property
     def url(self) -> str:
         """The URL of the server."""
         host = f"[{self.host}]" if self.host and ":" in self.host else self.host
@@ -357,8 +350,7 @@ class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
             if copy is not None:
                 client = folder_client(copy, tenant=self.tenant, database=self.database)
             else:
-                reached = (self.url, self.headers, self.tenant, self.database)
-                client = chroma_server(*reached, _ANSWER, named_by="host, port and ssl")
+                client = server_client(self, self.url, _ANSWER, "host, port and ssl")
             stack.callback(disconnect, client)
             try:
                 return ChromaCollection(self, client.get_collection(self.name, embedding_function=None))
@@ -415,7 +407,7 @@ class ChromaCollection(Collection):
 
         if not isinstance(error.__cause__, (ValueError, TypeError, InvalidArgumentError)):
             return None
-        return " ".join(str(error.__cause__).removesuffix(" in get.").split())
+        return " ".join(str(error.__cause__).removesuffix(" in query.").split())
 
     def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
         where: Any = {"where": conditions.where, "where_document": conditions.where_document}

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -109,9 +108,9 @@ class CollectionOptions(Options, ABC):
         """Its name in the report and, with ``address``, in messages."""
 
     @property
-    @abstractmethod
     def address(self) -> str:
-        """Where it is, without a password: for messages."""
+        """Its path, or the URL of its server, without a password: for messages."""
+        return str(getattr(self, "path", None) or getattr(self, "url", ""))
 
     def files(self) -> Stamp | None:
         """The stamp of its files, which changes when they are written; None on a server.
@@ -174,9 +173,7 @@ class CollectionOptions(Options, ABC):
                 f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to "
                 f"a place with more room, or {advice}."
             ) from error
-        raise InputError(
-            f"{folder} is being written to, so it cannot be copied. Stop the program that writes, or {advice}."
-        )
+        raise InputError(f"{folder} is being written to, so it cannot be copied. Stop what writes, or {advice}.")
 
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
         """Warnings about its searches that only this kind has."""
@@ -230,8 +227,7 @@ class Item(NamedTuple):
     text: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """The items nearest to a vector, best first, and their scores (items,): larger is nearer."""
 
     items: Sequence[Item]
@@ -343,7 +339,7 @@ class Collection(ABC):
     def validate(self, conditions: Conditions) -> None:
         """Send the conditions to the engine. Raises ValueError, with its reason, if it rejects them."""
         try:
-            next(self.pages(conditions), None)
+            self.nearest(np.ones((1, self.dimension), dtype=np.float32), 1, conditions)
         except StoreError as error:
             reason = self.rejection(error)
             if reason is None:
@@ -359,10 +355,8 @@ class Collection(ABC):
                 if not known:
                     near = did_you_mean(one.field, self.fields)
                     raise ValueError(f"where.{one.field}: no item has the metadata {one.field!r}.{near}")
-                if one.operator in options.own_operators:
-                    continue
                 asked = type_of(one.values[0])
-                if asked not in known:
+                if asked not in known and one.operator not in options.own_operators:
                     has = " or ".join(sorted(known))
                     raise ValueError(f"where.{one.field} is compared with a {asked}; in all items it is a {has}")
         if conditions.where_document is not None and not options.searches_texts:

@@ -45,6 +45,7 @@ _UNIT_LENGTH = 1e-5  # a vector whose length is so near to 1 is left as it is: s
 class ExactStore(Store):
     """Compares every query with every vector, or with every quantized one."""
 
+    is_repeatable = True
     search_options = frozenset({"rescore"})
     advice_for_low_recall = "Set or raise store.rescore, or remove store.quantize."
 
@@ -67,19 +68,12 @@ class ExactStore(Store):
             raise ValueError(f"quantize: {self.quantize} compares by products; set space: cosine or ip, or remove it.")
         return self
 
-    def identity(self) -> dict[str, Any]:
-        return {name: value for name, value in super().identity().items() if value is not None}
-
     def vector_bytes(self, dimension: int) -> int:
         return {None: 4 * dimension, "int8": dimension, "binary": -(-dimension // 8)}[self.quantize]
 
     @property
     def is_exact(self) -> bool:
         return self.quantize is None
-
-    @property
-    def is_repeatable(self) -> bool:
-        return True
 
     def width(self, depth: int) -> int | None:
         return None if self.rescore is None else depth * self.rescore
@@ -94,7 +88,7 @@ class ExactStore(Store):
         if self.quantize is None:
             return ExactIndex(vectors, self.space)
         quantizer = Quantizer.read(self.quantize, self.space, vectors.matrix.shape[1], folder)
-        codes = Vectors(read_codes(folder), vectors.order)
+        codes = Vectors(read_array(folder / _CODES), vectors.order)
         inner = HammingIndex(codes) if self.quantize == "binary" else ExactIndex(codes, "ip")
         return QuantizedIndex(inner, quantizer, codes, self.rescore)
 
@@ -447,11 +441,6 @@ class QuantizedIndex(Index):
         return made
 
 
-def read_codes(folder: Path) -> CodeRows:
-    """The codes that ``Quantizer.write`` wrote into ``folder``, mapped from their file."""
-    return read_array(folder / _CODES)
-
-
 def _blocks(matrix: Floats) -> Iterator[Floats]:
     rows = max(1, _BLOCK // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), rows):
@@ -466,8 +455,7 @@ class ExactSearch:
         self._ids = ids
         self._matrix = matrix
         self._rows = {name: row for row, name in enumerate(ids)}
-        self._order = np.empty(len(ids), dtype=np.int64)
-        self._order[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+        self._order = np.argsort(sorted(range(len(ids)), key=ids.__getitem__)).astype(np.int64)
 
     @staticmethod
     def write(held: Collection, folder: Path, advance: Callable[[int], None]) -> None:

@@ -9,16 +9,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
 from ragtrial.dataset.documents import json_rows
 from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors, failing_as, normalized, ranked
 from ragtrial.engines.collection import COLLECTIONS, PAGE, Collection, Fact, FieldNames, Found, Item, Stamp, stamp_of
 from ragtrial.engines.filters import Conditions, parsed, passes
-from ragtrial.errors import Fault, InputError, StoreError
+from ragtrial.errors import Fault, InputError, RagtrialError, StoreError
 from ragtrial.options import PathText, shown
 from ragtrial.rankings import Floats, Rankings
 
@@ -42,13 +42,10 @@ def _message_of(error: BaseException) -> str:
     return re.sub(r"^Error in .*? at \S+: (Error: )?", "", text).rstrip(".") or type(error).__name__
 
 
-def _failing(what: str) -> AbstractContextManager[None]:
-    """Turns the errors of FAISS into StoreError: ``what`` failed."""
-    return failing_as(lambda error: StoreError(f"{what}: {_message_of(error)}."), _is_error)
-
-
-def _is_error(error: BaseException) -> bool:
-    return isinstance(error, (RuntimeError, AssertionError, MemoryError))
+def _failing(what: str, kind: type[RagtrialError] = StoreError) -> AbstractContextManager[None]:
+    """Turns the errors of FAISS into an error of the ``kind``: ``what`` failed."""
+    kinds = (RuntimeError, AssertionError, MemoryError)  # a damaged file may claim any size
+    return failing_as(lambda error: kind(f"{what}: {_message_of(error)}."), lambda error: isinstance(error, kinds))
 
 
 @STORES.register("faiss")
@@ -100,8 +97,7 @@ class FaissStore(Store):
             raise InputError("store.kind: faiss needs a package: pip install 'ragtrial[faiss]'.")
         import faiss
 
-        what = f"store.factory: FAISS does not understand {self.factory!r}"
-        with failing_as(lambda error: InputError(f"{what}: {_message_of(error)}."), _is_error):
+        with _failing(f"store.factory: FAISS does not understand {self.factory!r}", InputError):
             index = faiss.index_factory(_TRIED_DIMENSION, self.factory)
         self._configure(index, _BUILT | _SEARCHED)
 
@@ -186,9 +182,17 @@ def _hits(distances: Floats, numbers: Any, space: str) -> Iterator[tuple[Any, Fl
 
 
 _MOST_FAULTS = 20
-_WHY_NO_PICKLE = (
-    "a pickle runs code when it is read. Write the items into a JSON Lines file instead, in the order of the vectors"
-)
+
+
+def _no_pickle(path: str) -> str:
+    if Path(path).suffix in (".pkl", ".pickle"):
+        raise ValueError(
+            f"is {shown(path)}; a pickle runs code when it is read. Write the items into a JSON Lines file."
+        )
+    return path
+
+
+FilePath = Annotated[PathText, AfterValidator(_no_pickle)]
 
 
 @COLLECTIONS.register("faiss")
@@ -207,10 +211,10 @@ class FaissCollectionOptions(FieldNames):
     kind: Literal["faiss"]
     """A FAISS index file, with its items in a JSON Lines file."""
 
-    path: PathText
+    path: FilePath
     """The index file, as written by `faiss.write_index`."""
 
-    items: PathText
+    items: FilePath
     """A JSON Lines file with one row per vector, in the order in which the vectors were added. A row has an id,
     optionally a text, and metadata: all other keys, or the keys below `metadata`."""
 
@@ -220,20 +224,9 @@ class FaissCollectionOptions(FieldNames):
     nprobe: Annotated[int, Field(ge=1)] | None = None
     """Lists to search in an IVF index (default: the value in the file)."""
 
-    @model_validator(mode="after")
-    def _is_no_pickle(self) -> Self:
-        for name in ("path", "items"):
-            if Path(getattr(self, name)).suffix in (".pkl", ".pickle"):
-                raise ValueError(f"{name} is {shown(getattr(self, name))}; {_WHY_NO_PICKLE}.")
-        return self
-
     @property
     def title(self) -> str:
         return Path(self.path).name
-
-    @property
-    def address(self) -> str:
-        return self.path
 
     def files(self) -> Stamp | None:
         return tuple(stamp for path in (self.path, self.items) for stamp in stamp_of(Path(path).parent, [Path(path)]))
@@ -256,11 +249,10 @@ class FaissCollection(Collection):
         try:
             with Path(options.path).open("rb") as file:
                 self.id = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-            self._index = faiss.read_index(options.path)
         except OSError as error:
             raise InputError(f"{options.path} cannot be read: {error.strerror}.") from error
-        except (RuntimeError, MemoryError) as error:  # a damaged file may claim any size
-            raise InputError(f"{options.path} is no index of FAISS, or is damaged: {_message_of(error)}.") from error
+        with _failing(f"{options.path} is no index of FAISS, or is damaged"):
+            self._index = faiss.read_index(options.path)
         self.count, self.dimension = int(self._index.ntotal), int(self._index.d)
         self._searched = self._innermost()
         self._kind = type(self._searched).__name__
@@ -314,12 +306,6 @@ class FaissCollection(Collection):
         distances, found = self._index.search(queries, depth, params=parameters)
         for row, scores in _hits(distances, found, self.space):
             yield Found([self._items[number] for number in row.tolist()], scores)
-
-    def validate(self, conditions: Conditions) -> None:
-        try:
-            self.nearest(np.zeros((1, self.dimension), dtype=np.float32), 1, conditions)
-        except StoreError as error:
-            raise ValueError(f"{self._kind} of FAISS takes no conditions") from error
 
     def _numbers_that_pass(self, conditions: Conditions) -> list[int]:
         key = json.dumps(conditions.where, sort_keys=True)

@@ -6,8 +6,9 @@ The form is Chroma's `where`: ``{lang: en}``, ``{year: {$gte: 2024}}``, ``{$and:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ragtrial.errors import did_you_mean, listed
@@ -26,9 +27,11 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 _LISTS = ("$in", "$nin")
 OPERATORS = ("$eq", "$ne", *_ORDERS, *_LISTS)
 _JOINS = ("$and", "$or")
-_FEWEST_JOINED = 2
 
 TypeName = Literal["text", "number", "boolean", "list", "mapping"]
+_TYPES: Mapping[type, TypeName] = {
+    str: "text", bool: "boolean", int: "number", float: "number", list: "list", tuple: "list"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ def parsed(where: Any, also: Sequence[str] = (), place: str = "where") -> Condit
     ((key, value),) = where.items()
     here = f"{place}.{key}"
     if key in _JOINS:
-        if not isinstance(value, list | tuple) or len(value) < _FEWEST_JOINED:
-            raise ValueError(f"{here} is {shown(value)}; it must be a list of at least {_FEWEST_JOINED} conditions")
+        if not isinstance(value, list | tuple) or len(value) < 2:
+            raise ValueError(f"{here} is {shown(value)}; it must be a list of at least 2 conditions")
         return Joined(key == "$and", tuple(parsed(one, also, f"{here}[{at}]") for at, one in enumerate(value)))
     if not key or key.startswith("$"):
         raise ValueError(f"{here} is no field.{did_you_mean(key, _JOINS)} Conditions are joined by {listed(_JOINS)}")
@@ -157,13 +160,9 @@ def translated(
     return joined(condition.every, [translated(one, comparison, joined) for one in condition.conditions])
 
 
-def comparisons(condition: Condition) -> Iterator[Comparison]:
+def comparisons(condition: Condition) -> list[Comparison]:
     """All comparisons in it."""
-    if isinstance(condition, Comparison):
-        yield condition
-    else:
-        for one in condition.conditions:
-            yield from comparisons(one)
+    return translated(condition, lambda comparison: [comparison], lambda _, parts: list(chain.from_iterable(parts)))
 
 
 def passes(condition: Condition, metadata: Mapping[str, Any]) -> bool:
@@ -185,10 +184,4 @@ def _holds(comparison: Comparison, value: Any) -> bool:
 
 def type_of(value: Any) -> TypeName:
     """The name of a value's type in messages; "mapping" for all other types."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, int | float):
-        return "number"
-    return "list" if isinstance(value, list | tuple) else "mapping"
+    return _TYPES.get(type(value), "mapping")

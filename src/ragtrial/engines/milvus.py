@@ -48,16 +48,7 @@ def server_client(url: str, token: str, database: str, timeout: float, named_by:
         raise StoreServerError(f"no Milvus server answers at {url} ({error.strerror or error}). {start}") from error
     with failing_as(lambda error: _refused(url, error, start)):
         at = url if parts.port else f"{url}:{_PORT}"
-        made = _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
-    try:
-        with failing_as(
-            lambda error: StoreServerError(f"Milvus at {url}, database {database!r}: {message_of(error)}.")
-        ):
-            made.list_collections(timeout=timeout)  # fails, too, if there is no such database
-    except BaseException:
-        made.close()
-        raise
-    return made
+        return _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
 
 
 def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
@@ -121,7 +112,6 @@ MOST_HITS = 16_384
 """The most hits that a server returns."""
 
 _ID, _VECTOR = "id", "vector"
-_LITE = "milvus_lite"  # its version begins with this
 METRICS: Mapping[Space, str] = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _HITS_AT_ONCE = 500_000
 _DATABASE = "milvus.db"
@@ -129,9 +119,7 @@ _BUILT_WITH = {"m": "M", "ef_construction": "efConstruction", "lists": "nlist"}
 _SEARCHED_WITH = {"ef_search": "ef", "probes": "nprobe"}
 """The options of an index, and their names in Milvus."""
 
-Links = Annotated[int, Field(ge=2, le=2_048)]
-Candidates = Annotated[int, Field(ge=1, le=32_768)]
-Lists = Annotated[int, Field(ge=1, le=65_536)]
+_Lists = Annotated[int, Field(ge=1, le=65_536)]
 
 
 class MilvusFlat(Options):
@@ -148,14 +136,14 @@ class MilvusGraph(Options):
     """A graph over whole vectors (HNSW), or over vectors with one byte per number (HNSW_SQ; servers need Milvus
     2.5)."""
 
-    m: Links = 16
+    m: Annotated[int, Field(ge=2, le=2_048)] = 16
     """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
 
     ef_construction: Annotated[int, Field(ge=1)] = 100
     """Candidates considered while building; a higher value is slower to build and more exact (Milvus:
     efConstruction)."""
 
-    ef_search: Candidates = 64
+    ef_search: Annotated[int, Field(ge=1, le=32_768)] = 64
     """Candidates considered while searching, up to 32,768; a higher value is slower and more exact (Milvus: ef). A
     search never considers fewer candidates than the requested hits: a server would refuse it, and Milvus Lite would
     miss hits."""
@@ -167,10 +155,10 @@ class MilvusIvf(Options):
     kind: Literal["ivf_flat", "ivf_sq8"]
     """Lists of whole vectors (IVF_FLAT), or of vectors with one byte per number (IVF_SQ8)."""
 
-    lists: Lists = 128
+    lists: _Lists = 128
     """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
 
-    probes: Lists = 8
+    probes: _Lists = 8
     """Lists to search (Milvus: nprobe), at most all. A higher value is slower and more exact; a low one may return
     fewer hits than requested."""
 
@@ -286,6 +274,9 @@ class MilvusEngine(Engine):
     def version(self) -> str:
         return str(self.client.get_server_version(timeout=self._seconds))
 
+    def check(self) -> None:
+        self.client.list_collections(timeout=self._seconds)  # fails if there is no such database
+
     # The order of a build matters: rows that are not flushed, or flushed after the index, are searched without it.
 
     def create(self, name: str, count: int, dimension: int) -> None:
@@ -295,7 +286,7 @@ class MilvusEngine(Engine):
         schema.add_field(_ID, DataType.INT64, is_primary=True)
         schema.add_field(_VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         self.client.create_collection(name, schema=schema, consistency_level="Strong", timeout=self._seconds)
-        if self.version().startswith(_LITE):
+        if self.version().startswith("milvus_lite"):
             self.at_once = 1  # inserts that meet in Milvus Lite, here or as a server, fail while it writes its files
 
     def insert(self, name: str, start: int, batch: Floats) -> None:

@@ -96,10 +96,6 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
         self.check_place("url", "a folder of Milvus Lite", ("token", "user", "password", "database", "timeout"))
         return self
 
-    @property
-    def address(self) -> str:
-        return str(self.path or self.url)
-
     def files(self) -> Stamp | None:
         if self.path is None:
             return None

@@ -81,10 +81,12 @@ class Postgres:
         """All rows. With ``values`` the server accepts only a single statement."""
         return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
 
-    def uses(self, index: str, query: str, *values: Any) -> bool:
-        """True if the plan of the query names the ``index``."""
+    def use_of(self, index: str, query: str, *values: Any) -> IndexUse:
+        """The use of the ``index`` by the query."""
         ((plan,),) = self.ask(f"EXPLAIN (FORMAT JSON) {query}", *values)
-        return index in json.dumps(plan)
+        if index in json.dumps(plan):
+            return IndexUse(is_used=True, evidence=f"EXPLAIN names the index {index}.")
+        return IndexUse(is_used=False, evidence=f"EXPLAIN shows a scan of the whole table, not the index {index}.")
 
     def failing(self) -> AbstractContextManager[None]:
         """Turns PostgreSQL's errors into ours, with the address."""
@@ -316,10 +318,7 @@ class PgvectorEngine(Engine):
         if isinstance(self.store.index, FlatIndex):
             return IndexUse(is_used=True, evidence="The table has no index: PostgreSQL compares every row, as chosen.")
         text = vector_text(np.asarray(vectors.matrix[0])) if len(vectors) else "[0]"
-        if self.database.uses(f"{name}_index", self._query(name), text, text, 10):
-            return IndexUse(is_used=True, evidence="EXPLAIN names the index.")
-        count = f"{len(vectors):,} rows"
-        return IndexUse(is_used=False, evidence=f"EXPLAIN shows a scan of the whole table ({count}), not the index.")
+        return self.database.use_of(f"{name}_index", self._query(name), text, text, 10)
 
     def _query(self, name: str) -> str:
         near = f"embedding {OPERATORS[self.store.space]} %s::{self.store.column}"
@@ -405,10 +404,6 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
-
-    @property
-    def address(self) -> str:
-        return self.url
 
     def connect(self, stack: ExitStack) -> PgvectorCollection:
         database = Postgres(self.url, self.password, self.timeout, f"PostgreSQL at {self.url}")
@@ -510,11 +505,7 @@ class PgvectorCollection(Collection):
         query, values = self._search(ALL)
         text = vector_text(np.ones(self.dimension, dtype=np.float32))
         with self.failing():
-            is_used = self.database.uses(self._index, query, text, *values, text, 10)
-        if is_used:
-            return IndexUse(is_used=True, evidence=f"EXPLAIN names the index {self._index}.")
-        evidence = f"EXPLAIN shows a scan of the whole table, not the index {self._index}."
-        return IndexUse(is_used=False, evidence=evidence)
+            return self.database.use_of(self._index, query, text, *values, text, 10)
 
     def _search(self, conditions: Conditions) -> Sql:
         where, values = self._where(conditions)
@@ -532,21 +523,18 @@ class PgvectorCollection(Collection):
 
     def _comparison(self, one: Comparison) -> Sql:
         """A comparison: false where the field is missing, except for `$ne` and `$nin`."""
-        values = tuple(one.values)
+        values, is_not = tuple(one.values), one.operator in ("$ne", "$nin")
         if self.options.metadata is None:
             if one.field not in self._columns:
-                return ("true" if one.operator in ("$ne", "$nin") else "false"), ()
-            field, holder = _quoted(one.field), "%s"
+                return ("true" if is_not else "false"), ()
+            field, holder, is_number = _quoted(one.field), "%s", ""
         else:
             field, holder = f"({_quoted(self.options.metadata)}::jsonb -> {_literal(one.field)})", "%s::jsonb"
-            values = tuple(json.dumps(value) for value in values)
+            values, is_number = tuple(map(json.dumps, values)), f"jsonb_typeof({field}) = 'number' AND "
         if one.operator in _SQL:
-            text = f"{field} {_SQL[one.operator]} {holder}"
-            is_number = f"jsonb_typeof({field}) = 'number' AND " if self.options.metadata is not None else ""
-            return f"COALESCE({is_number}{text}, false)", values
-        text = " OR ".join(f"{field} = {holder}" for _ in values)
-        is_among = f"COALESCE({text}, false)"
-        return (f"NOT {is_among}" if one.operator in ("$ne", "$nin") else is_among), values
+            return f"COALESCE({is_number}{field} {_SQL[one.operator]} {holder}, false)", values
+        is_among = f"COALESCE({' OR '.join(f'{field} = {holder}' for _ in values)}, false)"
+        return (f"NOT {is_among}" if is_not else is_among), values
 
 
 def _joined(every: bool, parts: Sequence[Sql]) -> Sql:  # noqa: FBT001 - as `translated` calls it

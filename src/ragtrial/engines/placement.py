@@ -36,9 +36,8 @@ class ItemReader:
 
     def document(self, item: Item) -> str:
         """The name of its document; empty if its metadata have none."""
-        if self._options.document is None:
-            return item.id
-        value = item.metadata.get(self._options.document)
+        key = self._options.document
+        value = item.id if key is None else item.metadata.get(key)
         return "" if value is None else str(value)
 
     def place(self, item: Item) -> tuple[int, tuple[int, int] | None]:

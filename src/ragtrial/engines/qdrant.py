@@ -24,7 +24,6 @@ from ragtrial.engines.servers import Engine, ServerUrl, SettlingStore, wait_for
 from ragtrial.errors import InputError, StoreError, StoreServerError, listed
 from ragtrial.options import Options, Secret
 from ragtrial.rankings import Floats
-from ragtrial.registry import installed_version
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -250,8 +249,7 @@ class QdrantServer(QdrantEngine):
 
     def __init__(self, store: QdrantStore) -> None:
         super().__init__(store)
-        with self.failing():
-            self.client = connect(str(store.url), store.api_key, store.timeout)
+        self.client = connect(str(store.url), store.api_key, store.timeout)
 
     def failing(self) -> AbstractContextManager[None]:
         return _client_errors(self.place)
@@ -344,9 +342,6 @@ class QdrantEdge(QdrantEngine):
             lambda error: StoreError(f"{self} of Qdrant: {one_line(error)}"),
             lambda error: isinstance(error, Exception) and not isinstance(error, MemoryError),
         )
-
-    def version(self) -> str:
-        return str(installed_version("qdrant-edge-py"))
 
     def create(self, name: str, count: int, dimension: int) -> None:
         import qdrant_edge as edge
@@ -443,10 +438,6 @@ class QdrantCollectionOptions(NamedCollectionOptions):
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
-
-    @property
-    def address(self) -> str:
-        return self.url
 
     def connect(self, stack: ExitStack) -> QdrantCollection:
         with _client_errors(f"Qdrant at {self.url}"):

@@ -79,8 +79,9 @@ class Engine(ABC):
     def failing(self) -> AbstractContextManager[None]:
         """Turns the errors of the engine into ours, with the place."""
 
-    @abstractmethod
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The version of the engine, if it is not that of a package here."""
+        return ""
 
     def check(self) -> None:
         """Check that the engine answers, and has what the store needs. Raises InputError."""

@@ -144,7 +144,7 @@ def test_a_metric_that_is_neither_distance_nor_product_is_refused(tmp_path: Path
 def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_path: Path) -> None:
     held = opened(options(tmp_path, index_of("NSG8"), rows()))
     assert len(held.nearest(VECTORS[:1], 3)[0].items) == 3
-    with pytest.raises(ValueError, match="IndexNSGFlat of FAISS takes no conditions"):
+    with pytest.raises(ValueError, match="cannot be searched: .*params"):
         held.check_conditions(Conditions({"third": 1}))
 
 
@@ -177,7 +177,7 @@ def test_numbers_in_no_known_order_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["path", "items"])
 def test_a_pickle_is_refused_where_it_is_named(tmp_path: Path, key: str) -> None:
     collection = {"kind": "faiss", "path": "docs.index", "items": "items.jsonl", key: "index.pkl"}
-    with pytest.raises(ConfigError, match=rf"collection: {key} is .*; a pickle runs code when it is read"):
+    with pytest.raises(ConfigError, match=rf"collection\.{key}: is .*; a pickle runs code when it is read"):
         write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", "collection": collection}}).config()
 
 

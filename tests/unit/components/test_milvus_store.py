@@ -314,7 +314,7 @@ def test_a_server_that_is_away_is_refused_before_anything_is_done() -> None:
 
 
 def test_a_database_that_is_not_there_is_refused_before_anything_is_done(url: str) -> None:
-    with pytest.raises(InputError, match=f"Milvus at {url}, database 'nope': .*nope"):
+    with pytest.raises(InputError, match=f"milvus at {url}: .*nope"):
         store_of(url=url, database="nope").check()
 
 

@@ -29,7 +29,7 @@ def test_a_scan_of_a_small_table_is_named_and_so_is_the_index_where_it_is_used(u
     with opened(PgvectorStore(url=url, enable_seqscan=False), vectors, tmp_path) as index:
         searched = index.use()
     assert (scanned.is_used, searched.is_used) == (False, True)
-    assert scanned.evidence == "EXPLAIN shows a scan of the whole table (200 rows), not the index."
+    assert scanned.evidence.startswith("EXPLAIN shows a scan of the whole table, not the index ragtrial_")
 
 
 def test_a_search_returns_no_more_hits_than_ef_search(url: str, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_the_matrix_is_read_in_blocks(kind: Quantization, tmp_path: Path, monkey
     monkeypatch.setattr(exact, "_BLOCK", 24 * 7)
     steps: list[int] = []
     exact.Quantizer.of(kind, "cosine", matrix).write(matrix, tmp_path, steps.append)
-    np.testing.assert_array_equal(exact.read_codes(tmp_path), whole)
+    np.testing.assert_array_equal(read_array(tmp_path / "codes.npy"), whole)
     assert sum(steps) == 300
     assert len(steps) > 40
 
@@ -151,11 +151,6 @@ def test_products_of_long_vectors_are_whole_numbers(tmp_path: Path) -> None:
 def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         ExactStore(**options)
-
-
-def test_an_exact_index_has_the_name_it_had_before() -> None:
-    assert ExactStore().identity() == {"kind": "exact", "space": "cosine"}
-    assert ExactStore(quantize="int8").identity() == {"kind": "exact", "space": "cosine", "quantize": "int8"}
 
 
 def test_a_wider_first_search_is_another_search_only_where_hits_are_ranked_again() -> None:
