@@ -18,14 +18,9 @@ import pytest
 from commands import LONGEST
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
-from small_experiment import BROKEN, CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
+from small_experiment import CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
-
-TWO_SETTINGS = CONFIG.replace(
-    "latency: false",
-    '  broken: {kind: dense, top_k: 3, embedder: {kind: custom, function: "broken:embed"}}\nlatency: false',
-)
 SLOW = """\
 import pathlib
 import time
@@ -72,27 +67,6 @@ def finished(*arguments: str, **environment: str) -> Outcome:
 
 
 # Every command.
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
-    for option in ("--help", "-h"):
-        made = ragtrial(capsys, command, option)
-        assert (made.code, made.err) == (0, "")
-        assert made.out.startswith(f"Usage: ragtrial {command} ")
-        for common in ("--json", "--quiet", "--verbose", "--no-color"):
-            assert common in made.out or command in ("cache", "labels")  # whose own commands have them
-
-
-def test_help_names_every_command_and_every_exit_code(capsys: Capture) -> None:
-    made = ragtrial(capsys, "--help")
-    assert made.code == 0
-    for command in COMMANDS:
-        assert f"\n  {command} " in made.out
-    assert "..." not in made.out.partition("Commands:")[2], "what a command does is said in one line of 80 columns"
-    assert "Exit codes: 0 done; 1 a gate failed" in made.out
-    assert "2 invalid config" in " ".join(made.out.split())
-    assert "130" in made.out
 
 
 def test_no_command_at_all_is_a_misuse_and_shows_the_help_on_stderr(capsys: Capture) -> None:
@@ -146,7 +120,7 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
     loud = ragtrial(capsys, "run", config)
     assert loud.err.endswith(
         "\n1 warning:\n  1 of 3 questions has no answer yet (searched, not scored): add answers, or the tag "
-        "`unanswerable`.\n`ragtrial explain` explains each kind: no-relevant\n"
+        "`unanswerable`.\n"
     )
 
 
@@ -158,15 +132,6 @@ def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path
         assert (made.code, made.out) == (2, "")
         assert "1 of 3 questions has no answer yet" in made.err
     assert not (tmp_path / "results").exists()
-
-
-def test_many_warnings_of_one_kind_are_counted_after_the_third(config: Path, capsys: Capture, tmp_path: Path) -> None:
-    document = {"doc": "returns.md"}
-    twice = [{"id": f"u{number}", "text": "x", "relevant_docs": [document, document]} for number in range(5)]
-    small_experiment(tmp_path, labels={"queries": [*LABELS["queries"], *twice]})
-    warnings = ragtrial(capsys, "validate", config).err.partition("1 warning:\n")[2]
-    first = " ".join(f"query 'u{number}' judges {document['doc']!r} twice, with one grade." for number in range(3))
-    assert " ".join(warnings.split()) == f"{first} And 2 more. `ragtrial explain` explains each kind: same-label"
 
 
 def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:
@@ -193,94 +158,7 @@ def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture)
     assert load_report(Path(answer["report"]).parent).run_id == answer["run_id"]
 
 
-WRONG = """\
-def find(queries, top_k):
-    return [["d0.md"] if query != "w0" else ["d1.md"] for query in queries]
-"""
-
-
-def test_a_run_of_several_settings_says_which_is_best_and_which_are_worse(tmp_path: Path, capsys: Capture) -> None:
-    """Twelve queries, all answered by two settings alike and by the third not once: two flips of 4,096 are as far."""
-    numbers = range(12)
-    config = small_experiment(
-        tmp_path,
-        config=CONFIG.partition("retrievers:")[0]
-        + "retrievers:\n"
-        + "  bm25: {kind: bm25, top_k: 3}\n"
-        + "  other: {kind: bm25, top_k: 4, k1: 0.9}\n"
-        + '  wrong: {kind: custom, function: "wrong:find", top_k: 3}\n'
-        + "latency: false\n",
-        documents={f"d{number}.md": f"w{number}\n" for number in numbers},
-        labels={
-            "queries": [
-                {"id": f"q{number}", "text": f"w{number}", "relevant_docs": [{"doc": f"d{number}.md"}]}
-                for number in numbers
-            ]
-        },
-    )
-    (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
-    made = ragtrial(capsys, "run", config)
-    command, _, report = made.out.splitlines()[-4:-1]
-    folder = report.removeprefix("report: ").removesuffix("/report.json")
-    assert made.out.splitlines()[2:5] == [
-        "Best: bm25 and other, identical, ndcg@3 1.000: they find an answer in the first 3 for 12 of 12 questions "
-        "(wrong 0)",
-        "  better than  wrong (-1.000, 95% CI -1.000 to -1.000)   with the current labels",
-        f"Next: label the hits that could change this: ragtrial pool {folder}",
-    ]
-    assert command == f"By how much: ragtrial compare {folder}"
-    assert ragtrial(capsys, "run", config, "--json").json["conclusion"]["verdicts"]["worse"] == ["wrong"]
-
-
-def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, capsys: Capture) -> None:
-    retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
-    config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
-    made = ragtrial(capsys, "run", config)
-    assert made.out.splitlines()[2:4] == [
-        "No ranking yet: 2 scored questions; a ranking needs 10.",
-        'Next: label at least 8 more questions: ragtrial search "QUESTION" --label',
-    ]
-
-
 # Exit codes.
-
-
-def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: Path, capsys: Capture) -> None:
-    config = small_experiment(tmp_path, config=TWO_SETTINGS)
-    (tmp_path / "broken.py").write_text(BROKEN, encoding="utf-8")
-    made = ragtrial(capsys, "run", config, "-q")
-    assert made.code == 4
-    assert made.err == (
-        "\n1 of 2 settings failed: broken. The same command runs only these again.\n"
-        "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
-    )
-    assert made.out.splitlines()[6].startswith("dense ")
-    shown = ragtrial(capsys, "show", "latest", "-q")
-    assert "\nbroken failed and has no scores: broken:embed raised RuntimeError for 3 texts: no key\n" in shown.out
-    again = ragtrial(capsys, "run", config, "--json")
-    assert again.json["exit_code"] == again.code == 4
-    assert [setting["name"] for setting in again.json["settings"]] == ["dense"]
-    assert again.json["failures"] == [
-        {"name": "broken", "error": "broken:embed raised RuntimeError for 3 texts: no key", "details": None}
-    ]
-
-
-def test_all_settings_that_fail_are_three_and_no_report_is_written(tmp_path: Path, capsys: Capture) -> None:
-    config = small_experiment(tmp_path, functions=BROKEN)
-    made = ragtrial(capsys, "run", config, "-q")
-    assert (made.code, made.out) == (3, "")
-    assert made.err == "error: setting 'dense': hashing:embed raised RuntimeError for 3 texts: no key\n"
-    assert not (tmp_path / "results").exists()
-
-
-def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path: Path, capsys: Capture) -> None:
-    config = small_experiment(tmp_path, functions=BROKEN)
-    assert ragtrial(capsys, "run", config).code == 3
-    fixed = small_experiment(tmp_path, functions=HASHING, config=CONFIG.replace("hashing:", "mended:"))
-    (tmp_path / "mended.py").write_text(HASHING, encoding="utf-8")
-    made = ragtrial(capsys, "run", fixed)
-    assert made.code == 0
-    assert [line.partition(":")[0] for line in made.err.splitlines()] == ["embeddings", "retrieval (dense)"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -362,16 +240,6 @@ def test_costs_without_latency_say_how_to_measure_it(
     assert made.code == 0
     out = ragtrial(capsys, "show", "latest", "--costs").out
     assert ("Latency of more than 10 settings is measured only if asked for (`latency: true`)." in out) == is_told
-
-
-def test_the_index_of_a_setting_is_shown_against_exact_search(tmp_path: Path, capsys: Capture) -> None:
-    config = small_experiment(tmp_path, config=CONFIG.replace("{kind: exact}", "{kind: chroma}"))
-    for command in (["run", config], ["show", "latest"]):
-        lines = ragtrial(capsys, *command).out.splitlines()
-        place = next(number for number, line in enumerate(lines) if line.startswith("index against exact search"))
-        assert lines[place - 1] == ""
-        assert lines[place].split()[4:] == ["overlap", "lowest", "ndcg@3", "unreachable"]
-        assert lines[place + 1].split() == ["dense", "1.0000", "1.0000", "0.000", "0"]
 
 
 def test_a_crash_when_no_file_can_be_written_is_still_told(

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
-from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.refiners import REFINERS
 from ragtrial.config import load_config
-from ragtrial.evaluation.metrics import METRICS
 from ragtrial.report.model import OTHER_BYTES, load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
 
@@ -177,42 +174,6 @@ def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path:
 # validate
 
 
-def test_validate_says_what_there_is_and_runs_nothing(
-    config: Path, capsys: Capture, tmp_path: Path, golden: Golden
-) -> None:
-    made = ragtrial(capsys, "validate", config)
-    assert made.code == 0
-    golden("validate", made.out)
-    assert not (tmp_path / "results").exists()
-    assert not list((tmp_path / ".ragtrial").glob("embeddings/*"))
-    answer = ragtrial(capsys, "validate", config, "--json").json
-    assert answer == {
-        "exit_code": 0, "documents": 3, "empty_documents": 0, "queries": 2,
-        "queries_without_relevant": 0, "judgments": {"1": 1, "2": 1},
-        "passages": {"labelled": 0, "exact": 0, "spacing": 0, "case": 0, "typography": 0, "markup": 0,
-                     "offsets": 0, "lost": 0, "several_places": 0,
-                     "moved": 0, "changed": 0},
-        "noticed_passages": [],
-        "settings": [{"name": "dense", "chunks": 3, "passages": 0, "passages_cut": 0}], "warnings": [],
-    }  # fmt: skip
-
-
-def test_validate_finds_every_fault_of_the_labels(tmp_path: Path, capsys: Capture) -> None:
-    labels = {
-        "queries": [
-            {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "within sixty days"}]},
-            {"id": "q2", "text": "x", "relevant_docs": [{"doc": "waranty.md"}]},
-        ]
-    }
-    made = ragtrial(capsys, "validate", small_experiment(tmp_path, labels=labels), "-q")
-    assert (made.code, made.out) == (2, "")
-    assert [line.split("prompt_queries.json: ")[1] for line in made.err.splitlines()] == [
-        "query 'q1' quotes 'within sixty days', which is not in 'returns.md'. "
-        "The nearest is in 'returns.md': 'within thirty days'.",
-        "query 'q2' judges 'waranty.md', which is not in the corpus (3 documents). Did you mean 'warranty.md'?",
-    ]
-
-
 PASSAGES = {
     "queries": [
         {
@@ -321,22 +282,6 @@ def test_show_says_what_there_is_when_an_experiment_or_all_are_missing(config: P
     )
 
 
-def test_show_gives_the_hits_of_a_query_with_ranks_grades_and_texts(two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--query", "q1")
-    assert made.code == 0
-    lines = made.out.splitlines()
-    assert lines[0] == "query q1: thirty days to return an item"
-    assert lines[2] == "dense: ndcg@3 1.0000"
-    assert lines[3].startswith("  1  grade 2  ")
-    assert lines[3].endswith("  returns.md [0:46]")
-    assert lines[4].strip() == "# Returns Return any item within thirty days."
-    assert lines[5].startswith("  2  grade -  ")
-    answer = ragtrial(capsys, "show", "--query", "q1", "--json").json
-    best = answer[0]["hits"][0]
-    assert (best["doc"], best["rank"], best["grade"]) == ("returns.md", 1, 2)
-    assert best["text"] == "# Returns\n\nReturn any item within thirty days."
-
-
 def test_show_names_the_relevant_documents_that_were_not_found(tmp_path: Path, capsys: Capture) -> None:
     labels = {
         "queries": [{"id": "q1", "text": "thirty days", "relevant_docs": [{"doc": "warranty.md", "relevance": 3}]}]
@@ -399,15 +344,6 @@ def test_show_refuses_a_metric_that_is_not_there(asked: str, told: str, two_runs
     assert len(made.err.splitlines()) == 1
 
 
-def test_show_names_the_queries_that_scored_lowest(two_runs: list[str], capsys: Capture) -> None:
-    lines = ragtrial(capsys, "show").out.splitlines()
-    start = lines.index(f"lowest ndcg@3 of dense (ragtrial show {two_runs[1]} --query ID):")
-    assert lines[start + 1 : start + 3] == [
-        "  q1  1.0000  thirty days to return an item",
-        "  q2  1.0000  which batteries are covered",
-    ]
-
-
 def spoil_texts(folder: Path) -> None:
     (folder / "texts.jsonl.gz").unlink()
 
@@ -464,21 +400,6 @@ def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(
 # search, list, schema
 
 
-def test_search_gives_what_a_setting_returns(config: Path, capsys: Capture, tmp_path: Path) -> None:
-    made = ragtrial(capsys, "search", config, "batteries covered", "--setting", "dense", "-q")
-    assert (made.code, made.err) == (0, "")
-    lines = made.out.splitlines()
-    assert lines[0] == "dense:"
-    assert lines[1].startswith("  1  grade -  ")
-    assert lines[1].endswith("  warranty.md [0:49]")
-    answer = ragtrial(capsys, "search", config, "batteries covered", "--json").json
-    (dense,) = answer["settings"]
-    assert dense["setting"] == "dense"
-    assert [hit["rank"] for hit in answer["hits"]] == [hit["rank"] for hit in dense["hits"]] == [1, 2, 3]
-    assert answer["hits"][0]["title"] == "Warranty"
-    assert not (tmp_path / "results").exists()
-
-
 def test_search_needs_no_labels(config: Path, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "prompt_queries.json").unlink()
     assert ragtrial(capsys, "search", config, "batteries", "-q").code == 0
@@ -510,18 +431,6 @@ def test_list_says_how_to_make_a_run_when_there_is_none(capsys: Capture) -> None
     made = ragtrial(capsys, "list", "--results", "nowhere")
     assert (made.code, made.out) == (0, "no reports in nowhere; `ragtrial run CONFIG` makes one.\n")
     assert ragtrial(capsys, "list", "--results", "nowhere", "--json").json == []
-
-
-def test_list_gives_every_metric_and_every_kind_with_a_sentence(capsys: Capture) -> None:
-    metrics = ragtrial(capsys, "list", "metrics", "--json").json
-    assert [row["name"] for row in metrics] == METRICS.names()
-    embedders = ragtrial(capsys, "list", "embedders", "--json").json
-    assert [row["name"] for row in embedders] == EMBEDDERS.names()
-    refiners = ragtrial(capsys, "list", "refiners", "--json").json
-    assert [row["name"] for row in refiners] == REFINERS.names()
-    assert all(row["description"] for row in metrics + embedders + refiners)
-    for what in ("retrievers", "chunkers", "stores"):
-        assert ragtrial(capsys, "list", what).code == 0
 
 
 def test_schema_writes_a_file_where_it_is_told_to(tmp_path: Path, capsys: Capture) -> None:

@@ -232,26 +232,6 @@ def test_what_nobody_expected_fails_one_setting_and_its_traceback_is_in_the_repo
     assert "0123456789abcdef" not in ended.err + (report.folder / "report.json").read_text()
 
 
-def test_a_chroma_that_fails_fails_one_setting(
-    kitchen: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from chromadb.api.models.Collection import Collection
-
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("disk is full of bees")
-
-    monkeypatch.setattr(Collection, "query", broken)
-    entries = {"dense": {"kind": "dense", "top_k": 3}, "near": {"kind": "dense", "store": {"kind": "chroma"}}}
-    config = json.loads(kitchen.file.read_text())
-    kitchen.file.write_text(json.dumps({**config, "retrievers": entries, "sweep": None}))
-    assert run(capsys, kitchen, "--set", "retrievers.near.top_k=3").code == 4
-    report = report_of(kitchen)
-    assert [one.name for one in report.settings] == ["dense"]
-    (failure,) = report.failures
-    assert failure.name == "near"
-    assert "disk is full of bees" in failure.error
-
-
 @pytest.mark.parametrize("more", [[], ["--fail-fast"]])
 def test_secrets_are_neither_printed_nor_written(
     kitchen: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch, more: list[str]

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.config import load_config
-from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from scenarios import OF_SPANS
 
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -24,20 +21,6 @@ def page(root: Path) -> str:
 def rows(table: str) -> list[list[str]]:
     """The cells of each line; two spaces or more stand between them."""
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
-
-
-def test_every_kind_of_chunker_is_on_the_page(page: str) -> None:
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
-        *("recursive", "fixed", "sentence", "markdown", "code", "semantic", "cluster", "document", "custom")
-    ]
-    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(CHUNKERS.names())
-
-
-def test_every_metric_of_passages_is_on_the_page(root: Path) -> None:
-    page = (root / "docs" / "passages.md").read_text(encoding="utf-8")
-    cells = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
-    named = {parse_metric(name.replace("@k", "@1")).name for cell in cells for name in re.findall(r"`(\S+?)`", cell)}
-    assert named == set(OF_SPANS)
 
 
 def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: Path, shared_workspace: Path) -> None:

@@ -11,8 +11,6 @@ import pytest
 from asked import workplace
 from corpora import write_files
 from pages import assert_prints_what_it_shows, blocks
-from ragtrial.components.retrievers.custom import CustomRetriever
-from ragtrial.components.retrievers.run_file import RunFileRetriever
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
 from small_experiment import CONFIG, DOCUMENTS, HASHING, LABELS
@@ -44,16 +42,6 @@ def test_the_page_s_retrievers_run_in_an_experiment(
     assert [one.name for one in report.settings] == ["dense", "mine", "langchain", "llama-index", "haystack"]
     assert report.setting("mine").scores["precision@1"].mean == 1.0
     assert report.setting("haystack").scores["hit_rate@1"].mean == 1.0
-
-
-def test_options_on_the_page_are_options(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for option in ("options", "document", "on_error", "batch_size", "version"):
-        assert option in CustomRetriever.model_fields
-        assert f"`{option}" in text
-    for option in ("form", "name"):
-        assert option in RunFileRetriever.model_fields
-        assert f"`{option}:`" in text
 
 
 def test_a_hit_of_each_shape_on_the_page_is_one(page: Path, tmp_path: Path) -> None:

@@ -166,32 +166,6 @@ def test_the_top_k_guide_s_commands_print_what_it_shows(root: Path, place: Place
         assert sizes[k] == pytest.approx(float(cell.replace(",", "")), rel=0.02)
 
 
-def test_the_table_of_gains_in_the_top_k_guide_is_made_of_its_figures(root: Path) -> None:
-    (shown,) = blocks(root, "top-k", "text")
-    figures = {
-        name: float(cell.replace(",", ""))
-        for head, rows in tables(shown)
-        for name, cell in zip(head[1:], rows["dense"], strict=True)
-    }
-    page = (root / "docs" / "guides" / "top-k.md").read_text(encoding="utf-8")
-    gains = re.findall(r"^\| (\d+) to (\d+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
-    assert len(gains) == 5
-    for first, last, tokens, recall, rate, hit_rate in gains:
-        more = {name: figures[f"{name}@{last}"] - figures[f"{name}@{first}"] for name in ("", "recall", "hit_rate")}
-        assert more[""] == float(tokens.replace(",", ""))
-        # Both ends of a gain are printed with three digits, the gain with two.
-        rounding = 2 * 0.0005 + 0.005
-        assert float(recall) == pytest.approx(more["recall"], abs=rounding)
-        assert float(hit_rate) == pytest.approx(more["hit_rate"], abs=rounding)
-        assert float(rate) == pytest.approx(1000 * more["recall"] / more[""], abs=1000 * 0.001 / more[""] + 0.005)
-
-
-def test_a_setting_for_each_top_k_is_refused_as_the_guide_says(place: Place) -> None:
-    variant = place.variant("top-k", ("top_k: 40", "top_k: 5"))
-    with pytest.raises(AssertionError, match=r"evaluators.order_unaware.k\[3\] is 10, above the top_k of 5"):
-        place.run(f"ragtrial validate {variant}")
-
-
 def test_the_chunk_size_guide_shows_how_many_passages_are_cut(root: Path, place: Place) -> None:
     validate, _ = blocks(root, "chunk-size", "sh")
     printed = place.run(validate).splitlines()
@@ -215,21 +189,6 @@ def test_the_chunk_size_guide_s_scores_are_those_of_its_config(root: Path, place
     assert_shown(shown, place.report("chunk-size").setting("dense-size200-overlap40"), within=ALIKE)
 
 
-def test_the_orders_at_equal_k_and_at_equal_context_are_opposite_in_the_chunk_size_guide(root: Path) -> None:
-    at_k, at_budget = tables(blocks(root, "chunk-size", "text")[1])
-    by_k = [name for name in at_k[1] if name.startswith("dense")]
-    by_budget = [name for name in at_budget[1] if name.startswith("dense")]
-    assert [name.split("-")[1] for name in by_k] == ["size200", "size200", "size100", "size100", "size50", "size50"]
-    assert [name.split("-")[1] for name in by_budget] == [
-        "size50",
-        "size50",
-        "size100",
-        "size100",
-        "size200",
-        "size200",
-    ]
-
-
 def test_the_langchain_guide_s_command_prints_what_it_shows(root: Path, place: Place) -> None:
     (run,) = blocks(root, "langchain", "sh")
     place.run(run)
@@ -243,21 +202,6 @@ def test_the_langchain_guide_s_command_prints_what_it_shows(root: Path, place: P
     told = "77 chunks are longer than the 256 tokens that the model reads"
     assert told in " ".join((root / "docs" / "guides" / "langchain.md").read_text(encoding="utf-8").split())
     assert any(told in one.message for one in report.warnings)
-
-
-def test_the_langchain_guide_shows_the_file_as_it_is(root: Path) -> None:
-    (code,) = blocks(root, "langchain", "python")
-    whole = (root / "configs" / "langchain_retriever.py").read_text(encoding="utf-8")
-    without_docstring = re.sub(r'^    """.*?"""\n', "", whole, flags=re.MULTILINE | re.DOTALL)
-    assert code in without_docstring
-
-
-@pytest.mark.parametrize("guide", GUIDES)
-def test_what_a_guide_links_to_is_there(root: Path, guide: str) -> None:
-    path = root / "docs" / "guides" / f"{guide}.md"
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
-    assert targets
-    assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
 def test_the_vector_size_guide_s_scores_and_bytes_are_those_of_its_config(root: Path, place: Place) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
-from ragtrial.comparison.judge import LEAST_PEOPLE
-from ragtrial.comparison.statistics.procedures import LEAST_ERRORS
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from small_experiment import HASHING, ragtrial
@@ -61,9 +59,3 @@ def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
     page = ragtrial(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
     assert page.code == 0, page.err
     assert "mean scores minus people" in Path("judged.html").read_text(encoding="utf-8")
-
-
-def test_the_page_says_the_numbers_of_the_code() -> None:
-    assert f"Fewer than {LEAST_PEOPLE} questions judged by people" in PAGE
-    assert "all but one or two" in PAGE
-    assert LEAST_ERRORS == 3

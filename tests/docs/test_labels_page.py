@@ -11,7 +11,6 @@ import pytest
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, written
 from ragtrial.labelling.importers.base import IMPORTERS
-from ragtrial.labelling.importers.converting import HOWS
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
@@ -86,8 +85,3 @@ def test_the_example_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(Path("prompt_queries.json").read_text())["queries"][1]["relevant_docs"] == [
         {"doc": "hub/reset.md", "relevance": 2, "quote": TWICE}
     ]
-
-
-def test_every_way_a_label_is_found_is_explained() -> None:
-    table = PAGE[PAGE.index("## How a label was found") :]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(HOWS)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from contests import run_into
-from ragtrial.labelling.pooling import USUAL_REPEATS
 from ragtrial.labelling.worklist import read_worklist
 from small_experiment import ragtrial
 
@@ -45,8 +44,3 @@ def test_the_commands_of_the_page_run_one_after_another(kitchen: Path, capsys: p
 def test_what_the_page_shows_is_what_is_printed(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = ragtrial(capsys, "pool", "latest", "--repeat", "2", "--baseline", "dense")
     assert as_shape(made.out) == as_shape(SHOWN)
-
-
-def test_the_page_says_how_many_texts_are_judged_already() -> None:
-    assert USUAL_REPEATS == 0.2
-    assert "About one in five texts is judged already" in SECTION

@@ -27,6 +27,11 @@ def test_the_page_on_python_prints_what_it_shows(
     assert_prints_what_it_shows(ROOT / "docs" / "python.md")
 
 
+@pytest.mark.parametrize("page", ["pandas.md", "scoring.md"])
+def test_python_on_a_page_prints_what_it_shows(page: str) -> None:
+    assert_prints_what_it_shows(ROOT / "docs" / page)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_on_a_page_imports_public_modules_alone(page: Path) -> None:
     code = "\n".join(_CODE.findall(page.read_text(encoding="utf-8")))

@@ -59,12 +59,6 @@ def make(target: str, folder: Path, *flags: str, **more: str) -> subprocess.Comp
     return run(f"make {target} VENV={venv} {' '.join([*flags, *installed])}", folder, **more)
 
 
-def test_make_test_runs_the_tests(clone: Path) -> None:
-    done = make("test", clone, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "-m pytest" in done.stdout
-
-
 @pytest.mark.slow
 def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: Path, shared_workspace: Path) -> None:
     done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
@@ -114,10 +108,3 @@ def test_the_config_of_the_readme_is_a_config(root: Path, tmp_path: Path) -> Non
     (text,) = blocks(root, "yaml")
     write_files(tmp_path, {"config.yaml": text, "documents/returns.md": "", "prompt_queries.json": ""})
     assert list(load_config(tmp_path / "config.yaml").retrievers) == ["dense", "bm25", "hybrid"]
-
-
-def test_the_terminal_of_the_readme_is_at_most_90_columns_wide(root: Path) -> None:
-    picture = (root / "docs" / "terminal.svg").read_text(encoding="utf-8")
-    lines = re.findall(r'<clipPath id="[^"]*-line-\d+">\s*<rect x="0" y="[\d.]+" width="([\d.]+)"', picture)
-    assert lines
-    assert max(float(width) for width in lines) <= 90 * 12.2 + 1

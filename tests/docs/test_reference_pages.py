@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import pytest
 
-from pages import assert_prints_what_it_shows
 from ragtrial.cli.group import COMMANDS, group
 from scripts import run_script
 from small_experiment import small_experiment
@@ -74,10 +73,6 @@ def test_the_commands_of_the_page_on_scoring_run(root: Path, tmp_path: Path) -> 
     done = run_script("".join(blocks("scoring.md", "sh")), tmp_path, COLUMNS="100")
     assert done.code == 0, done.err
     assert "(best possible)" in done.out
-
-
-def test_the_python_of_the_page_on_scoring_prints_what_it_shows() -> None:
-    assert_prints_what_it_shows(DOCS / "scoring.md")
 
 
 @pytest.mark.parametrize("page", ["index.md", "tutorial.md"])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ragtrial.config import load_config
-from ragtrial.search.methods import METHODS
 
 _OPTION = re.compile(r"`((?:held_out|within|baseline): [^`]+)`")
 PAGE = (Path(__file__).parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
@@ -23,7 +22,3 @@ def test_its_config_and_each_option_that_it_shows_are_valid(tmp_path: Path, over
     name, _, value = override.partition(": ")
     wanted = override if override.startswith("search") else f"search.{name}={value}"
     assert load_config(tmp_path / "experiment.yaml", [wanted]).search
-
-
-def test_its_table_has_every_method() -> None:
-    assert re.findall(r"^\| `(\w+)`", PAGE, re.MULTILINE) == METHODS.names()

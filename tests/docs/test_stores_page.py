@@ -10,7 +10,6 @@ import pytest
 from ragtrial import load_config, run_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.engines import STORES
 from ragtrial.engines.pgvector import PgvectorStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
@@ -43,11 +42,6 @@ def test_its_config_for_public_data_has_the_settings_of_its_table(root: Path, mo
     monkeypatch.setenv("BEIR", "scifact")
     settings, _ = settings_of(load_config(root / "configs" / "stores-beir.yaml"))
     assert printed_settings(1) == sorted({one.name for one in settings} - {"exact"})
-
-
-def test_its_table_names_every_kind() -> None:
-    table = PAGE[: PAGE.index("## Example")]
-    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(STORES.names())
 
 
 def test_the_server_that_it_shows_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:

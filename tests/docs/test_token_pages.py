@@ -10,8 +10,6 @@ import yaml
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import load_config, run_experiment
-from ragtrial.components.refiners.rerank import LateRerank
-from ragtrial.components.retrievers.token_search import SparseRetriever
 
 
 def config_of(page: Path) -> dict[str, Any]:
@@ -46,12 +44,3 @@ def test_the_config_of_the_page_on_sparse_and_late_models_runs(
     report = run_config(config_of(root / "docs" / "sparse-and-late.md"), tmp_path, models)
     assert {one.name for one in report.settings} == {"dense", "bm25", "splade", "colbert", "reranked", "hybrid"}
     assert not report.failures
-
-
-def test_the_defaults_of_the_page_are_the_defaults(root: Path) -> None:
-    page = (root / "docs" / "sparse-and-late.md").read_text(encoding="utf-8")
-    fields = {**SparseRetriever.model_fields, **LateRerank.model_fields}
-    assert "| 16, the best available, float32 |" in page
-    assert [fields[name].default for name in ("batch_size", "device", "precision", "candidates")] == [
-        *(16, None, "float32", 100)
-    ]

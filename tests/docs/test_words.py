@@ -159,11 +159,3 @@ def test_docstrings_and_comments_are_in_plain_english(folder: str) -> None:
 def test_docstrings_and_comments_of_the_whole_package_are_in_plain_english() -> None:
     texts = [text for file in SOURCE.rglob("*.py") for _, text in sentences(file)]
     assert sum(bool(translated(text)) for text in texts) < 0.05 * len(texts)
-
-
-def test_a_translated_sentence_is_noticed_and_a_plain_one_is_not() -> None:
-    assert translated("What is said of the settings, beside their names.")
-    assert translated("Told of each stage once.")
-    assert not translated("The result of a setting: rankings, measurements, and diagnostics of its parts.")
-    assert not translated("Build the stage if needed and read it; rebuild it if reading fails.")
-    assert not translated("Warns about axes that do not change an entry.")

@@ -1,0 +1,48 @@
+"""Tables of names on pages are complete: each has a row for every member, and for nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragtrial.components.chunkers.base import CHUNKERS
+from ragtrial.components.executors.processes import ProcessExecutor
+from ragtrial.components.executors.ray import RayExecutor
+from ragtrial.engines import STORES
+from ragtrial.labelling.importers.converting import HOWS
+from ragtrial.search.methods import METHODS
+from ragtrial.views.sections import plot_names
+
+EXECUTORS = (ProcessExecutor, RayExecutor)
+
+
+def section(root: Path, page: str, start: str) -> str:
+    text = (root / "docs" / page).read_text(encoding="utf-8")
+    return text[text.index(start) :].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("page", "start", "names"),
+    [
+        ("chunkers.md", "| `", CHUNKERS.names()),
+        ("executors.md", "", ProcessExecutor.model_fields.keys() - {"kind"}),
+        ("executors.md", "## Ray", RayExecutor.model_fields.keys() - {"kind"}),
+        ("labels.md", "## How a label was found", HOWS),
+        ("report-page.md", "| NAME |", plot_names()),
+        ("search.md", "| `", METHODS.names()),
+        ("stores.md", "| `exact`", STORES.names()),
+    ],
+)
+def test_a_table_has_a_row_for_every_name(root: Path, page: str, start: str, names: Iterable[str]) -> None:
+    assert set(re.findall(r"^\| `(\w+)`", section(root, page, start), re.MULTILINE)) == {*names}
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_the_config_of_an_executor_is_valid(root: Path, executor: type[ProcessExecutor | RayExecutor]) -> None:
+    page = (root / "docs" / "executors.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    executor.model_validate(yaml.safe_load(blocks[EXECUTORS.index(executor)])["executor"])
