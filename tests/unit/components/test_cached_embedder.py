@@ -59,14 +59,6 @@ def directly(experiment: Experiment, texts: Sequence[str]) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 
-def test_vectors_stand_in_the_order_of_the_texts(experiment: Experiment) -> None:
-    texts = ["soup", "rye bread with butter", "oven", "leek soup"]
-    vectors, _, done = embed(cached(experiment), texts)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
-    assert done == len(texts)
-
-
 def test_the_time_of_embedding_is_without_that_of_loading_the_model(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,33 +80,6 @@ def test_the_time_of_embedding_is_without_that_of_loading_the_model(
     embedder, source = cached(experiment, batch_size=2), TextList(["soup", "bread", "oven"])
     embedded = embedder.embed(source, "", embedder.lengths(source, ""))
     assert (embedded.seconds, now[0]) == (2, 102)
-
-
-def test_equal_texts_are_embedded_once(experiment: Experiment) -> None:
-    vectors, _, done = embed(cached(experiment), ["soup", "bread", "soup", "soup"])
-    assert sorted(experiment.embedded()) == ["bread", "soup"]
-    np.testing.assert_array_equal(vectors[0], vectors[2])
-    np.testing.assert_array_equal(vectors[0], vectors[3])
-    assert done == 4
-
-
-def test_a_second_run_embeds_nothing_and_gives_the_same_vectors(experiment: Experiment) -> None:
-    first, _, _ = embed(cached(experiment), WORDS)
-    seen = experiment.embedded()
-    second, _, done = embed(cached(experiment), WORDS)
-    assert experiment.embedded() == seen
-    assert done == len(WORDS)
-    np.testing.assert_array_equal(first, second)
-
-
-def test_new_texts_alone_are_embedded(experiment: Experiment) -> None:
-    embed(cached(experiment), WORDS[:5])
-    before = len(experiment.embedded())
-    vectors, _, _ = embed(cached(experiment), [WORDS[6], *WORDS[:5], WORDS[5]])
-    checked, *new = experiment.embedded()[before:]
-    assert checked in WORDS[:5]  # whether the function is still the one that was asked before
-    assert sorted(new) == sorted(WORDS[5:7])
-    np.testing.assert_allclose(vectors, directly(experiment, [WORDS[6], *WORDS[:5], WORDS[5]]), atol=1e-6)
 
 
 def test_a_query_and_a_document_of_the_same_text_and_prefix_are_embedded_once(experiment: Experiment) -> None:
@@ -167,28 +132,14 @@ def test_vectors_that_are_not_numbers_are_refused_and_not_kept(experiment: Exper
     assert np.isfinite(embed(cached(experiment, batch_size=batch_size), WORDS)[0]).all()
 
 
-def test_another_dimension_in_the_same_run_is_refused(experiment: Experiment) -> None:
-    embedder = cached(experiment)
-    embed(embedder, ["soup"])
+@pytest.mark.parametrize("is_same_run", [True, False])
+def test_another_dimension_is_refused(experiment: Experiment, *, is_same_run: bool) -> None:
+    embedder = cached(experiment, version="1")
+    embed(embedder, ["soup", "oven", "rye"])
     experiment.trouble("shorter", after=0)
     with pytest.raises(EmbedderError) as caught:
-        embed(embedder, ["soup", "bread"])
+        (embedder if is_same_run else cached(experiment, version="1")).embed_queries(["soup", "bread"])
     assert str(caught.value) == "the embedder (custom) returned vectors of dimension 3; before they had 32."
-
-
-def test_another_dimension_in_a_later_run_is_refused(experiment: Experiment) -> None:
-    embed(cached(experiment, version="1"), ["soup", "oven", "rye"])
-    experiment.trouble("shorter", after=0)
-    with pytest.raises(EmbedderError) as caught:
-        embed(cached(experiment, version="1"), ["soup", "bread"])
-    assert str(caught.value) == "the embedder (custom) returned vectors of dimension 3; before they had 32."
-
-
-def test_another_dimension_for_queries_than_for_documents_is_refused(experiment: Experiment) -> None:
-    embed(cached(experiment, version="1"), ["soup"])
-    experiment.trouble("shorter", after=0)
-    with pytest.raises(EmbedderError, match=r"dimension 3; before they had 32\.$"):
-        cached(experiment, version="1").embed_queries(["bread"])
 
 
 def test_no_texts_have_no_vectors_and_load_no_model(experiment: Experiment) -> None:
@@ -219,13 +170,6 @@ def test_how_many_texts_are_too_long_is_unknown_without_a_tokenizer_or_a_limit(
     values = {"tokenizer_model": str(minilm_folder / "tokenizer.json"), "max_length": 1}
     options = {} if known is None else {known: values[known]}
     assert embed(cached(experiment, **options), ["rye bread"])[1] is None
-
-
-def test_counting_long_texts_embeds_none(experiment: Experiment, minilm_folder: Path) -> None:
-    options = {"tokenizer_model": str(minilm_folder), "max_length": 3}
-    embedder = cached(experiment, **options)
-    assert embedder.count_too_long(embedder.lengths(TextList(["rye bread", "rye"]), "")) == 1
-    assert experiment.embedded() == []
 
 
 def test_the_model_itself_is_asked_when_the_cache_is_to_be_passed_by(experiment: Experiment) -> None:

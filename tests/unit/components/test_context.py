@@ -199,11 +199,3 @@ def test_equal_surroundings_have_equal_names_whatever_made_them(tmp_path: Path) 
     by_prefix = indexed(tmp_path, chunks, ContextOptions(), ["Setup > Install"])
     by_headings = indexed(tmp_path, chunks, ContextOptions(headings=True))
     assert by_prefix.name == by_headings.name
-
-
-@pytest.mark.parametrize(
-    ("context", "is_bare"),
-    [({}, True), ({"title": False}, True), ({"headings": True}, False), ({"sentences": 1}, False)],
-)
-def test_only_a_title_needs_nothing_to_be_found_first(context: dict[str, object], is_bare: bool) -> None:
-    assert ContextOptions.model_validate(context).is_bare == is_bare

@@ -173,20 +173,6 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
 # Settings and reports.
 
 
-def test_settings_that_differ_in_context_alone_are_two(tmp_path: Path) -> None:
-    retrievers: dict[str, Any] = {
-        "plain": {"kind": "dense"},
-        "headings": {"kind": "dense", "context": {"headings": True}},
-        "same": {"kind": "dense", "context": {"title": True}},
-    }
-    config = write_experiment(tmp_path, retrievers=retrievers).config()
-    settings, warnings = settings_of(config)
-    assert [setting.name for setting in settings] == ["plain", "headings"]
-    assert [warning.message for warning in warnings] == [
-        "setting 'same' is the same as 'plain'; it is run and shown once, as 'plain'."
-    ]
-
-
 def test_a_context_of_a_retriever_stands_in_place_of_the_configs(tmp_path: Path) -> None:
     retrievers = {"own": {"kind": "dense", "context": {"sentences": 1}}, "none": {"kind": "dense"}}
     own, none = settings_of(write_experiment(tmp_path, retrievers=retrievers, context={"headings": True}).config())[0]
@@ -233,13 +219,6 @@ def test_a_stale_file_is_refused_before_anything_is_embedded(prefixed: Experimen
     with pytest.raises(PrefixesError, match=r"prefixes\.jsonl:\d+: \d+ of \d+ rows are of chunks that setting 'dense'"):
         run_experiment(prefixed.config("chunker.size=60"))
     assert prefixed.embedded() == before
-
-
-def test_a_file_that_is_not_there_is_refused(experiment: Experiment) -> None:
-    file = experiment.folder / "absent.jsonl"
-    with pytest.raises(PrefixesError) as caught:
-        run_experiment(experiment.config(f"context.prefixes={file}"))
-    assert str(caught.value) == f"--set #1: {file}: there is no such file; `context.prefixes` names it."
 
 
 def test_one_file_may_serve_settings_of_several_chunkings(tmp_path: Path) -> None:

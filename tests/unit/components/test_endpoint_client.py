@@ -252,18 +252,6 @@ def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
     assert dict([first, *found]) == {number: number * number for number in range(50)}
 
 
-def test_after_a_failure_a_call_that_was_handed_out_does_not_begin() -> None:
-    begun: list[int] = []
-
-    def call(number: int) -> None:
-        begun.append(number)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        list(as_they_come(call, range(1000), 1))
-    assert begun == [0]
-
-
 def test_after_a_failure_what_is_on_its_way_still_arrives_and_nothing_begins() -> None:
     both, begun = Event(), []
 

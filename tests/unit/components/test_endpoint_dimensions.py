@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import endpoint_double
 from endpoint_double import EndpointDouble, vector_of
 from experiments import write_experiment
 from ragtrial import run_experiment
@@ -16,7 +15,6 @@ from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.engines.base import normalized
-from ragtrial.errors import EmbedderError, EndpointError, RunError
 from ragtrial.pipeline.run import Run
 
 REQUESTED = {"openai": "dimensions", "cohere": "output_dimension", "voyage": "output_dimension"}
@@ -56,18 +54,6 @@ def test_each_requested_size_has_vectors_of_its_own_and_all_cuts_share_them(tmp_
         assert cut == {embedder(double, kind)}
 
 
-@pytest.mark.parametrize("kind", REQUESTED)
-def test_a_service_that_refuses_the_field_is_an_error(tmp_path: Path, kind: str) -> None:
-    refused = endpoint_double.status(400, "This model does not support specifying dimensions.")
-    with EndpointDouble(default=refused) as double, pytest.raises(EndpointError, match="not support specifying"):
-        CachedEmbedder(embedder(double, kind, dimensions=8), tmp_path).embed_documents(["a", "b"])
-
-
-def test_more_numbers_than_there_are_cannot_be_kept(tmp_path: Path) -> None:
-    with EndpointDouble() as double, pytest.raises(EmbedderError, match="is 17; the model's vectors have 16"):
-        CachedEmbedder(embedder(double, "openai", cut_to=17), tmp_path).embed_documents(["a"])
-
-
 @pytest.mark.parametrize(("option", "passes"), [("dimensions", 3), ("cut_to", 1)])
 def test_a_sweep_of_three_sizes_plans_and_pays_its_passes(tmp_path: Path, option: str, passes: int) -> None:
     with EndpointDouble() as double:
@@ -83,11 +69,3 @@ def test_a_sweep_of_three_sizes_plans_and_pays_its_passes(tmp_path: Path, option
     assert planned is not None
     assert one is not None
     assert passes * one <= planned * 1.0001 < (passes + 0.5) * one, "questions are planned for each setting"
-
-
-def test_a_run_with_dimensions_that_are_refused_says_so(tmp_path: Path) -> None:
-    refused = endpoint_double.status(400, "This model does not support specifying 'dimensions'.")
-    with EndpointDouble(default=refused) as double:
-        options = {"kind": "openai", "model": "ada", "base_url": double.url, "dimensions": 8}
-        with pytest.raises(RunError, match=r"`fields: \{dimensions: null\}`"):
-            run_experiment(write_experiment(tmp_path, embedder=options).config())

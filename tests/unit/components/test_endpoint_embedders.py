@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import endpoint_double
 from commands import commands_of
@@ -204,11 +203,6 @@ def test_a_model_that_does_not_shorten_its_vectors_is_an_error(tmp_path: Path) -
     with EndpointDouble(default=whole) as double, pytest.raises(EndpointError) as error:
         embed(made(double, tmp_path, dimensions=8))
     assert "answered with vectors of 16 dimensions, and `dimensions` asks for 8" in str(error.value)
-
-
-def test_the_limit_of_a_provider_is_a_limit_of_the_option() -> None:
-    with pytest.raises(ValidationError, match="less than or equal to 96"):
-        EMBEDDERS["cohere"].model_validate({"model": "m", "batch_size": 97})
 
 
 @pytest.mark.slow

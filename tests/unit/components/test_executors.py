@@ -301,18 +301,3 @@ def test_a_text_that_cannot_be_embedded_fails_its_setting_with_the_chunk_and_not
     assert [one.name for one in report.settings] == ["words"]
     assert [one.name for one in report.failures] == ["dense"]
     assert "(bread/rye.md, characters " in report.failures[0].error
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["executor.kind=threads"], "executor.kind is 'threads'; it must be one of: processes, ray, serial"),
-        (["executor.kind=processes"], "executor.workers is missing"),
-        (["executor.kind=processes", "executor.workers=0"], "executor.workers is 0; it must be at least 1"),
-        (["executor.workers=2"], "executor"),
-    ],
-)
-def test_wrong_executors_are_refused(experiment: Experiment, overrides: list[str], said: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        experiment.config(*overrides)
-    assert said in str(caught.value)

@@ -154,19 +154,6 @@ def test_a_run_says_what_its_vectors_are_like(tmp_path: Path, space: Space, norm
     assert {warning.code for warning in report.warnings} == expected
 
 
-@pytest.mark.slow
-def test_a_run_with_a_model_trained_for_the_inner_product_says_that_it_is_taken_for_another(
-    trained: Path, tmp_path: Path
-) -> None:
-    edit_json(trained / "config_sentence_transformers.json", similarity_fn_name="dot")
-    experiment = write_experiment(
-        tmp_path / "kitchen", embedder={"kind": "sentence-transformer", "model": str(trained), "device": "cpu"}
-    )
-    assert "wrong-space" in {warning.code for warning in run_experiment(experiment.config()).warnings}
-    right = experiment.config("embedder.normalize=false", "store.space=ip")
-    assert not {"wrong-space", "unnormalised"} & {warning.code for warning in run_experiment(right).warnings}
-
-
 @pytest.mark.parametrize("factor", [1e25, 1e-30])
 def test_vectors_too_long_or_too_short_for_the_squares_of_a_float32_are_measured_and_normalised(factor: float) -> None:
     vectors = np.array([[3, 4], [0, 0], [6, 8]], dtype=np.float32) * np.float32(factor)

@@ -117,17 +117,6 @@ def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_embedded(exper
     assert experiment.embedded() == []
 
 
-def test_a_damaged_tokenizer_file_is_told_before_anything_is_embedded(experiment: Experiment) -> None:
-    path = experiment.folder / "tokenizer.json"
-    path.write_text('{"version": "1.0", "model"', encoding="utf-8")
-    with pytest.raises(ModelNotFoundError) as caught:
-        run_experiment(
-            experiment.config(f"retrievers.later={{kind: dense, chunker: {{kind: fixed, tokenizer: {path}}}}}")
-        )
-    assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
-    assert experiment.embedded() == []
-
-
 def validated(experiment: Experiment, capsys: pytest.CaptureFixture[str], *overrides: str) -> Outcome:
     return ragtrial(
         capsys, "validate", experiment.file, *(part for override in overrides for part in ("--set", override))
@@ -146,12 +135,3 @@ def test_validate_tells_a_wrong_tokenizer_as_run_does_whatever_the_embedder(
         told = validated(experiment, capsys, embedder, f"chunker={{kind: sentence, tokenizer: {path}}}")
         assert told.code == 2
         assert f"{path} is not a tokenizer file that can be read" in told.err
-
-
-def test_validate_tells_a_local_model_that_is_none(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    told = validated(
-        experiment, capsys, f"embedder={{kind: sentence-transformer, model: {experiment.folder}}}",
-        "chunker={kind: sentence, tokenizer: words}",
-    )  # fmt: skip
-    assert told.code == 2
-    assert f"the folder {experiment.folder} holds no model" in told.err

@@ -126,17 +126,6 @@ def test_an_actor_that_is_killed_is_replaced_and_costs_no_more_than_its_shard(tm
     assert {threads for _, threads in calls} == {"1"}, "the core that each reserves"
 
 
-def test_a_text_that_cannot_be_embedded_is_named(tmp_path: Path, address: str) -> None:
-    embedder = with_function(tmp_path, 'assert "poison" not in " ".join(texts), "tastes bad"')
-    with pytest.raises(EmbedderError) as caught:
-        embedded(
-            embedder, tmp_path / "vectors", RayExecutor(workers=1, address=address), [*TEXTS[:20], "a little poison"]
-        )
-    assert str(caught.value) == (
-        "beside:embed raised AssertionError for 1 texts: tastes bad. The text was 'a little poison'."
-    )
-
-
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     return write_experiment(tmp_path)

@@ -81,16 +81,6 @@ def test_the_similarity_that_a_model_declares_is_used(
 
 
 @KINDS
-def test_equal_texts_have_equal_scores_in_the_order_of_their_documents(kind: str, experiment: Experiment) -> None:
-    found = asked(experiment, kind, QUESTIONS)
-    for row in range(len(QUESTIONS)):
-        codes, scores = found.rows()[row], found.scores(row).tolist()
-        if 0 in codes:  # a.txt, whose text d.txt has, too
-            assert codes[codes.index(0) + 1] == 3
-            assert scores[codes.index(0)] == scores[codes.index(3)]
-
-
-@KINDS
 def test_what_was_made_is_not_made_again(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
     experiment = kitchen(tmp_path, models)
     first = asked(experiment, kind, QUESTIONS)

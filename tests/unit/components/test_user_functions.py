@@ -57,6 +57,15 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, str]] = {
     "dotted names": (
         {"mine.py": "import pack.helper\ndef f(*_): return pack.helper.VALUE\n", "pack/__init__.py": "",
          "pack/helper.py": "VALUE = 1\n"}, "mine:f", "pack/helper.py"),
+    "a partial": (
+        {"mine.py": "from functools import partial\nVALUE = 1\ndef _f(text, value): return value\n"
+                    "f = partial(_f, value=VALUE)\n"}, "mine:f", "mine.py"),
+    "an object": (
+        {"mine.py": "VALUE = 1\nclass Model:\n    def __call__(self, text): return VALUE\nf = Model()\n"},
+        "mine:f", "mine.py"),
+    "a decorated function": (
+        {"mine.py": "def bare(function): return lambda text: function(text)\nVALUE = 1\n@bare\n"
+                    "def f(text): return VALUE\n"}, "mine:f", "mine.py"),
     "a folder on sys.path": (
         {"mine.py": "import sys\nfrom pathlib import Path\nsys.path.append(str(Path(__file__).parent / 'lib'))\n"
                     "from helper import VALUE\ndef f(*_): return VALUE\n", "lib/helper.py": "VALUE = 1\n"},

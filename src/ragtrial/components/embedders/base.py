@@ -287,26 +287,21 @@ def blaming_a_text(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str
     """The vectors that ``embed`` returns for ``texts``. Its EmbedderError gets the ``position`` of the text at fault,
     if it is one.
 
-    That is found by halves. Where both fail, or neither does by itself, the cause is another, and no text is blamed.
+    Each text is tried alone. Where several fail, or none does, the cause is another, and no text is blamed.
     """
     try:
         return embed(texts)
     except EmbedderError as error:
-        found, first, last = error, 0, len(texts)
-        while last - first > 1:
-            middle = (first + last) // 2
-            failed = {half: _failure(embed, texts[slice(*half)]) for half in ((first, middle), (middle, last))}
-            failing = {half: why for half, why in failed.items() if why is not None}
-            if len(failing) != 1:
+        failed = {0: error} if len(texts) == 1 else {}
+        for position in range(len(texts) if len(texts) > 1 else 0):
+            try:
+                embed(texts[position : position + 1])
+            except EmbedderError as single:
+                failed[position] = single
+            if len(failed) > 1:
                 raise
-            (((first, last), found),) = failing.items()
-        found.position = first
+        if not failed:
+            raise
+        ((position, found),) = failed.items()
+        found.position = position
         raise found from found.__cause__
-
-
-def _failure(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> EmbedderError | None:
-    try:
-        embed(texts)
-    except EmbedderError as error:
-        return error
-    return None
