@@ -97,22 +97,21 @@ def compare_across(
     Raises InputError for reports that cannot be read, or have too little in common.
     """
     entries, _ = read_entries(references, None, None, Path(directory))
-    names, baseline, left_out = _common(entries, settings, baseline)
+    names, left_out = _common(entries, settings, baseline)
+    baseline, *others = names
     metric = metric or entries[0].report.primary_metric
     inputs = [input_of([entry.report], [metric], settings=names, baseline=baseline) for entry in entries]
     options = options_of(inputs[0], margin=margin, confidence=confidence)
     data_sets = [_data_set(entry, own, options) for entry, own in zip(entries, inputs, strict=True)]
-    others = [name for name in names if name != baseline]
+    means, sign = {name: _mean_over(name, data_sets) for name in names}, inputs[0].sign(metric)
+    others.sort(key=lambda name: -sign * means[name])
     each = replace(options, procedure=options.procedure.split_over(len(others)))
-    parts = [_over(name, baseline, inputs, data_sets, each) for name in others]
-    means = {name: _mean_over(name, data_sets) for name in names}
-    sign = inputs[0].sign(metric)
     comparison = AcrossComparison(
         metric=metric,
         baseline=baseline,
         confidence=confidence,
         data_sets=data_sets,
-        settings=sorted(parts, key=lambda part: -sign * part.mean),
+        settings=[_over(name, baseline, inputs, data_sets, each) for name in others],
         best=max(names, key=lambda name: sign * means[name]),
         left_out=left_out,
         sentences=[],
@@ -123,44 +122,40 @@ def compare_across(
 
 def _common(
     entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: str | None
-) -> tuple[list[str], str, list[str]]:
-    """The settings that all reports have, the baseline, and the settings that some report lacks."""
+) -> tuple[list[str], list[str]]:
+    """The compared settings, which all reports have, the baseline first; and the settings that some report lacks."""
     if len(entries) < 2:
         raise ComparisonError("--across compares data sets; name two or more reports.")
     _check_data_sets(entries)
     every = list(dict.fromkeys(name for entry in entries for name in entry.names))
     common = [name for name in every if all(name in entry.names for entry in entries)]
     wanted = common if settings is None else list(settings)
-    for name in [*wanted, *([] if baseline is None else [baseline])]:
+    for name in [*wanted, *filter(None, [baseline])]:
         if name not in common:
-            lacking = [entry.name for entry in entries if name not in entry.names]
-            near = did_you_mean(name, common)
-            raise ComparisonError(
-                f"no setting {name!r} in {listed(lacking)}.{near} All have: {listed(common) or 'none'}."
-            )
-    if baseline is None and wanted:
-        baseline = wanted[0]
-    names = [name for name in common if name in {*wanted, baseline}]
-    if baseline is None or len(names) < 2:
+            lacking = listed(entry.name for entry in entries if name not in entry.names)
+            near, known = did_you_mean(name, common), listed(common) or "none"
+            raise ComparisonError(f"no setting {name!r} in {lacking}.{near} All have: {known}.")
+    baseline = baseline or next(iter(wanted), None)
+    names = [name for name in common if name in wanted or name == baseline]
+    if len(names) < 2:
         raise ComparisonError(
             f"there is nothing to compare: {len(names)} of the settings are in all reports. Run one config's settings "
             "on each data set."
         )
-    return names, baseline, [name for name in every if name not in common]
+    names.sort(key=lambda name: name != baseline)
+    return names, [name for name in every if name not in common]
 
 
 def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
     """Raise ComparisonError if two reports have the same documents and labels."""
-    known: dict[tuple[str | None, str], str] = {}
+    known: dict[tuple[str, str], str] = {}
     for entry in entries:
-        data_set = entry.report.dataset
-        key = (data_set.documents_fingerprint, data_set.labels_fingerprint)
-        if all(key) and key in known:
+        documents, labels = entry.report.dataset.documents_fingerprint, entry.report.dataset.labels_fingerprint
+        if documents and labels and (twin := known.setdefault((documents, labels), entry.name)) != entry.name:
             raise ComparisonError(
-                f"{known[key]} and {entry.name} are runs of the same documents and labels; --across compares data "
-                "sets. Compare them without it."
+                f"{twin} and {entry.name} are runs of the same documents and labels; --across compares data sets. "
+                "Compare them without it."
             )
-        known[key] = entry.name
 
 
 def _data_set(entry: ComparedReport, inputs: ComparisonInput, options: ComparisonOptions) -> DataSetPart:
@@ -201,9 +196,12 @@ def _over(
         claim = int(combined.low > 0) - int(combined.high < 0)
         verdict = verdict_of_claim(claim, combined.low, options.margin)
     verdicts = {
-        data_set.name: next(part for part in data_set.comparisons if part.setting == name).verdict
+        data_set.name: next(part.verdict for part in data_set.comparisons if part.setting == name)
         for data_set in data_sets
     }
+    better = [data_set for data_set, own in verdicts.items() if own == "better"]
+    worse = [data_set for data_set, own in verdicts.items() if own in WORSE]
+    claimed = {*better, *worse}
     return AcrossPart(
         setting=name,
         mean=_mean_over(name, data_sets),
@@ -211,14 +209,10 @@ def _over(
         ci=None if combined is None else (combined.low, combined.high) if sign > 0 else (-combined.high, -combined.low),
         spread=None if combined is None else combined.spread,
         verdict=verdict,
-        better_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict == "better"],
-        worse_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict in WORSE],
-        undecided_on=[data_set for data_set, own_verdict in verdicts.items() if own_verdict not in ("better", *WORSE)],
-        unclear_on=[
-            data_set.name
-            for data_set in data_sets
-            if name in data_set.depends_on_unjudged and verdicts[data_set.name] != "no worse"
-        ],
+        better_on=better,
+        worse_on=worse,
+        undecided_on=[data_set for data_set in verdicts if data_set not in claimed],
+        unclear_on=[own.name for own in data_sets if own.name in claimed and name in own.depends_on_unjudged],
     )
 
 
@@ -226,16 +220,9 @@ def _sentences(across: AcrossComparison, commands: Mapping[str, Commands]) -> It
     count, best = len(across.data_sets), across.best
     mean = _mean_over(best, across.data_sets)
     yield f"Best on average: {best} (mean {across.metric} of {counted(count, 'data set')} {mean:.3f})."
-    lost = [
-        data_set
-        for data_set in across.data_sets
-        if (data_set.means[data_set.best] or 0.0) != (data_set.means[best] or 0.0)
-    ]
-    if lost:
-        elsewhere = [f"{data_set.best} on {data_set.name}" for data_set in lost]
-        yield f"It does not score best everywhere: {listed(elsewhere)}."
-    else:
-        yield "It scores best on every data set."
+    lost = [own for own in across.data_sets if (own.means[own.best] or 0.0) != (own.means[best] or 0.0)]
+    elsewhere = listed(f"{data_set.best} on {data_set.name}" for data_set in lost)
+    yield f"It does not score best everywhere: {elsewhere}." if lost else "It scores best on every data set."
     of_best = next((part for part in across.settings if part.setting == best), None)
     if of_best is None:
         yield from (_against(part, across, part.setting, "it") for part in across.settings)

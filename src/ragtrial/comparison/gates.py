@@ -52,9 +52,9 @@ class Gate:
     def is_on_baseline(self) -> bool:
         return self.relation not in _BOUNDS
 
-    def about(self, names: Collection[str]) -> list[str]:
-        """The ``names`` of settings that the gate applies to."""
-        return [name for name in names if self.setting in (None, name)]
+    def is_about(self, setting: str) -> bool:
+        """True if the gate applies to this setting."""
+        return self.setting in (None, setting)
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,10 @@ def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutco
     undecided.
     """
     outcomes = []
+    order: tuple[Outcome, ...] = ("failed", "undecided", "passed", "not checked")
     for gate in gates:
         findings = list(_findings(gate, evidence))
-        found = {finding.outcome for finding in findings}
-        order: tuple[Outcome, ...] = ("failed", "undecided", "passed", "not checked")
-        outcome = next((outcome for outcome in order if outcome in found), "not checked")
+        outcome = min((finding.outcome for finding in findings), key=order.index, default="not checked")
         apart = gate.is_on_baseline and gate.quantity != evidence.primary
         note = f"{gate.quantity} is not the primary metric: compared by itself" if apart else ""
         outcomes.append(GateOutcome(gate=gate.text, outcome=outcome, findings=findings, note=note))
@@ -192,29 +191,26 @@ def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutco
 def _findings(gate: Gate, evidence: GateEvidence) -> Iterator[Finding]:
     baseline = evidence.baseline if gate.is_on_baseline else None
     comparison = evidence.comparisons.get(gate.quantity)
-    if not gate.is_on_baseline:
-        for name in gate.about(evidence.settings):
-            yield _bound_finding(gate, name, evidence.settings[name])
-    elif comparison:
+    if gate.is_on_baseline and comparison:
         for part in comparison.comparisons:
-            if part.metric == gate.quantity and gate.about([part.setting]):
+            if part.metric == gate.quantity and gate.is_about(part.setting):
                 yield _baseline_finding(gate, part, comparison.procedure.confidence, comparison.procedure.margin)
-    else:
-        why = f"has nothing to be compared with: {baseline} could not be run"
-        for name in gate.about(evidence.settings):
+    for name, setting in evidence.settings.items():
+        if gate.is_about(name) and not gate.is_on_baseline:
+            yield _bound_finding(gate, name, setting)
+        elif gate.is_about(name) and not comparison:
+            why = f"has nothing to be compared with: {baseline} could not be run"
             yield Finding(setting=name, outcome="not checked", found=why)
-    for name in gate.about(evidence.failed):
-        if name != baseline:
+    for name in evidence.failed:
+        if gate.is_about(name) and name != baseline:
             yield Finding(setting=name, outcome="not checked", found="could not be run")
 
 
 def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
-    if gate.quantity in COSTS:
-        value, unknown = setting.cost(gate.quantity), "was not measured"
-    else:
-        value, unknown = setting.scores[gate.quantity].mean, "no query counts"
+    is_cost = gate.quantity in COSTS
+    value = setting.cost(gate.quantity) if is_cost else setting.scores[gate.quantity].mean
     if value is None:
-        return Finding(setting=name, outcome="undecided", found=unknown)
+        return Finding(setting=name, outcome="undecided", found="was not measured" if is_cost else "no query counts")
     fails = _BOUNDS[gate.relation](_side(value, gate.limit), 0)
     return Finding(setting=name, outcome="failed" if fails else "passed", found=_beside(value, gate.limit, ""))
 
@@ -271,14 +267,16 @@ def judge_expected(
     ``failed`` are settings that could not be run.
     """
     outcomes = []
-    for one in expected:
-        outcome: Agreement = "not checked" if one.setting in failed else "FAIL"
-        found = None if one.setting in failed else settings[one.setting].scores[one.metric].mean
-        if found is not None:
-            off = round(abs(found - one.value), _DECIMALS)
-            outcome = "OK" if off <= one.tolerance else "nearly" if off <= one.nearly else "FAIL"
-        given = {"setting": one.setting, "metric": one.metric, "tolerance": one.tolerance, "nearly": one.nearly}
-        outcomes.append(ExpectedOutcome(**given, expected=one.value, found=found, outcome=outcome))
+    for score in expected:
+        is_checked = score.setting not in failed
+        outcome: Agreement = "not checked"
+        found = settings[score.setting].scores[score.metric].mean if is_checked else None
+        if is_checked:
+            off = math.inf if found is None else round(abs(found - score.value), _DECIMALS)
+            outcome = "OK" if off <= score.tolerance else "nearly" if off <= score.nearly else "FAIL"
+        given = {"setting": score.setting, "metric": score.metric, "expected": score.value, "found": found}
+        limits = {"tolerance": score.tolerance, "nearly": score.nearly}
+        outcomes.append(ExpectedOutcome(**given, **limits, outcome=outcome))
     return outcomes
 
 
@@ -470,15 +468,15 @@ def expected_text(
     """
     import yaml
 
-    own = {(one.setting, one.metric): one for one in kept if (one.tolerance, one.nearly) != (TOLERANCE, NEARLY)}
+    limits = {(score.setting, score.metric): (score.tolerance, score.nearly) for score in kept}
     written: dict[str, dict[str, object]] = {}
     for setting in settings:
         for metric in metrics:
             mean = setting.scores[metric].mean if metric in setting.scores else None
+            tolerance, nearly = limits.get((setting.name, metric), (TOLERANCE, NEARLY))
             if mean is not None:
-                value: float | Mapping[str, float] = round(mean, 6)
-                if one := own.get((setting.name, metric)):
-                    value = {"value": round(mean, 6), "tolerance": one.tolerance, "nearly": one.nearly}
-                written.setdefault(setting.name, {})[metric] = value
+                is_usual, value = (tolerance, nearly) == (TOLERANCE, NEARLY), round(mean, 6)
+                own = value if is_usual else {"value": value, "tolerance": tolerance, "nearly": nearly}
+                written.setdefault(setting.name, {})[metric] = own
     file = {"report": run_id, "tolerance": TOLERANCE, "nearly": NEARLY, "settings": written}
     return str(yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=10_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -238,18 +238,18 @@ def side_by_side(inputs: ComparisonInput, pair: Pair, query: str) -> SideBySide:
 
     Raises ReportError for a query that is not compared, and where a report's rankings cannot be read.
     """
-    asked = next((one for one in inputs.queries if one.id == query), None)
-    if asked is None:
-        names = [one.id for one in inputs.queries]
-        near = did_you_mean(query, names)
-        raise ReportError(f"no query {query!r} is compared.{near} There are {len(names):,}: {listed(names)}.")
-    metric = inputs.primary
+    by_id = {one.id: one for one in inputs.queries}
+    if query not in by_id:
+        near = did_you_mean(query, [*by_id])
+        raise ReportError(f"no query {query!r} is compared.{near} There are {len(by_id):,}: {listed(by_id)}.")
+    metric, asked = inputs.primary, by_id[query]
     settings = inputs.settings[pair.baseline], inputs.settings[pair.setting]
-    rankings = [load_query(one.report, [one.part], query)[0] for one in settings]
+    rankings = [load_query(setting.report, [setting.part], query)[0] for setting in settings]
     kept = [kept_parts(setting, [query]) for setting in settings]
     before, after = (ranking.evaluations.get(metric) for ranking in rankings)
     shares = shares_of(metric, asked, rankings, settings[0].report)
     passages = _passage_moves(asked, rankings)
+    wordings = [_asked(ranking) for ranking in rankings if ranking.wordings]
     return SideBySide(
         id=asked.id,
         text=asked.text,
@@ -261,14 +261,11 @@ def side_by_side(inputs: ComparisonInput, pair: Pair, query: str) -> SideBySide:
         difference=None if before is None or after is None else after - before,
         hits_baseline=[_ranked_hit(hit) for hit in rankings[0].hits],
         hits=[_ranked_hit(hit) for hit in rankings[1].hits],
-        moves=_moves(rankings, kept, shares, of_chunks=settings[0].report.unit == "span"),
+        moves=_moves(rankings, [parts for parts, _ in kept], shares, of_chunks=settings[0].report.unit == "span"),
         not_found=list(_not_found(asked, rankings, passages)),
         passages=passages,
         why_no_shares=shares if isinstance(shares, str) else None,
-        notes=[
-            *dict.fromkeys(note for one in kept for note in one.notes),
-            *(_asked(ranking) for ranking in rankings if ranking.wordings),
-        ],
+        notes=[*dict.fromkeys(note for _, notes in kept for note in notes), *wordings],
     )
 
 
@@ -286,7 +283,7 @@ def _ranked_hit(hit: FoundText) -> RankedHit:
 
 def _moves(
     rankings: Sequence[QueryRanking],
-    kept: Sequence[KeptPartRankings],
+    kept: Sequence[Sequence[KeptPart]],
     shares: Mapping[str, float] | str,
     *,
     of_chunks: bool,
@@ -295,22 +292,20 @@ def _moves(
         return (hit.doc, hit.start, hit.end) if of_chunks else (hit.doc, None, None)
 
     query = rankings[0].query.id
-    sides = [{key(hit): hit for hit in reversed(ranking.hits)} for ranking in rankings]
+    before, after = ({key(hit): hit for hit in reversed(ranking.hits)} for ranking in rankings)
     moves = []
-    for place in {**sides[0], **sides[1]}:
-        before, after = (side.get(place) for side in sides)
-        known = cast("FoundText", after or before)
-        first, second = (None if hit is None else hit.rank for hit in (before, after))
+    for place, hit in {**before, **after}.items():
+        old, new = (side[place].rank if place in side else None for side in (before, after))
         moves.append(
             Move(
                 doc=place[0],
                 start=place[1],
                 end=place[2],
-                grade=known.grade,
-                movement=_movement(first, second),
-                rank_baseline=first,
-                rank=second,
-                share=None if isinstance(shares, str) else shares.get(known.doc, 0.0),
+                grade=hit.grade,
+                movement=_movement(old, new),
+                rank_baseline=old,
+                rank=new,
+                share=None if isinstance(shares, str) else shares.get(hit.doc, 0.0),
                 parts_baseline=ranks_in(kept[0], query, place),
                 parts=ranks_in(kept[1], query, place),
             )
@@ -335,9 +330,8 @@ def _not_found(
     query: QueryPart, rankings: Sequence[QueryRanking], passages: Sequence[PassageMove] | None
 ) -> Iterator[JudgmentPart]:
     docs = {hit.doc for ranking in rankings for hit in ranking.hits}
-    for place, label in enumerate(query.relevant_docs):
-        passage = passages[place] if passages else None
-        found = label.doc in docs if passage is None else passage.found_baseline or passage.found
+    for row, label in enumerate(query.relevant_docs):
+        found = passages[row].found_baseline or passages[row].found if passages else label.doc in docs
         if label.relevance > 0 and not found:
             yield label
 
@@ -347,8 +341,8 @@ def _passage_moves(query: QueryPart, rankings: Sequence[QueryRanking]) -> list[P
     if before is None or after is None:
         return None
     return [
-        PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=one.found, found=other.found)
-        for label, one, other in zip(query.relevant_docs, before, after, strict=True)
+        PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=old.found, found=new.found)
+        for label, old, new in zip(query.relevant_docs, before, after, strict=True)
     ]
 
 
@@ -383,33 +377,27 @@ class KeptPart:
     rows: Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class KeptPartRankings:
-    """The kept rankings of the parts of a setting for some queries, and notes about them."""
+def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> tuple[list[KeptPart], list[str]]:
+    """The parts of a setting, and theirs, for these queries, and notes about them.
 
-    parts: tuple[KeptPart, ...]
-    notes: tuple[str, ...]
-
-
-def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> KeptPartRankings:
-    """The parts of a setting, and theirs, for these queries. Raises ReportError if their files are damaged."""
+    Raises ReportError if their files are damaged.
+    """
     parameters = setting.part.parameters
     if not parameters.get("parts"):
-        return KeptPartRankings((), ())
+        return [], []
     found = list(_walk(setting.report, parameters, queries, ""))
-    notes, refiner = [], _refiner(parameters)
+    notes, refiner = [str(note) for note in found if isinstance(note, str)], _refiner(parameters)
     if refiner and refiner.explanation:
         options = defaultdict[str, Any](lambda: None, parameters["retriever"])
-        said = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
-        notes.append(f"{setting.name}: {said}.")
-    notes += [f"{setting.name}: {one}" for one in found if isinstance(one, str)]
-    return KeptPartRankings(tuple(part for part in found if isinstance(part, KeptPart)), tuple(notes))
+        explanation = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
+        notes.insert(0, f"{explanation}.")
+    return [part for part in found if isinstance(part, KeptPart)], [f"{setting.name}: {note}" for note in notes]
 
 
-def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
+def ranks_in(parts: Sequence[KeptPart], query: str, key: Key) -> list[PartRank]:
     """Where a document, or a chunk, is in each of the parts."""
     ranks = []
-    for part in kept.parts:
+    for part in parts:
         row = part.rows[query]
         rank = rank_in_row(row, key, [place for place, doc in enumerate(row["docs"]) if doc == key[0]])
         score = row["scores"][rank - 1] if rank and row.get("scores") else None

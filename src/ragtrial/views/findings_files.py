@@ -68,11 +68,6 @@ def expected_line(one: ExpectedOutcome) -> str:
     return f"{name} is {one.found:.4f}, expected {one.expected:.4f} ({off}; {within})"
 
 
-def finding_lines(gate: GateOutcome) -> list[str]:
-    """The result of every setting."""
-    return [f"{finding.setting}: {finding.outcome}: {finding.found}" for finding in gate.findings]
-
-
 def markdown_text(findings: Findings) -> str:
     """A heading with the outcome, a table of settings or comparisons, failures, and details to open.
 
@@ -168,11 +163,6 @@ class _Case:
     outcome: str
     found: Sequence[str]
 
-    @property
-    def ending(self) -> str:
-        """Nothing where it passed."""
-        return _ENDINGS.get(self.outcome, "")
-
 
 def junit_text(findings: Findings) -> str:
     """An XML document with up to four suites: gates, expected scores, comparisons, and settings that failed.
@@ -182,19 +172,25 @@ def junit_text(findings: Findings) -> str:
     """
     root = Element("testsuites")
     suites = {
-        "gates": [_Case(gate.gate, gate.outcome, [gate_line(gate), *finding_lines(gate)]) for gate in findings.gates],
+        "gates": [
+            _Case(gate.gate, gate.outcome, [gate_line(gate), *(
+                f"{finding.setting}: {finding.outcome}: {finding.found}" for finding in gate.findings
+            )])
+            for gate in findings.gates
+        ],
         "expected": [
-            _Case(f"{one.setting}: {one.metric}", one.outcome, [expected_line(one)]) for one in findings.expected
+            _Case(f"{score.setting}: {score.metric}", score.outcome, [expected_line(score)])
+            for score in findings.expected
         ],
         "comparison": list(_compared(findings)),
-        "settings": [_Case(one.name, "error", [one.error, one.details or ""]) for one in findings.failures],
-    }
+        "settings": [_Case(part.name, "error", [part.error, part.details or ""]) for part in findings.failures],
+    }  # fmt: skip
     for name, cases in suites.items():
         if cases:
             suite = _add(root, findings.subject, name, cases)
             if name == "comparison" and findings.comparison:
                 lines = [*looked_into_lines(findings.comparison), findings.comparison.procedure.sentence]
-                lines += [f"warning: {one.message}" for one in findings.comparison.warnings]
+                lines += [f"warning: {warning.message}" for warning in findings.comparison.warnings]
                 SubElement(suite, "system-out").text = "\n".join(["", *lines])
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + for_xml(tostring(root, encoding="unicode")) + "\n"
@@ -215,14 +211,13 @@ def _compared(findings: Findings) -> Iterator[_Case]:
 
 
 def _add(root: Element, subject: str, name: str, cases: Sequence[_Case]) -> Element:
-    endings = [case.ending for case in cases]
+    endings = [_ENDINGS.get(case.outcome, "") for case in cases]
     counts = {count: str(endings.count(ending)) for count, ending in _COUNTS.items()}
     suite = SubElement(root, "testsuite", {"name": name, "tests": str(len(cases)), **counts})
-    for case in cases:
-        names = {"name": case.name, "classname": f"ragtrial.{subject}.{name}"}
-        test = SubElement(suite, "testcase", names)
-        if case.ending:
-            SubElement(test, case.ending, {"message": case.found[0]}).text = "\n".join(case.found[1:])
+    for case, ending in zip(cases, endings, strict=True):
+        test = SubElement(suite, "testcase", {"name": case.name, "classname": f"ragtrial.{subject}.{name}"})
+        if ending:
+            SubElement(test, ending, {"message": case.found[0]}).text = "\n".join(case.found[1:])
         SubElement(test, "system-out").text = "\n".join(case.found)
     return suite
 
@@ -231,15 +226,14 @@ def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
     """One row for each comparison, with all of its fields; ``ci`` is two columns. None where there is no value. Without
     a comparison there are no rows.
     """
-    columns: dict[str, list[object]] = {}
     parts = comparison.comparisons if comparison else []
+    columns: dict[str, list[object]] = {}
     for field in ComparisonPart.model_fields:
-        values = [getattr(part, field) for part in parts]
         if field == "ci":
-            columns["ci_low"] = [None if ci is None else ci[0] for ci in values]
-            columns["ci_high"] = [None if ci is None else ci[1] for ci in values]
+            columns["ci_low"] = [part.ci and part.ci[0] for part in parts]
+            columns["ci_high"] = [part.ci and part.ci[1] for part in parts]
         else:
-            columns[field] = values
+            columns[field] = [getattr(part, field) for part in parts]
     return columns
 
 

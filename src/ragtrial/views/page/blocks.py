@@ -22,7 +22,6 @@ from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.side_by_side import (
     GainShare,
     KeptPart,
-    KeptPartRankings,
     Key,
     gain_share,
     kept_parts,
@@ -320,7 +319,7 @@ def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[Dee
     wanted = list(_relevant(contest, found))
     settings = []
     for setting, own, below in zip(contest.settings, found.settings, deep, strict=True):
-        kept = kept_parts(setting, [query.id for query in contest.queries])
+        parts, notes = kept_parts(setting, [query.id for query in contest.queries])
         keys = [found.shown(own, row) for row in range(len(contest.queries))]
         shown = [[(key, rank) for rank, key in enumerate(of_query, 1)] for of_query in keys]
         deeper = [list(ranks.items()) for ranks in below]
@@ -329,9 +328,9 @@ def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[Dee
             {
                 "adds": None if gains is None else list(_adds(gains, shown, own.lengths)),
                 "adds_below": None if gains is None else list(_adds(gains, deeper, own.lengths)),
-                "notes": list(kept.notes),
-                "parts": [_part(part, contest.queries, keys) for part in kept.parts],
-                "others": list(_others(kept, contest.queries, keys, wanted)),
+                "notes": notes,
+                "parts": [_part(part, contest.queries, keys) for part in parts],
+                "others": list(_others(parts, contest.queries, keys, wanted)),
                 "passages": None if passages is None else [[part.found for part in parts] for parts in passages],
             }
         )
@@ -376,13 +375,13 @@ def _relevant(contest: ComparisonInput, found: FoundHits) -> Iterator[list[Key]]
 
 
 def _others(
-    kept: KeptPartRankings, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]], wanted: Sequence[list[Key]]
+    parts: Sequence[KeptPart], queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]], wanted: Sequence[list[Key]]
 ) -> Iterator[list[Any]]:
-    if not kept.parts:
+    if not parts:
         return
     for place, (query, own) in enumerate(zip(queries, keys, strict=True)):
         missing = [key for key in wanted[place] if key not in own]
-        columns = [_ranks(part, query, missing) for part in kept.parts]
+        columns = [_ranks(part, query, missing) for part in parts]
         for key, ranks in zip(missing, zip(*columns, strict=True), strict=True):
             if any(ranks):
                 yield [place, *key, list(ranks)]

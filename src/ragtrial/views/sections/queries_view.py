@@ -37,10 +37,7 @@ class QueriesView(View[QueriesPart]):
         return QueriesPart(query_differences(given.contest, given.pair), shared_queries(given.contest))
 
     def as_json(self, part: QueriesPart | None) -> dict[str, Any]:
-        return {
-            "won_and_lost": part.won_and_lost.model_dump(mode="json") if part else None,
-            "shared_queries": part.shared_queries.model_dump(mode="json") if part else None,
-        }
+        return {name: getattr(part, name).model_dump(mode="json") if part else None for name in QueriesPart._fields}
 
     def blocks(self, part: QueriesPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         if part:
@@ -61,21 +58,14 @@ def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) ->
 
     Ties are left out, unless all are wanted.
     """
-    lost = [query for query in found.queries if query.outcome == "lost"]
-    won = [query for query in reversed(found.queries) if query.outcome == "won"]
-    tied = [query for query in found.queries if query.outcome == "tied"]
-    shown = [*lost[:most], *won[:most]] if most is not None else [*lost, *won, *tied]
+    by_outcome = {kind: [query for query in found.queries if query.outcome == kind] for kind in ("lost", "won", "tied")}
+    shown = [*by_outcome["lost"][:most], *by_outcome["won"][::-1][:most], *(by_outcome["tied"] if most is None else ())]
     titles = ["query", found.baseline, found.setting, "difference", ""]
     rows = [
-        [
-            query.id,
-            number(query.baseline, 3),
-            number(query.setting, 3),
-            signed(query.difference),
-            _short(query.text, 60),
-        ]
+        [query.id, *(number(value, 3) for value in (query.baseline, query.setting)), signed(query.difference),
+         _short(query.text, 60)]
         for query in shown
-    ]
+    ]  # fmt: skip
     return Table.of(titles, rows, texts=(0, -1), prose=-1)
 
 
@@ -127,7 +117,7 @@ def side_blocks(side: SideBySide, width: int) -> Iterator[str | Table]:
     lines += [f"  not found by either: grade {label.relevance}  {label.doc}" for label in side.not_found]
     for one in side.passages or ():
         if one.relevance > 0:
-            found = f"{_rank(one.found_baseline)} -> {_rank(one.found)}"
+            found = f"{number(one.found_baseline, 0)} -> {number(one.found, 0)}"
             lines.append(f"  passage of grade {one.relevance} in {one.doc}: found at {found}")
     if side.why_no_shares:
         lines.append(f"The difference is not split among documents: {side.why_no_shares}")
@@ -147,7 +137,7 @@ def _rankings(side: SideBySide, width: int) -> Table:
 
 def _hit(hit: RankedHit, column: int) -> str:
     """``grade 1 0.8312 guides/setup.md [0:212]``; of a long name the end."""
-    head = f"{_grade(hit.grade)} " if hit.score is None else f"{_grade(hit.grade)} {hit.score:.4f} "
+    head = f"grade {number(hit.grade, 0)} " + ("" if hit.score is None else f"{hit.score:.4f} ")
     name = hit.doc if hit.start is None else f"{hit.doc} [{hit.start}:{hit.end}]"
     room = column - len(head)
     return head + (name if len(name) <= room else f"...{name[-max(1, room - 3) :]}")
@@ -160,8 +150,8 @@ def _move_lines(side: SideBySide) -> Iterator[str]:
             continue
         share = f"  {signed(move.share)}" if move.share else ""
         place = "" if move.start is None else f" [{move.start}:{move.end}]"
-        ranks = f"{_rank(move.rank_baseline)} -> {_rank(move.rank)}"
-        yield f"  {ranks:<10} {_grade(move.grade)}{share}  {move.doc}{place}"
+        ranks = f"{number(move.rank_baseline, 0)} -> {number(move.rank, 0)}"
+        yield f"  {ranks:<10} grade {number(move.grade, 0)}{share}  {move.doc}{place}"
         for name, parts in ((side.baseline, move.parts_baseline), (side.setting, move.parts)):
             if parts:
                 yield f"             {name}: {', '.join(map(_part, parts))}"
@@ -172,14 +162,6 @@ def _part(part: PartRank) -> str:
         return f"{part.part} not in its first {part.kept:,}"
     score = "" if part.score is None else f" ({part.score:.4f})"
     return f"{part.part} {part.rank}{score}"
-
-
-def _rank(rank: int | None) -> str:
-    return "-" if rank is None else str(rank)
-
-
-def _grade(grade: int | None) -> str:
-    return f"grade {'-' if grade is None else grade}"
 
 
 QUERY = registered(QueryView())
