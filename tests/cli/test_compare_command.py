@@ -20,7 +20,6 @@ from ragtrial.views.comparison_tables import (
     verdict_table,
 )
 from ragtrial.views.sections.details import UNJUDGED
-from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
 from terminals import in_terminal
 
@@ -231,20 +230,6 @@ def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> Non
     both = made.model_copy(update={"comparisons": [row, *fewer]})
     (cells,) = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row]).rows
     assert cells[-3:] == ["+0.250", "-0.125 (5)", "-"]
-
-
-def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    labels, found = {"q1": {"a": 1}, "q2": {"b": 1}}, {"q1": "a b", "q2": "a b"}
-    names = ["ndcg@2", "rr@2", "recall@2", "precision@2"]
-    scored_report(tmp_path, labels, {"one": found, "two": found}, "--metrics", ",".join(names))
-    monkeypatch.setenv("COLUMNS", "40")
-    capsys.readouterr()
-    for options, shown in (((), ["rr@2"]), (("--metrics", "all"), names[1:])):
-        lines = compare(capsys, str(tmp_path / "report"), "--baseline", "one", *options).out.splitlines()
-        (line,) = [line for line in lines if line.startswith("differences, descriptive")]
-        assert line.split()[2:] == shown
 
 
 def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> None:

@@ -108,16 +108,6 @@ def test_one_comparison_by_flips_has_the_p_of_a_permutation_test_of_scipy() -> N
     assert part.p == pytest.approx(expected.pvalue)
 
 
-def test_the_interval_is_wider_in_a_larger_family() -> None:
-    scores = shifted(0, 0.0, 0.0, 0.0, 0.0)
-    alone = only(compared({"a": scores["a"], "b": scores["b"]}, "a"))
-    among = compared(scores, "a").comparisons[0]
-    assert among.setting == "b"
-    assert alone.ci is not None
-    assert among.ci is not None
-    assert among.ci[0] < alone.ci[0] < alone.ci[1] < among.ci[1]
-
-
 def test_of_all_pairs_the_higher_mean_is_the_baseline() -> None:
     parts = compared(shifted(0.1, 0.3, 0, 0.2)).comparisons
     assert {(part.baseline, part.setting) for part in parts} == {

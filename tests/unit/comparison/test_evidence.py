@@ -22,70 +22,39 @@ def evidence(low: float | None, high: float | None, claim: int | None) -> Eviden
     return Evidence(60, 40, low, high, 0.0312, 147, claim)
 
 
-CASES = {
-    (0.001, 0.2, None): ("better", "better"),
-    (0.0, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
-    (-0.0199, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
-    (-0.02, 0.2, None): (
-        "inconclusive",
-        "inconclusive; 60 questions detect a difference of 0.031 with 80% power, 147 one of 0.02",
-    ),
-    (-0.3, 0.0, None): (
-        "inconclusive",
-        "inconclusive; 60 questions detect a difference of 0.031 with 80% power, 147 one of 0.02",
-    ),
-    (-0.0199, -0.001, None): ("worse within the margin", "worse, but within the margin of 0.02"),
-    (-0.02, -0.001, None): ("worse", "worse"),
-    (-0.3, 0.01, -1): ("worse", "worse"),
-    (-0.01, 0.01, -1): ("worse within the margin", "worse, but within the margin of 0.02"),
-    (-0.01, 0.01, 1): ("better", "better"),
-    (None, None, 1): ("better", "better"),
-    (None, None, -1): ("worse", "worse"),
-}
-
-
-@pytest.mark.parametrize(("numbers", "said"), CASES.items())
-def test_the_verdict_is_the_first_that_holds(
-    numbers: tuple[float | None, float | None, int | None], said: tuple[str, str]
-) -> None:
-    found = evidence(*numbers)
-    assert (found.verdict, found.sentence) == said
+OPEN = "inconclusive; 60 questions detect a difference of 0.031 with 80% power, 147 one of 0.02"
+NO_WORSE, WITHIN = "no worse than the margin of 0.02", "worse, but within the margin of 0.02"
+FEW = "of 60 questions differ, fewer than 10; no interval is given"
+NOTHING = (None, None, None, None)
 
 
 @pytest.mark.parametrize(
     ("found", "verdict", "sentence"),
     [
-        (
-            Evidence(0, 0, None, None, None, None),
-            "too few differences",
-            "no question counts for both: nothing to compare",
-        ),
-        (
-            Evidence(1, 1, None, None, None, None),
-            "too few differences",
-            "only 1 of 1 questions differ, fewer than 10; no interval is given",
-        ),
-        (Evidence(1, 0, None, None, None, None), "identical", "identical on 1 question"),
-        (Evidence(1234, 0, None, None, None, None), "identical", "identical on 1,234 questions"),
-        (
-            Evidence(60, 9, None, None, None, None),
-            "too few differences",
-            "only 9 of 60 questions differ, fewer than 10; no interval is given",
-        ),
-        (
-            Evidence(60, 1, None, None, None, None),
-            "too few differences",
-            "only 1 of 60 questions differ, fewer than 10; no interval is given",
-        ),
-        (Evidence(60, 10, None, None, None, None), "inconclusive", "inconclusive"),
-        (
-            Evidence(60, 40, -0.1, 0.1, 0.00031, 20),
-            "inconclusive",
-            "inconclusive; 60 questions detect a difference of 0.00031 with 80% power",
-        ),
+        (evidence(0.001, 0.2, None), "better", "better"),
+        (evidence(0.0, 0.2, None), "no worse", NO_WORSE),
+        (evidence(-0.0199, 0.2, None), "no worse", NO_WORSE),
+        (evidence(-0.02, 0.2, None), "inconclusive", OPEN),
+        (evidence(-0.3, 0.0, None), "inconclusive", OPEN),
+        (evidence(-0.0199, -0.001, None), "worse within the margin", WITHIN),
+        (evidence(-0.02, -0.001, None), "worse", "worse"),
+        (evidence(-0.3, 0.01, -1), "worse", "worse"),
+        (evidence(-0.01, 0.01, -1), "worse within the margin", WITHIN),
+        (evidence(-0.01, 0.01, 1), "better", "better"),
+        (evidence(None, None, 1), "better", "better"),
+        (evidence(None, None, -1), "worse", "worse"),
+        (Evidence(0, 0, *NOTHING), "too few differences", "no question counts for both: nothing to compare"),
+        (Evidence(1, 0, *NOTHING), "identical", "identical on 1 question"),
+        (Evidence(1234, 0, *NOTHING), "identical", "identical on 1,234 questions"),
+        (Evidence(60, 9, *NOTHING), "too few differences", f"only 9 {FEW}"),
+        (Evidence(60, 10, *NOTHING), "inconclusive", "inconclusive"),
+        (Evidence(60, 40, -0.1, 0.1, 0.00031, 20), "inconclusive",
+         "inconclusive; 60 questions detect a difference of 0.00031 with 80% power"),
     ],
-)
-def test_what_cannot_be_told_says_why(found: Evidence, verdict: str, sentence: str) -> None:
+)  # fmt: skip
+def test_the_verdict_is_the_first_that_holds_and_what_cannot_be_told_says_why(
+    found: Evidence, verdict: str, sentence: str
+) -> None:
     assert (found.verdict, found.sentence) == (verdict, sentence)
 
 

@@ -239,11 +239,6 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
     )
 
 
-def test_a_metric_that_is_not_the_primary_one_is_said_to_be_compared_by_itself() -> None:
-    outcome = judged("recall@10 worse than baseline", part("a", 0.1, (0.0, 0.2), metric="recall@10"))
-    assert outcome.note == "recall@10 is not the primary metric: compared by itself"
-
-
 def test_the_baseline_is_not_compared_with_itself_and_its_failure_leaves_the_others_unchecked() -> None:
     assert [one.setting for one in judged("ndcg@10 worse than baseline", part("a", 0.1, (0.0, 0.2))).findings] == ["a"]
     known = {"a": setting("a", ndcg_10=0.5)}

@@ -121,12 +121,6 @@ def test_a_reply_without_a_grade_is_no_judgment_and_no_0(tmp_path: Path) -> None
     assert side.judgments.unparsable == 60
 
 
-def test_two_judges_in_a_file_are_refused(tmp_path: Path) -> None:
-    rows = [{"query": "q00", "doc": "a", "grade": 1}, {"query": "q01", "doc": "a", "grade": 1, "prompt": "1" * 16}]
-    with pytest.raises(JudgmentsError, match=r"has judgments of 2 judges: m \(prompt 0+\), m \(prompt 1+\)"):
-        read_judgments(judged(tmp_path, rows))
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -280,13 +274,6 @@ def test_drafts_that_nobody_reviewed_are_not_judged_by_people(tmp_path: Path) ->
     report = tagged(world(tmp_path), QUERIES[:20], NOT_REVIEWED)
     side = judge_side(input_of([report]), read_judgments(judged(tmp_path)))
     assert side.people.tolist() == [False] * 20 + [True] * 40
-
-
-def test_where_people_judged_all_that_the_judge_did_nothing_need_be_drawn(tmp_path: Path) -> None:
-    side = judge_side(input_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
-    assert [warning.code for warning in side.warnings] == []
-    drawn = judge_side(input_of([tagged(world(tmp_path / "drawn"), QUERIES, DRAWN_AT_RANDOM)]), side.judgments)
-    assert [warning.code for warning in drawn.warnings] == []
 
 
 def test_of_a_text_that_was_judged_twice_the_first_counts_and_costs_add_up(tmp_path: Path) -> None:

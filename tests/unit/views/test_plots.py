@@ -197,21 +197,6 @@ def test_what_cannot_be_drawn_is_refused_with_what_can_be(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path) -> None:
-    labels = {f"q{place}": {"a": 1} for place in range(12)}
-    orders = {"old": ("a b", "b a"), "new": ("b a", "b a c")}
-    reports = []
-    for version, (one, two) in orders.items():
-        runs = {"one": dict.fromkeys(labels, one), "two": dict.fromkeys(labels, two)}
-        report = scored_report(tmp_path / version, labels, runs, "--metrics", "ndcg@2")
-        reports.append(str(report.folder.rename(tmp_path / f"{version}-report")))
-    contest = input_of(reports)
-    assert contest.baseline == "old-report"
-    svg = drawn("differences", contest, analyse(contest, ComparisonOptions(contest.baseline)))
-    assert [text for text in svg.texts() if ":" in text] == ["new-report:two", "new-report:one"]
-    assert any("from old-report" in text for text in svg.texts())
-
-
 def test_a_plot_without_data_says_why(tmp_path: Path) -> None:
     runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
     report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
