@@ -70,13 +70,6 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
     assert all(f"{stage} " in last for stage in ("qrels", "read", "metrics"))
 
 
-def test_several_runs_stand_in_one_table_by_their_names(capsys: Capture) -> None:
-    Path("other").mkdir()
-    Path("other/bm25.run").write_text(RUN)
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "other/bm25.run", "--metrics", "rr", "--json", "-q")
-    assert [run["name"] for run in done.json["runs"]] == ["bm25", "bm25-2"]
-
-
 def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
     done = ragtrial(
         capsys,
@@ -98,22 +91,6 @@ def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
     assert rows[1:3] == [["bm25", "q1", "rr", "1.0"], ["bm25", "q1", "ap", repr((1 + 2 / 3) / 2)]]
     assert rows[5] == ["bm25", "q3", "rr", ""]
     assert list(csv.reader(io.StringIO(Path("means.csv").read_text())))[1] == ["bm25", "rr", "0.5", "3"]
-
-
-def test_standard_input_is_a_run_or_the_qrels(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    for files, text in ((("qrels.txt", "-"), RUN), (("-", "bm25.run"), QRELS)):
-        stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
-        monkeypatch.setattr(sys, "stdin", stdin)
-        form = ("--qrels-format", "trec", "--format", "trec")
-        done = ragtrial(capsys, "score", *files, "--metrics", "rr", "--json", "-q", *form)
-        assert done.json["runs"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
-
-
-def test_packed_files_are_read_as_they_are(capsys: Capture) -> None:
-    Path("bm25.run.gz").write_bytes(gzip.compress(RUN.encode(), mtime=0))
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run.gz", "--metrics", "rr", "--json", "-q")
-    assert done.json["runs"][0]["scores"]["rr"]["mean"] == 0.5
-    assert done.json["runs"][0]["name"] == "bm25"
 
 
 def test_faults_of_all_runs_are_told_at_once_with_their_lines(capsys: Capture) -> None:
@@ -164,12 +141,6 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
         "odd: the rank column says another order than the scores, in queries: 1 ('q1' first); the scores were followed."
         in done.err
     )
-
-
-def test_an_msmarco_run_goes_by_rank(capsys: Capture) -> None:
-    Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq2\ta\t1\n")
-    done = ragtrial(capsys, "score", "qrels.txt", "ms.tsv", "--metrics", "rr", "--json", "-q", "--format", "msmarco")
-    assert done.json["runs"][0]["scores"]["rr"] == {"mean": pytest.approx(2 / 3), "n": 3}
 
 
 def test_a_report_is_made_and_shown(capsys: Capture) -> None:
@@ -251,13 +222,6 @@ def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> Non
     assert ragtrial(capsys, "show", "sub/rep", "--query", "q1").code == 0
 
 
-def test_documents_that_match_nothing_are_told(capsys: Capture) -> None:
-    Path("other.run").write_text(RUN.replace(" a ", " Da ").replace(" c ", " Dc ").replace(" z ", " Dz "))
-    done = ragtrial(capsys, "score", "qrels.txt", "other.run", "--metrics", "rr")
-    assert "other: NOT ONE HIT IS JUDGED" in done.err
-    assert "The ids of the run have 'D' before them: 'Dc' for 'c'." in done.err
-
-
 def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
     Path("bad.run").write_text("q1 Q0 a 1 3 t\nq1 Q0 b x 2 t\nq1 Q0 c 3 nan t\nq1 Q0 d 4\n")
     done = ragtrial(capsys, "export", "bad.run", "out.run")
@@ -285,12 +249,6 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
     assert ragtrial(capsys, "score", "qrels.txt", "twice.run", *arguments).code == 0
     hits = hits_of(load_report("rep"), "twice")["q1"]
     assert [(hit.rank, hit.doc, hit.score) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
-
-
-def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture) -> None:
-    lines = [f"q{number} Q0 d 1 1.0 t" for number in range(40)]
-    Path("bad.run").write_text("\n".join([*lines, "q40 Q0 d 1 nan t", ""]))
-    assert "bad.run:41: the score 'nan'" in ragtrial(capsys, "export", "bad.run", "out.run").err
 
 
 def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None:

@@ -137,20 +137,6 @@ def test_rankings_of_an_index_that_was_made_again_meanwhile_are_those_of_the_new
     assert numbers(run(experiment)) == numbers(first)
 
 
-def test_what_is_damaged_is_named(experiment: Experiment) -> None:
-    chunks, lengths = experiment.stage("chunks"), experiment.stage("lengths")
-    (chunks / "start.npy").unlink()
-    size = (lengths / "lengths.npy").stat().st_size
-    truncate(lengths / "lengths.npy")
-    (experiment.stage("reach") / SEAL).unlink()
-    messages = [warning.message for warning in run(experiment).warnings if warning.code == "repaired"]
-    assert messages == [
-        f"{chunks} is damaged (start.npy is missing); it is made again.",
-        f"{lengths} is damaged (lengths.npy has {size - 1} bytes and had {size}); it is made again.",
-        f"{experiment.stage('reach')} is damaged (stage.json is missing); it is made again.",
-    ]
-
-
 def test_embeddings_that_are_made_again_come_from_the_cache(experiment: Experiment) -> None:
     before = experiment.embedded()
     (experiment.stage("embeddings") / "vectors.npy").unlink()
@@ -217,38 +203,6 @@ def test_an_index_that_was_used_is_whole_to_the_byte(experiment: Experiment, lar
             rankings(used, [*QUESTIONS, f"and {number} more"])
             for folder in (used.workspace / "indexes").glob("[!.]*"):
                 check_bytes(folder)
-
-
-def test_a_folder_without_a_seal_is_no_stage(experiment: Experiment) -> None:
-    name = experiment.stage("chunks").name
-    workspace = Workspace(experiment.workspace)
-    assert workspace.has("chunks", name)
-    (experiment.stage("chunks") / SEAL).unlink()
-    assert not workspace.has("chunks", name)
-
-
-def test_a_stage_says_what_it_is_and_what_it_holds(experiment: Experiment) -> None:
-    for kind in STAGES:
-        for folder in (experiment.workspace / kind).glob("[!.]*"):
-            found = json.loads((folder / SEAL).read_text())
-            assert found["what"]
-            held = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-            assert held == {SEAL, *found["files"]}
-
-
-@pytest.mark.parametrize("file", ["vectors.npy", "health.json"])
-def test_other_bytes_in_the_embeddings_are_noticed_before_anything_is_searched(
-    finished: tuple[Experiment, Report], experiment: Experiment, file: str
-) -> None:
-    path = experiment.stage("embeddings") / file
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
-    shutil.rmtree(experiment.workspace / "rankings")
-    report = run(experiment)
-    (said,) = [warning.message for warning in report.warnings if warning.code == "repaired"]
-    assert said.startswith(f"{path.parent} is damaged (")
-    assert numbers(report) == numbers(finished[1])
 
 
 READ_AT_ONCE = """

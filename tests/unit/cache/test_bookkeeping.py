@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -25,8 +19,8 @@ from corpora import write_files
 from killed_databases import kill_in_transaction
 from limits import full_disk
 from ragtrial.cache.arrays import map_file, read_array, write_array, write_rows
-from ragtrial.cache.bookkeeping import FileDigests, Presence, Usage
-from ragtrial.cache.fingerprints import checksum, file_checksum, file_digest
+from ragtrial.cache.bookkeeping import FileDigests, Presence
+from ragtrial.cache.fingerprints import file_checksum, file_digest
 from ragtrial.cache.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
 
 # --- seals
@@ -48,13 +42,6 @@ def test_a_seal_knows_each_file_by_size_and_hash(sealed: Path) -> None:
         for name in ("a.bin", "c.json", "sub/b.bin")
     }
     assert found.size == 5
-
-
-@given(st.binary(max_size=300))
-def test_a_checksum_is_xxh3_of_the_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "content"
-    path.write_bytes(content)
-    assert file_checksum(path) == checksum(content) == xxhash.xxh3_128(content).hexdigest()
 
 
 @given(st.data())
@@ -92,14 +79,6 @@ def test_a_file_that_was_added_does_not_belong_to_the_stage(sealed: Path) -> Non
         check_bytes(sealed)
 
 
-def test_two_seals_of_the_same_files_have_two_ids(sealed: Path) -> None:
-    first = read_seal(sealed)
-    seal(sealed, "what it is")
-    second = read_seal(sealed)
-    assert len(first.id) == len(second.id) == 32
-    assert first.id != second.id
-
-
 @pytest.mark.parametrize(
     ("content", "sizes", "whole"),
     [
@@ -131,12 +110,6 @@ def test_a_seal_that_cannot_be_read_is_damage(sealed: Path, content: bytes) -> N
     (sealed / SEAL).write_bytes(content)
     with pytest.raises(DamagedError, match=r"^stage\.json cannot be read: "):
         check_sizes(sealed)
-
-
-def test_a_folder_without_a_seal_is_damaged(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(DamagedError, match=r"^stage\.json is missing$"):
-            check_sizes(folder)
 
 
 def test_a_database_may_change_its_bytes_as_long_as_its_rows_are_the_same(tmp_path: Path) -> None:
@@ -287,120 +260,7 @@ def test_a_changed_file_is_hashed_again_whatever_its_time_says(
     assert FileDigests(tmp_path / "digests.json").digest(old_file) == file_digest(old_file)
 
 
-def test_a_link_is_remembered_as_what_it_leads_to(tmp_path: Path, old_file: Path, later: Clock) -> None:
-    digests = FileDigests(tmp_path / "digests.json")
-    (tmp_path / "link").symlink_to(old_file)
-    first = digests.digest(tmp_path / "link")
-    (tmp_path / "elsewhere").write_bytes(b"other")
-    (tmp_path / "link").unlink()
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    assert digests.digest(tmp_path / "link") == file_digest(tmp_path / "elsewhere") != first
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"7"])
-def test_remembered_hashes_that_cannot_be_read_are_forgotten(
-    tmp_path: Path, old_file: Path, later: Clock, content: bytes
-) -> None:
-    (tmp_path / "digests.json").write_bytes(content)
-    digests = FileDigests(tmp_path / "digests.json")
-    assert digests.digest(old_file) == file_digest(old_file)
-    digests.save()
-    assert list(json.loads((tmp_path / "digests.json").read_text())["kept"]) == [str(old_file)]
-
-
-def test_hashes_that_cannot_be_kept_are_no_error(tmp_path: Path, old_file: Path, later: Clock) -> None:
-    digests = FileDigests(old_file / "below-a-file")
-    assert digests.digest(old_file) == file_digest(old_file)
-    digests.save()
-
-
-def test_a_file_that_is_not_there_has_no_hash(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        FileDigests(tmp_path / "digests.json").digest(tmp_path / "nothing")
-
-
-# --- uses
-
-
-def current(usage: Usage) -> set[tuple[str, str, str]]:
-    return {(use.experiment, use.kind, use.name) for use in usage.uses() if use.current}
-
-
-def test_a_stage_that_the_last_finished_run_did_not_use_is_needed_no_more(tmp_path: Path) -> None:
-    usage = Usage(tmp_path / "uses")
-    usage.mark("chunks", "old", "kitchen")
-    usage.mark("chunks", "kept", "kitchen")
-    usage.mark("chunks", "old", "garden")
-    for name, when in (("kitchen/chunks-old", 1_000), ("kitchen/chunks-kept", 1_000), ("garden/chunks-old", 1_000)):
-        os.utime(tmp_path / "uses" / name, (when, when))
-    assert current(usage) == {
-        ("kitchen", "chunks", "old"),
-        ("kitchen", "chunks", "kept"),
-        ("garden", "chunks", "old"),
-    }
-    began = usage.begin("kitchen")
-    usage.mark("chunks", "kept", "kitchen")
-    usage.mark("embeddings", "new", "kitchen")
-    usage.finish("kitchen", began)
-    assert current(usage) == {
-        ("kitchen", "chunks", "kept"),
-        ("kitchen", "embeddings", "new"),
-        ("garden", "chunks", "old"),
-    }
-    assert {use.when for use in usage.uses() if not use.current} == {1_000}
-
-
-def test_a_run_that_is_not_finished_needs_what_it_and_the_one_before_used(tmp_path: Path) -> None:
-    usage = Usage(tmp_path / "uses")
-    began = usage.begin("kitchen")
-    usage.mark("chunks", "before", "kitchen")
-    usage.finish("kitchen", began)
-    usage.mark("chunks", "meanwhile", "kitchen")
-    assert {name for _, _, name in current(usage)} == {"before", "meanwhile"}
-
-
-def test_what_is_gone_is_forgotten_by_all_and_an_experiment_forgets_all(tmp_path: Path) -> None:
-    usage = Usage(tmp_path / "uses")
-    for experiment in ("kitchen", "garden"):
-        usage.mark("chunks", "a", experiment)
-        usage.mark("chunks", "b", experiment)
-    usage.forget("chunks", "a")
-    assert current(usage) == {("kitchen", "chunks", "b"), ("garden", "chunks", "b")}
-    usage.forget_experiment("kitchen")
-    assert current(usage) == {("garden", "chunks", "b")}
-    usage.forget_experiment("never seen")
-
-
-def test_uses_that_cannot_be_noted_are_no_error(tmp_path: Path) -> None:
-    (tmp_path / "uses").write_text("a file")
-    usage = Usage(tmp_path / "uses")
-    usage.mark("chunks", "a", "kitchen")
-    usage.finish("kitchen", usage.begin("kitchen"))
-    assert list(usage.uses()) == []
-
-
 # --- who is at work
-
-HOLD = """
-import sys
-from pathlib import Path
-from ragtrial.cache.bookkeeping import Presence
-presence = Presence(Path(sys.argv[1]))
-print(presence.become_alone() if sys.argv[2] == "alone" else "here", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def another(path: Path, how: str) -> Iterator[str]:
-    """Another process that holds the file; what it said."""
-    command = [sys.executable, "-c", HOLD, str(path), how]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 def test_many_may_be_present_and_only_the_last_can_be_alone(tmp_path: Path) -> None:
@@ -410,31 +270,6 @@ def test_many_may_be_present_and_only_the_last_can_be_alone(tmp_path: Path) -> N
     second.close()
     assert first.become_alone()
     first.close()
-    assert Presence(tmp_path / "in-use").become_alone()
-
-
-def test_whoever_is_present_in_another_process_is_seen_until_it_ends(tmp_path: Path) -> None:
-    mine = Presence(tmp_path / "in-use")
-    with another(tmp_path / "in-use", "together") as said:
-        assert said == "here"
-        assert not mine.become_alone()
-    assert mine.become_alone()
-
-
-def test_whoever_comes_while_another_is_alone_waits_until_it_is_done(tmp_path: Path) -> None:
-    with another(tmp_path / "in-use", "alone") as said:
-        assert said == "True"
-        come = threading.Thread(target=Presence, args=(tmp_path / "in-use",))
-        come.start()
-        come.join(0.2)
-        assert come.is_alive()
-    come.join(60)
-    assert not come.is_alive()
-
-
-def test_an_object_that_nobody_refers_to_is_present_no_more(tmp_path: Path) -> None:
-    presence = Presence(tmp_path / "in-use")
-    del presence
     assert Presence(tmp_path / "in-use").become_alone()
 
 
@@ -458,12 +293,6 @@ def test_an_array_comes_back_as_it_was_and_numpy_reads_the_file(
     assert read_array(path).tobytes() == array.tobytes()
 
 
-def test_an_array_that_is_not_contiguous_is_written_in_its_order(tmp_path: Path) -> None:
-    array = np.arange(12).reshape(3, 4).T[::2]
-    write_array(tmp_path / "a.npy", array)
-    np.testing.assert_array_equal(read_array(tmp_path / "a.npy"), array)
-
-
 def test_rows_are_written_block_by_block_and_read_only(tmp_path: Path) -> None:
     matrix = np.arange(28, dtype=np.float32).reshape(7, 4)
     write_rows(tmp_path / "a.npy", (matrix[start : start + 3] for start in range(0, 7, 3)), (7, 4))
@@ -482,13 +311,6 @@ def test_an_array_that_is_read_or_mapped_cannot_be_changed(tmp_path: Path, lengt
         assert found.tolist() == list(range(length))
         with pytest.raises(ValueError, match="read-only"):
             found[0] = 1
-
-
-def test_no_rows_are_an_array_without_any(tmp_path: Path) -> None:
-    write_rows(tmp_path / "a.npy", [], (0, 4))
-    found = read_array(tmp_path / "a.npy")
-    assert found.shape == (0, 4)
-    assert found.dtype == np.float32
 
 
 def test_a_full_disk_is_an_error_with_its_reason(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cache.bookkeeping import Rates
-from ragtrial.cache.seals import read_seal, seal
 
 
 def note_many(path: Path, work: str) -> None:
@@ -25,16 +24,6 @@ def test_what_was_noted_last_counts_in_this_run_and_the_next(tmp_path: Path) -> 
     rates.note("w", 5, 5)
     assert rates.seconds("w", 4) == 4.0
     assert Rates(tmp_path / "rates.json").seconds("w", 4) == 4.0
-
-
-def test_short_work_is_written_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "rates.json"
-    rates = Rates(path)
-    rates.note("w", 1, 0.5)
-    assert rates.seconds("w", 2) == 1.0
-    assert not path.exists()
-    rates.save()
-    assert Rates(path).seconds("w", 2) == 1.0
 
 
 def test_work_without_an_amount_is_not_noted(tmp_path: Path) -> None:
@@ -58,19 +47,6 @@ def test_a_damaged_file_holds_no_rates_and_is_written_anew(tmp_path: Path, conte
     assert rates.seconds("w", 2) is None
     rates.note("w", 2, 4)
     assert Rates(path).seconds("w", 1) == 2.0
-
-
-def test_what_cannot_be_written_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "rates.json").mkdir()
-    rates = Rates(tmp_path / "rates.json")
-    rates.note("w", 2, 4)
-    assert rates.seconds("w", 1) == 2.0
-
-
-def test_a_seal_says_how_long_it_took_and_what_it_is_made_of(tmp_path: Path) -> None:
-    seal(tmp_path, "chunks", 1.5, {"chunker.size": 256, "chunker.separators": None})
-    found = read_seal(tmp_path)
-    assert (found.seconds, found.made_of) == (1.5, {"chunker.size": 256, "chunker.separators": None})
 
 
 def test_what_a_killed_process_left_half_written_goes_with_the_next_note(tmp_path: Path) -> None:

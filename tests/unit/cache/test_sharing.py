@@ -319,43 +319,6 @@ def test_a_file_is_no_place_to_pull_from(tmp_path: Path, capsys: Capture) -> Non
     assert (made.code, made.err) == (2, f"error: {tmp_path}/file is a file; name a folder.\n")
 
 
-def test_a_place_that_cannot_be_written_is_named(first: Experiment, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "file").write_text("no folder")
-    done = ragtrial(capsys, "cache", "push", str(tmp_path / "file" / "x"), str(first.workspace))
-    assert done.code == 3
-    assert f"{tmp_path}/file/x" in done.err
-    assert "Traceback" not in done.err
-
-
-@quickly
-def test_a_stage_that_is_there_stays_as_it_is(
-    first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
-) -> None:
-    push(capsys, shared, first.workspace)
-    workspace = Workspace(tmp_path / "second")
-    kind, name = next(iter(first.stages()))
-
-    def build(folder: Path) -> None:
-        (folder / "own").write_text("mine")
-
-    workspace.stage(kind, name, "mine", build)
-    cache = SharedCache(shared.url)
-    cache.pull(workspace, cache.listed())
-    assert (tmp_path / "second" / kind / name / "own").read_text() == "mine"
-
-
-def test_a_pull_lists_what_is_there_once(
-    little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    s3.reach(monkeypatch)
-    shared = Shared(f"s3://{BUCKET}/{uuid.uuid4().hex}")
-    push(capsys, shared, little.workspace)
-    listings = rf"GET /{BUCKET}\?list-type=2&prefix={shared.url.rpartition('/')[2]}(?:/|%2F)?&"
-    before = len(s3.asked(listings))
-    pull(capsys, shared, tmp_path / "second")
-    assert len(s3.asked(listings)) == before + 1
-
-
 def test_a_bucket_that_there_is_not_is_not_made(
     little: Experiment, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -391,13 +354,18 @@ def test_the_keys_of_a_bucket_are_in_no_message(
     assert "s3cr3t" not in done.err
 
 
-def test_two_pulls_at_once_fetch_the_same_rows_and_none_is_damaged(tmp_path: Path) -> None:
+def test_two_pulls_at_once_fetch_the_same_packs_of_rows_and_none_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtrial.cache.sharing._PACK_BYTES", 2_000)
+    monkeypatch.setattr("ragtrial.cache.sharing._ROWS_AT_ONCE", 150)
     source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")
     path, count = source.root / "vectors" / "numbers.sqlite", 400
     keys, vectors = text_keys(map(str, range(count))), np.arange(count * 4, dtype=np.float32).reshape(count, 4)
     with VectorCache(path, "numbers") as cache:
         cache.write(keys, vectors)
     SharedCache(url).push(Upkeep(source.root).entries())
+    assert len([name for name in SharedCache(url).listed() if name.endswith(".rows")]) == 3
 
     def fetch(_: int) -> Transfer:
         remote = SharedCache(url)
@@ -406,22 +374,6 @@ def test_two_pulls_at_once_fetch_the_same_rows_and_none_is_damaged(tmp_path: Pat
     with ThreadPoolExecutor(2) as threads:
         transfers = list(threads.map(fetch, range(2)))
     assert [transfer.damaged for transfer in transfers] == [[], []]
-    with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
-        np.testing.assert_array_equal(fetched.read(keys), vectors)
-
-
-def test_rows_travel_in_packs_of_a_limited_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtrial.cache.sharing._PACK_BYTES", 2_000)
-    monkeypatch.setattr("ragtrial.cache.sharing._ROWS_AT_ONCE", 150)
-    source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")
-    keys, vectors = text_keys(map(str, range(400))), np.arange(1_600, dtype=np.float32).reshape(400, 4)
-    with VectorCache(source.root / "vectors" / "numbers.sqlite", "numbers") as cache:
-        cache.write(keys, vectors)
-    SharedCache(url).push(Upkeep(source.root).entries())
-    remote = SharedCache(url)
-    packs = [name for name in remote.listed() if name.endswith(".rows")]
-    assert len(packs) == 3
-    assert remote.pull(target, remote.listed()).damaged == []
     with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
         np.testing.assert_array_equal(fetched.read(keys), vectors)
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from hypothesis import strategies as st
 from corpora import write_files
 from limits import full_disk
 from ragtrial.cache.atomic import new_folder, write_bytes, write_text
-from ragtrial.cache.fingerprints import file_digest, files_digest, fingerprint, text_key
+from ragtrial.cache.fingerprints import files_digest, fingerprint, text_key
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace, check_layout
 from ragtrial.errors import WorkspaceError
@@ -109,13 +108,6 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_else(tmp_path:
     assert names_in(tmp_path) == ["file"]
 
 
-def test_a_write_over_a_folder_fails_and_leaves_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "folder" / "kept").mkdir(parents=True)
-    with pytest.raises(OSError, match="folder"):
-        write_bytes(tmp_path / "folder", b"x")
-    assert names_in(tmp_path) == ["folder"]
-
-
 def test_a_new_folder_is_not_there_before_the_block_ends_and_whole_afterwards(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "target"
     with new_folder(target) as folder:
@@ -196,37 +188,6 @@ def test_what_is_no_json_has_no_fingerprint() -> None:
         fingerprint({"path": Path("x")})
 
 
-def test_fingerprints_are_equal_in_processes_with_other_hash_seeds(tmp_path: Path) -> None:
-    write_files(tmp_path, {"b": "B", "a": "A", "sub/c": "C"})
-    code = """
-import json, sys
-from pathlib import Path
-from ragtrial.cache.fingerprints import files_digest, fingerprint, text_key
-root = Path(sys.argv[1])
-value = {key: {"inner": key} for key in {"x", "y", "z", "\\u00e9"}}
-print(fingerprint(value), files_digest(root, {path for path in root.rglob("*") if path.is_file()}), text_key("x").hex())
-"""
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path)],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    value = {key: {"inner": key} for key in ("x", "y", "z", "\u00e9")}
-    files = [tmp_path / "a", tmp_path / "b", tmp_path / "sub" / "c"]
-    assert printed == {f"{fingerprint(value)} {files_digest(tmp_path, files)} {text_key('x').hex()}\n"}
-
-
-@given(any_texts, any_texts)
-def test_only_equal_texts_have_equal_keys(one: str, other: str) -> None:
-    assert (text_key(one) == text_key(other)) == (one == other)
-    assert len(text_key(one)) == 16
-
-
 def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Path) -> None:
     def digest(name: str, files: dict[str, str]) -> str:
         root = write_files(tmp_path / name, files)
@@ -236,11 +197,6 @@ def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Pa
     assert digest("moved", {"b": "B", "a": "A"}) == one
     others = [digest("x", {"a": "B", "b": "A"}), digest("y", {"a": "A", "c": "B"}), digest("z", {"a": "AB", "b": ""})]
     assert len({one, *others}) == 4
-
-
-def test_the_digest_of_a_file_is_that_of_the_named_algorithm(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"abc")
-    assert file_digest(tmp_path / "f", "sha256") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 # --- the workspace
@@ -263,26 +219,6 @@ def test_a_stage_is_built_once_and_then_only_read(workspace: Workspace) -> None:
     assert workspace.stage("chunks", "abc", "chunks", no_build) == made
     assert Workspace(workspace.root).stage("chunks", "abc", "chunks", no_build) == made
     assert names_in(made) == ["a", "stage.json"]
-
-
-def test_stages_of_other_kinds_and_names_are_their_own(workspace: Workspace) -> None:
-    def tell(told: str, folder: Path) -> None:
-        write_text(folder / "told", told)
-
-    for kind, name in [("chunks", "a"), ("chunks", "b"), ("documents", "a")]:
-        workspace.stage(kind, name, kind, partial(tell, f"{kind} {name}"))
-    assert (workspace.path("chunks", "b") / "told").read_text() == "chunks b"
-    assert (workspace.path("documents", "a") / "told").read_text() == "documents a"
-
-
-def test_a_dropped_stage_is_built_again(workspace: Workspace) -> None:
-    workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "old", ""))
-    workspace.drop("chunks", "a")
-    workspace.drop("chunks", "never-there")
-    assert not workspace.has("chunks", "a")
-    assert names_in(workspace.root / "chunks") == []
-    made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "new", ""))
-    assert names_in(made) == ["new", "stage.json"]
 
 
 @pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt()])
@@ -345,32 +281,6 @@ class _Told(logging.Handler):
         self.event.set()
 
 
-def _build_when_the_other_waits(root: Path, ready: Barrier, waiting: Event) -> None:
-    logging.getLogger("ragtrial.cache.workspace").addHandler(_Told(waiting))
-    workspace = Workspace(root)
-
-    def build(folder: Path) -> None:
-        with (root / "built").open("a") as file:
-            file.write("once\n")
-        if not waiting.wait(PATIENCE):
-            raise TimeoutError("no other process waits for this stage")
-        write_text(folder / "a", "A")
-
-    ready.wait(PATIENCE)
-    made = workspace.stage("chunks", "a", "chunks (small)", build)
-    if (made / "a").read_text() != "A":
-        raise ValueError("the stage is not whole")
-
-
-@pytest.mark.slow
-def test_of_several_processes_one_builds_and_the_others_wait(workspace: Workspace) -> None:
-    ready, waiting = processes.Barrier(3), processes.Event()
-    codes = run_together(_build_when_the_other_waits, [(workspace.root, ready, waiting)] * 3)
-    assert codes == [0, 0, 0]
-    assert (workspace.root / "built").read_text() == "once\n"
-    assert names_in(workspace.root / "chunks") == ["a"]
-
-
 def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
     workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -399,16 +309,6 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
             f"waiting for another run that works on the chunks (small) (lock {lock})",
         )
     ]
-
-
-def test_a_free_lock_and_another_lock_are_not_waited_for(
-    workspace: Workspace, caplog: pytest.LogCaptureFixture
-) -> None:
-    with workspace.lock("a", "one"), workspace.lock("b", "other"):
-        pass
-    with workspace.lock("a", "one"):
-        pass
-    assert caplog.records == []
 
 
 def sealed_layout(layout: str) -> str:
@@ -498,22 +398,6 @@ def test_vectors_come_back_bit_for_bit_in_the_order_asked_for(written: list[int]
         assert cache.drop_damaged() == 0
 
 
-def test_odd_numbers_keep_their_bits(tmp_path: Path) -> None:
-    odd = np.array([[np.nan, -0.0, np.inf, 1e-45]], dtype=np.float32)
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache.write(keys_of(1), odd)
-        assert cache.read(keys_of(1)).tobytes() == odd.tobytes()
-
-
-def test_thousands_of_keys_are_read_at_once(tmp_path: Path) -> None:
-    numbers = list(range(2_345))
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)  # the limit of old builds
-        cache.write(keys_of(*numbers), vectors_of(*numbers))
-        assert np.array_equal(cache.read(keys_of(*reversed(numbers))), vectors_of(*reversed(numbers)))
-        assert np.flatnonzero(cache.missing(keys_of(*range(2_346)))).tolist() == [2_345]
-
-
 def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(tmp_path: Path) -> None:
     with VectorCache(tmp_path / "v.db") as cache:
         cache.write(keys_of(1), vectors_of(1))
@@ -523,13 +407,6 @@ def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(9))
         assert cache.read(keys_of()).shape == (0, 0)
         assert cache.missing(keys_of()).shape == (0,)
-
-
-def test_keys_and_vectors_that_differ_in_number_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    with VectorCache(tmp_path / "v.db") as cache:
-        with pytest.raises(ValueError, match="shorter"):
-            cache.write(keys_of(1, 2), vectors_of(1))
-        assert cache.missing(keys_of(1, 2)).all()
 
 
 def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path) -> None:
@@ -543,14 +420,6 @@ def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path)
         assert cache.missing(keys_of(1, 5, 2)).all()
         cache.write(keys_of(1), vectors_of(1))
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
-
-
-def test_keys_are_the_hashes_of_the_texts() -> None:
-    keys = text_keys(["one", "", "one"])
-    assert keys.dtype == np.uint8
-    assert keys.shape == (3, 16)
-    assert [key.tobytes() for key in keys] == [text_key("one"), text_key(""), text_key("one")]
-    assert text_keys([]).shape == (0, 16)
 
 
 @pytest.mark.parametrize(
@@ -604,22 +473,6 @@ def test_a_cache_that_is_no_database_is_made_anew_or_left_as_it_is(
     ]
 
 
-@pytest.mark.parametrize("what", ["gone", "a folder", "a folder with files", "empty"])
-def test_a_workspace_without_its_layout_is_one_again(tmp_path: Path, what: str) -> None:
-    root = tmp_path / "workspace"
-    Workspace(root).stage("chunks", "a" * 32, "chunks", lambda folder: write_text(folder / "x.json", "1"))
-    (root / "LAYOUT").unlink()
-    if what == "empty":
-        (root / "LAYOUT").touch()
-    elif what != "gone":
-        (root / "LAYOUT").mkdir()
-        write_text(root / "LAYOUT" / ("more.txt" if "files" in what else "x"), "of somebody")
-    again = Workspace(root)
-    assert again.has("chunks", "a" * 32)
-    assert again.repaired == [f"{root / 'LAYOUT'} is damaged (it names no layout); it is made again."]
-    assert Workspace(root).repaired == []
-
-
 def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "v.db"
     with VectorCache(path) as cache:
@@ -636,33 +489,6 @@ def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == [
         f"{path} is damaged (1 row of other bytes, or of another model); it is made again."
     ]
-
-
-def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "v.db"
-    code = """
-import sys
-import numpy as np
-from pathlib import Path
-from ragtrial.cache.vectors import VectorCache, text_keys
-with VectorCache(Path(sys.argv[1])) as cache:
-    cache.write(text_keys(["7"]), np.array([[7, 7.1, 7.2, 7.3]], dtype=np.float32))
-"""
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
-    with VectorCache(path) as cache:
-        assert np.array_equal(cache.read(keys_of(7)), vectors_of(7))
-
-
-def test_a_reader_keeps_no_writer_waiting(tmp_path: Path) -> None:
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache.write(keys_of(1), vectors_of(1))
-        with closing(sqlite3.connect(tmp_path / "v.db", isolation_level=None)) as reader:
-            reader.execute("BEGIN")
-            assert reader.execute("SELECT count(*) FROM vectors").fetchone() == (1,)
-            with closing(sqlite3.connect(tmp_path / "v.db", timeout=0)) as writer:
-                writer.execute("DELETE FROM vectors")
-                writer.commit()
-            assert reader.execute("SELECT count(*) FROM vectors").fetchone() == (1,)
 
 
 def test_what_a_killed_writer_left_beside_a_file_goes_with_the_next_write_after_an_hour(tmp_path: Path) -> None:

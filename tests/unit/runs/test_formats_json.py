@@ -202,17 +202,3 @@ def test_pairs_that_jsonl_judges_twice_are_told_with_both_lines(tmp_path: Path) 
         "a.jsonl:4: the grade 1.5 must be a whole number, such as 1.",
         f"a.jsonl:4: {twice}",
     ]
-
-
-def test_files_that_are_cut_or_no_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"q": {"d": 1}}', mtime=0)[:-4])
-    (tmp_path / "b.json").write_bytes(b'{"q": {\n"caf\xe9": 1}}')
-    messages = []
-    for name in ("a.json.gz", "b.json"):
-        with pytest.raises(RunFileError) as caught:
-            read_runs(tmp_path / name, form="json")
-        messages += told(caught, tmp_path)
-    assert messages == [
-        "a.json.gz: ends in the middle of its gzip data; it was cut off, fetch it again.",
-        "b.json:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
-    ]

@@ -14,7 +14,7 @@ from corpora import write_files, write_rows
 from experiments import write_experiment
 from forms import qrels_rows, run_rows, told
 from ragtrial import RetrievalEvaluator, load_prompt_queries, load_report
-from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
+from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.own_files import read_results, results_run
 from ragtrial.runs.inputs import read_qrels, read_runs
@@ -59,11 +59,6 @@ def test_a_run_with_a_header_is_read_whatever_the_order_and_the_names_of_its_col
     assert run.values.tolist() == [0.5, 9, 0.001]
 
 
-def test_a_rank_orders_a_run_with_a_header_that_has_no_score(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a.csv": "rank,qid,pid\n2,q,a\n1,q,b\n"})
-    assert read_runs(tmp_path / "a.csv")[0].by_rank
-
-
 def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path) -> None:
     head = "qid,docno,score\n"
     files = {
@@ -100,15 +95,6 @@ def test_every_bad_row_of_qrels_is_told_with_its_line(tmp_path: Path) -> None:
     lines = faults_of(LabelsError, tmp_path / "long.tsv", form="beir")
     assert lines[1] == "long.tsv:3: the grade 'x' must be a whole number."
     assert lines[20:] == ["long.tsv: and 10 more like these."]
-
-
-def test_public_qrels_are_read_whole(shared_data: Path) -> None:
-    path = shared_data / "scifact" / "qrels" / "test.tsv"
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-    expected: dict[str, dict[str, int]] = {}
-    for query, document, grade in rows:
-        expected.setdefault(query, {})[document] = int(grade)
-    assert qrels_rows(read_qrels(path)) == expected
 
 
 LABELS = {
@@ -181,11 +167,6 @@ def test_a_report_has_qrels_too(root: Path) -> None:
     labels = read_qrels(root / "prompt_queries.json")
     assert qrels_rows(qrels) == qrels_rows(labels)
     assert qrels.judgments.ordered.tolist() == labels.judgments.ordered.tolist()
-
-
-def test_what_is_no_report_is_refused_as_elsewhere(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="there is no report in"):
-        read_runs("latest", directory=tmp_path)
 
 
 def test_a_rankings_file_is_a_run_and_its_order_is_the_ranking(root: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
-from ragtrial.errors import LabelsError, RunFileError
+from ragtrial.errors import RunFileError
 from ragtrial.runs.inputs import read_qrels, read_runs
 
 Make = Callable[[Mapping[str, Any]], object]
@@ -90,23 +90,6 @@ def test_ids_that_are_numbers_become_strings_whole_decimals_too(maker: str) -> N
     unsigned = {"qid": [1, 1], "docid": np.array([2**64 - 1, 3], dtype=np.uint64), "score": [1, 2]}
     if maker in ("pandas", "pandas Arrow", "pandas nullable", "polars", "Arrow"):
         assert list(read_runs(MAKERS[maker](unsigned))[0].documents) == [str(2**64 - 1), "3"]
-
-
-def test_a_number_and_its_digits_are_one_id() -> None:
-    frame = pd.DataFrame({"qid": pd.Series([7, "8", "7"], dtype=object), "docid": ["a", "b", "c"], "score": [1, 2, 3]})
-    assert run_rows(read_runs(frame)[0]) == {"7": [("a", 1.0), ("c", 3.0)], "8": [("b", 2.0)]}
-    with pytest.raises(LabelsError) as caught:
-        read_qrels([(1, "d", 1), ("1", "d", 0)])
-    assert str(caught.value) == (
-        "the given list: row 1 (from 0): judges document 'd' for query '1', as row 0 does; give each pair one grade."
-    )
-
-
-def test_categories_of_polars_are_their_strings() -> None:
-    frame = pl.DataFrame({"qid": ["b", "a", "b"], "docid": ["x", "y", "z"], "score": [1.0, 2.0, 3.0]})
-    for kind in (pl.Categorical, pl.Enum(["z", "y", "x", "a", "b"])):
-        made = frame.with_columns(pl.col("qid", "docid").cast(kind))
-        assert run_rows(read_runs(made)[0]) == {"b": [("x", 1.0), ("z", 3.0)], "a": [("y", 2.0)]}
 
 
 @pytest.mark.parametrize("maker", TABLES)
@@ -226,54 +209,6 @@ def test_every_bad_value_of_a_run_is_told_with_its_row(maker: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("maker", MAKERS)
-def test_values_of_the_wrong_kind_are_told_with_their_row(maker: str) -> None:
-    columns = {"qid": [1.5, 2.5], "docid": [True, False], "score": ["high", "low"]}
-    with pytest.raises(RunFileError) as caught:
-        read_runs(MAKERS[maker](columns))
-    assert sorted(line.partition(": ")[2] for line in str(caught.value).splitlines()) == [
-        "row 0 (from 0): the document is True; an id is a string or a whole number.",
-        "row 0 (from 0): the query is 1.5; an id is a string or a whole number.",
-        "row 0 (from 0): the score 'high' is no number, or none of 64 bits.",
-        "row 1 (from 0): the document is False; an id is a string or a whole number.",
-        "row 1 (from 0): the query is 2.5; an id is a string or a whole number.",
-        "row 1 (from 0): the score 'low' is no number, or none of 64 bits.",
-    ]
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_grades_are_whole_numbers_within_bounds(make: Make) -> None:
-    def messages(grades: list[Any]) -> list[str]:
-        with pytest.raises(LabelsError) as caught:
-            read_qrels(make({"qid": ["q"] * len(grades), "docid": list("abcdef")[: len(grades)], "rel": grades}))
-        return [line.partition(": ")[2] for line in str(caught.value).splitlines()]
-
-    assert messages([1.0, 0.5, -1.5]) == [
-        "row 1 (from 0): the grade 0.5 must be a whole number, such as 1.",
-        "row 2 (from 0): the grade -1.5 must be a whole number, such as 1.",
-    ]
-    assert messages([True, False]) == [
-        "row 0 (from 0): the grade True is no number, or none of 64 bits.",
-        "row 1 (from 0): the grade False is no number, or none of 64 bits.",
-    ]
-    assert messages([1_000_001, 1, -(2**63)]) == [
-        "row 0 (from 0): the grade 1000001 is beyond 1,000,000; is it one?",
-        "row 2 (from 0): the grade -9223372036854775808 is beyond 1,000,000; is it one?",
-    ]
-    null = ["row 1 (from 0): the grade null is no number, or none of 64 bits."]
-    assert messages([1, None]) == null
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_a_pair_of_two_grades_is_refused_and_twenty_faults_are_told(make: Make) -> None:
-    with pytest.raises(LabelsError) as caught:
-        read_qrels(make({"qid": ["q"] * 30, "docid": ["d"] * 30, "rel": [1] + [2] * 29}))
-    lines = [line.partition(": ")[2] for line in str(caught.value).splitlines()]
-    assert lines[0] == "row 1 (from 0): judges document 'd' for query 'q', as row 0 does; give each pair one grade."
-    assert lines[19].startswith("row 20 (from 0): ")
-    assert lines[20:] == ["and 9 more like these."]
-
-
 def test_what_is_no_table_of_rows_is_refused() -> None:
     rows = "the given list: row"
     wanted = "cannot be read; give a path, a mapping, a DataFrame, an Arrow table or a list of rows."
@@ -349,67 +284,6 @@ def test_without_arrow_tables_are_read_all_the_same(maker: str, monkeypatch: pyt
     assert run_rows(read_runs(table)[0]) == {"b": [("x", 1.0), ("z", 3.0)], "a": [("\u00e4", 2.0)]}
     grades = MAKERS[maker]({**columns, "score": [1, 2, 3]})
     assert qrels_rows(read_qrels(grades)) == {"b": {"x": 1, "z": 3}, "a": {"\u00e4": 2}}
-
-
-def test_a_table_of_a_kind_of_ones_own_is_still_a_table() -> None:
-    class Mine(pd.DataFrame):  # type: ignore[misc] # pandas ships no types
-        """A subclass."""
-
-    assert run_rows(read_runs(Mine({"qid": ["q"], "docid": ["d"], "score": [1]}))[0]) == {"q": [("d", 1.0)]}
-
-
-@pytest.mark.parametrize("queries", [2**16, 2**16 + 1])
-def test_rows_of_many_queries_are_put_side_by_side(queries: int) -> None:
-    numbers = np.tile(np.arange(queries)[::-1], 2)
-    (run,) = read_runs(
-        pd.DataFrame({"qid": numbers, "docid": np.arange(len(numbers)), "score": np.arange(len(numbers))})
-    )
-    assert run.queries[:2] == (str(queries - 1), str(queries - 2))
-    assert run.values is not None
-    np.testing.assert_array_equal(run.values.reshape(-1, 2), np.arange(2 * queries).reshape(2, -1).T)
-    np.testing.assert_array_equal(run.starts, np.arange(0, 2 * queries + 1, 2))
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"qid": ["q", [1]], "docid": ["d", "e"], "score": [1.0, 2.0]}),
-        pl.DataFrame(
-            {"qid": pl.Series(["q", [1]], dtype=pl.Object), "docid": ["d", "e"], "score": [1.0, 2.0]},
-        ),
-    ],
-    ids=["pandas", "polars"],
-)
-def test_objects_that_are_no_ids_are_told_with_their_row(frame: object) -> None:
-    with pytest.raises(RunFileError) as caught:
-        read_runs(frame)
-    assert str(caught.value) == (
-        "the given DataFrame: row 1 (from 0): the query is [1]; an id is a string or a whole number."
-    )
-
-
-def test_complex_numbers_are_no_scores() -> None:
-    frame = pd.DataFrame({"qid": ["q", "r"], "docid": ["d", "e"], "score": [1 + 2j, 2]})
-    with pytest.raises(RunFileError) as caught:
-        read_runs(frame)
-    assert [line.partition(": ")[2] for line in str(caught.value).splitlines()] == [
-        "row 0 (from 0): the score (1+2j) is no number, or none of 64 bits.",
-        "row 1 (from 0): the score (2+0j) is no number, or none of 64 bits.",
-    ]
-
-
-def test_numbers_beyond_64_bits_are_read() -> None:
-    large = pl.Series([2**100, 3], dtype=pl.Int128)
-    (run,) = read_runs(pl.DataFrame({"qid": large, "docid": large, "score": large}))
-    assert run_rows(run) == {str(2**100): [(str(2**100), float(2**100))], "3": [("3", 3.0)]}
-    with pytest.raises(LabelsError, match=r"row 0 \(from 0\): the grade 1267\d+ is beyond 1,000,000; is it one\?$"):
-        read_qrels(pl.DataFrame({"qid": ["q", "q"], "docid": ["d", "e"], "label": large}))
-
-
-def test_runs_of_equal_ids_in_arrow_are_ids() -> None:
-    ends = pa.RunEndEncodedArray.from_arrays([2, 3], ["q", "r"])
-    (run,) = read_runs(pa.table({"qid": ends, "docid": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]}))
-    assert run_rows(run) == {"q": [("a", 3.0), ("b", 2.0)], "r": [("c", 1.0)]}
 
 
 def test_scores_may_be_decimals_of_python() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import pytrec_eval
 from hypothesis import given
@@ -25,7 +24,6 @@ from pyarrow import parquet
 from forms import qrels_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError, RunFileError
-from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.formats.writing import Column, write_table, write_trec_qrels, write_trec_run
 from ragtrial.runs.inputs import read_qrels, read_runs
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
@@ -98,12 +96,6 @@ def test_scores_are_the_runs_own_only_where_they_say_the_order_in_32_bits(tmp_pa
         assert written(tmp_path, values) == ("by rank", by_rank)
     assert written(tmp_path, [3.5, 2.5, 1.5], by_rank=True) == ("by rank", by_rank)
     assert written(tmp_path, None) == ("by rank", by_rank)
-
-
-def test_scores_may_rise_from_one_query_to_the_next(tmp_path: Path) -> None:
-    run = Run("m", ("p", "none", "q"), np.array([0, 1, 1, 2]), PackedIds.of(["a", "a"]), np.array([1.0, 2.0]))
-    assert write_trec_run(tmp_path / "run.gz", run) == "own"
-    assert gzip.decompress((tmp_path / "run.gz").read_bytes()) == b"p Q0 a 1 1.0 m\nq Q0 a 1 2.0 m\n"
 
 
 @pytest.mark.parametrize("bad", ["a b", "a\tb", "a\n", "\u00a0", "a\u2028b", "a\0b", "\x1c"])
@@ -200,18 +192,6 @@ def test_parquet_says_every_value(tmp_path_factory: pytest.TempPathFactory, colu
     assert parquet.read_table(path).to_pylist() == without_nan(columns)
 
 
-@given(tables)
-def test_markdown_has_one_line_a_row_and_one_cell_a_column(
-    tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]
-) -> None:
-    path = tmp_path_factory.mktemp("tables") / "a.md"
-    write_table(path, columns)
-    lines = path.read_bytes().decode().split("\n")
-    assert len(lines) == 2 + len(columns["value"]) + 1
-    for line in lines[:-1]:
-        assert line.replace("\\\\", "").replace("\\|", "").count("|") == 4
-
-
 def test_markdown_is_what_a_reader_expects(tmp_path: Path) -> None:
     columns: dict[str, Column] = {
         "setting": ["a|b", "c\nd\\"],
@@ -226,20 +206,6 @@ def test_markdown_is_what_a_reader_expects(tmp_path: Path) -> None:
         "| c&#65533;d&#92; |  | 4 |",
         "",
     ]
-
-
-@pytest.mark.slow
-def test_arrays_and_lists_say_the_same_over_many_blocks(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).random(45_000)
-    values[[0, 20_000, 44_999]] = np.nan
-    queries = [f"q{number}" for number in range(len(values))]
-    for form in ("csv", "json", "jsonl", "md"):
-        write_table(tmp_path / f"array.{form}", {"query": np.array(queries), "value": values})
-        write_table(tmp_path / f"list.{form}", {"query": queries, "value": values.tolist()})
-        assert (tmp_path / f"array.{form}").read_bytes() == (tmp_path / f"list.{form}").read_bytes()
-    read = pd.read_csv(tmp_path / "list.csv")
-    assert read["query"].tolist() == queries
-    np.testing.assert_array_equal(read["value"].to_numpy(), values)
 
 
 def test_bytes_of_ids_that_are_no_utf8_are_kept_or_refused(tmp_path: Path) -> None:
@@ -328,14 +294,3 @@ def test_a_standard_output_that_takes_nothing_is_told(tmp_path: Path, rows: int)
         )
     assert done.returncode == 3
     assert done.stderr == b"error: standard output: cannot be written: No space left on device.\n"
-
-
-def test_the_document_that_a_query_has_twice_is_the_one_named(tmp_path: Path) -> None:
-    ids = PackedIds.of(["a", "b", "c", "b"])
-    run = Run("r", ("q",), np.array([0, 4]), ids, np.array([4.0, 3.0, 2.0, 1.0]))
-    with pytest.raises(RunFileError, match="query 'q' has document 'b' twice"):
-        write_trec_run(tmp_path / "r.run", run)
-
-
-def test_runs_of_one_name_are_told_apart_by_numbers() -> None:
-    assert distinct(["a", "b", "a", "a", "a-2"]) == ["a", "b", "a-2", "a-3", "a-2-2"]

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import io
-import os
-import sys
-import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import pytrec_eval
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.joins import match, match_codes, read_run
-from ragtrial.runs.qrels import Order, PackedIds, Qrels, Run, RunHits
+from ragtrial.runs.qrels import Order, PackedIds, Run, RunHits
 from run_files import QRELS, columns_of, hits_of, outcome
 
 ROWS = b"""q1 Q0 d9 1 3.0 t
@@ -79,10 +71,6 @@ def test_a_run_is_ordered_as_asked(file: Path, order: Order, expected: list[tupl
     assert hits.tied.tolist() == [True, False, False]
     ties = [2, 2] if order in ("score", "trec") else [rank for rank, _ in expected]
     assert hits.tie_first.tolist() == ties
-
-
-def test_a_constant_rank_column_contradicts_nothing(file: Path) -> None:
-    assert not read(file, b"q1 Q0 d1 1 2 t\nq1 Q0 d2 1 3 t\n").contradicted.any()
 
 
 def test_white_space_comments_and_line_ends_are_read_as_they_are_meant(file: Path) -> None:
@@ -199,15 +187,6 @@ def test_queries_that_nobody_judged_are_counted_and_ten_of_them_named(file: Path
     assert hits.unknown_names == tuple(f"u{number}" for number in range(10))
 
 
-def test_gzip_files_are_unpacked_and_scattered_ones_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.run.gz"
-    lines = ROWS.splitlines(keepends=True)
-    path.write_bytes(gzip.compress(b"".join(lines[1:] + lines[:1]), mtime=0))
-    plain = tmp_path / "a.run"
-    plain.write_bytes(ROWS)
-    assert outcome(path, block_size=32) == outcome(plain)
-
-
 @pytest.mark.parametrize("kind", ["run", "qrels"])
 def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
     whole = gzip.compress(ROWS * 1000, mtime=0)
@@ -228,74 +207,6 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
         "has no sound gzip data (Not a gzipped file (b'q1')); fetch it again, or name it without .gz."
     )
     assert said["bad.gz"].startswith("has no sound gzip data (Error -3 ")
-
-
-@pytest.mark.parametrize("scattered", [False, True])
-def test_standard_input_is_read_like_a_file(monkeypatch: pytest.MonkeyPatch, file: Path, scattered: bool) -> None:
-    lines = ROWS.splitlines(keepends=True)
-    content = b"".join(lines[1:] + lines[:1]) if scattered else ROWS
-
-    class Input:
-        buffer = io.BytesIO(content)
-
-    monkeypatch.setattr(sys, "stdin", Input())
-    file.write_bytes(ROWS)
-    assert outcome(Path("-"), block_size=32) == outcome(file)
-
-
-def test_a_pipe_is_read_like_a_file(tmp_path: Path, file: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    lines = ROWS.splitlines(keepends=True)
-    file.write_bytes(ROWS)
-    writer = threading.Thread(target=pipe.write_bytes, args=(b"".join(lines[1:] + lines[:1]),))
-    writer.start()
-    assert outcome(pipe, block_size=32) == outcome(file)
-    writer.join()
-
-
-@pytest.mark.parametrize("compiled", ["1", "0"])
-def test_a_file_that_goes_round_the_queries_is_as_one_that_does_not(
-    monkeypatch: pytest.MonkeyPatch, file: Path, compiled: str
-) -> None:
-    monkeypatch.setenv("RAGTRIAL_COMPILED", compiled)
-    rows = [(f"q{query}", f"d{(query + rank) % 9}", rank) for query in range(40) for rank in range(100)]
-    lines = [f"{query} Q0 {document}-{rank // 9} {rank} {-rank} t\n" for query, document, rank in rows]
-    by_rank = sorted(range(len(rows)), key=lambda at: rows[at][2])
-    qrels = Qrels.of((f"q{query}", [(f"d{query % 9}-{query % 5}", 1)], False) for query in range(20))
-    file.write_text("".join(lines), encoding="utf-8")
-    together = outcome(file, qrels)
-    for size in (200, 2000, 2**20):
-        file.write_text("".join(lines[at] for at in by_rank), encoding="utf-8")
-        assert outcome(file, qrels, block_size=size) == together
-    repeated = [lines[at] for at in by_rank] + [lines[45]]
-    file.write_text("".join(repeated), encoding="utf-8")
-    assert f"{file}:4001: retrieves document 'd0-5' for query 'q0', as line 1801 does" in str(outcome(file, qrels))
-
-
-@given(data=st.data())
-@settings(max_examples=60)
-def test_judged_hits_stand_where_trec_eval_puts_them(data: st.DataObject) -> None:
-    documents = [f"d{number}" for number in range(12)]
-    grades = st.dictionaries(st.sampled_from(documents), st.integers(-1, 3), min_size=1)
-    scores = st.dictionaries(st.sampled_from(documents), st.integers(-3, 3).map(lambda score: score / 4), min_size=1)
-    judged = data.draw(st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), grades, min_size=1))
-    run = data.draw(st.dictionaries(st.sampled_from(["q1", "q2", "q4"]), scores, min_size=1))
-    qrels = Qrels.of((query, list(pairs.items()), False) for query, pairs in judged.items())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a.run")
-        lines = [f"{query} Q0 {name} 1 {score} t\n" for query, pairs in run.items() for name, score in pairs.items()]
-        path.write_text("".join(lines), encoding="utf-8")
-        hits = read_run(path, qrels, form="trec", order="trec", duplicates="error")
-    cuts = ",".join(str(cut) for cut in range(1, 13))
-    expected = pytrec_eval.RelevanceEvaluator(judged, {f"P.{cuts}"}).evaluate(run)
-    for query, pairs in zip(qrels.queries, hits_of(hits), strict=True):
-        if query not in expected:
-            assert pairs == []
-            continue
-        relevant = [rank for rank, judgment in pairs if qrels.judgments.grades[judgment] > 0]
-        for cut in range(1, 13):
-            assert expected[query][f"P_{cut}"] * cut == pytest.approx(sum(rank <= cut for rank in relevant))
 
 
 def test_qrels_are_read_in_the_order_in_which_queries_first_come(file: Path) -> None:
@@ -322,12 +233,6 @@ def test_every_fault_of_qrels_is_told(file: Path) -> None:
         "FILE:5: the grade 2147483648 is beyond 1,000,000; is it one?",
         f"FILE:6: has 5 columns; {columns}",
     ]
-
-
-def test_qrels_without_judgments_are_refused(file: Path) -> None:
-    file.write_bytes(b"# none\n")
-    with pytest.raises(LabelsError, match=r"has no judgments; qrels have at least one\.$"):
-        read_qrels(file, form="trec")
 
 
 def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str = "d9 d3 d1 d1") -> Run:

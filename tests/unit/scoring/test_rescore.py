@@ -137,17 +137,6 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     assert budget.hits > 20
 
 
-@pytest.mark.parametrize("has_budget", [False, True])
-def test_tokens_that_were_counted_are_scored_within_a_budget_only_if_there_is_one(
-    tmp_path: Path, minilm_folder: Path, *, has_budget: bool
-) -> None:
-    embedder = {"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(minilm_folder)}
-    parent = run_experiment(write_experiment(tmp_path, embedder=embedder).config())
-    again = rescore(parent, overrides=["evaluators.budget=60" if has_budget else "evaluators.relevance_threshold=2"])
-    assert (again.settings[0].budget is not None) == has_budget
-    assert "budget-not-known" not in {warning.code for warning in again.warnings}
-
-
 def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(
     tmp_path: Path,
 ) -> None:
@@ -206,15 +195,6 @@ def test_places_that_the_report_has_are_scored_without_documents_but_for_what_ot
     assert "chunks-not-known" in {warning.code for warning in again.warnings}
 
 
-def test_documents_that_were_changed_since_are_not_taken_for_those_of_the_run(tmp_path: Path) -> None:
-    made = write_experiment(tmp_path)
-    parent = run_experiment(made.config())
-    (tmp_path / "documents" / "oven.txt").write_text("Another text.")
-    made.write_queries(NEW_LABELS)
-    with pytest.raises(DocumentsNotFoundError, match="they were changed since"):
-        rescore(parent, tmp_path / "prompt_queries.json", config_file=made.file)
-
-
 def test_queries_without_a_ranking_or_labels_and_those_asked_otherwise_are_left_out_and_said(tmp_path: Path) -> None:
     made = write_experiment(tmp_path, retrievers={"dense": {"kind": "dense", "top_k": 10}})
     parent = run_experiment(made.config())
@@ -264,16 +244,6 @@ def test_documents_that_nothing_knows_are_told(tmp_path: Path) -> None:
     (told,) = (warning.message for warning in again.warnings if warning.code == "unknown-documents")
     assert told.startswith("1 of the 2 documents in the labels are in no stored ranking and in no earlier label: storr")
     assert again.settings[0].scores["recall@3"].mean == 0.5
-
-
-def test_conflicting_grades_are_refused_as_in_a_run(tmp_path: Path) -> None:
-    made = write_experiment(tmp_path)
-    parent = run_experiment(made.config())
-    made.write_queries(
-        [{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storage.txt", "relevance": 2}]}]
-    )
-    with pytest.raises(LabelsError, match=r"query 'keep' gives 'storage\.txt' the grades 1 and 2"):
-        rescore(parent, tmp_path / "prompt_queries.json")
 
 
 def test_metrics_deeper_than_what_was_kept_are_refused(tmp_path: Path) -> None:

@@ -136,20 +136,6 @@ def test_several_runs_are_named_or_numbered() -> None:
         score(qrels, run, "rr", trec_compatible=True)
 
 
-def test_columns_are_named_where_guessing_is_not_enough() -> None:
-    frame = pd.DataFrame({"topic text": ["q"], "hit": ["a"], "points": [3.0]})
-    scored = score(
-        {"q": {"a": 1}}, frame, "rr", run_columns={"query": "topic text", "document": "hit", "score": "points"}
-    )
-    assert scored.runs[0].scores["rr"].mean == 1.0
-
-
-def test_numbers_as_ids_match_texts_of_the_same_digits() -> None:
-    qrels = pd.DataFrame({"qid": ["7"], "docid": ["12"], "label": [1]})
-    run = pd.DataFrame({"qid": [7], "docid": [12], "score": [0.5]})
-    assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 1.0
-
-
 def test_unjudged_hits_are_dropped_before_the_ranking_is_cut() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"x": 2.0, "a": 1.0}}
     assert score(qrels, run, "rr", depth=1, judged_only=True).runs[0].scores["rr"].mean == 1.0
@@ -183,15 +169,6 @@ def test_the_geometric_mean_of_ap_is_over_all_counted_queries() -> None:
     mean = score(qrels, run, "gm_map").runs[0].scores["gm_ap"]
     assert mean.n == 2
     assert mean.mean == pytest.approx(np.sqrt(0.5))
-
-
-def test_metrics_are_told_by_any_spelling_and_once() -> None:
-    assert [str(one) for one in parse_metrics("P.5 P.10 map,nDCG@10" .replace(" ", ","))] == [
-        "precision@5", "precision@10", "ap", "ndcg@10",
-    ]  # fmt: skip
-    assert [str(one) for one in parse_metrics(["map", "ap"])] == ["ap"]
-    with pytest.raises(MetricError, match="names no metric"):
-        parse_metrics("")
 
 
 @pytest.mark.parametrize(
