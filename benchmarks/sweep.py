@@ -1,11 +1,11 @@
 """What a sweep costs: against its stages run alone, and beside the loop that one would write with LangChain's parts.
 
-    python benchmarks/sweep.py [--beir PATH] [--documents 150] [--rounds 3] [--loops 1] [--jobs 2] [--json PATH]
+    python benchmarks/sweep.py [--beir PATH] [--documents 150] [--rounds 3] [--loops 1] [--json PATH]
 
 The sweep: 3 sizes of chunks x 2 values of store.hnsw.ef_search x 4 retrievers: dense (Chroma), bm25, hybrid (fusion of
 both by rrf) and mmr (of dense). That is 21 settings: bm25 has no index of vectors, so each of its three is run once.
 
-run: ``ragtrial run --no-latency`` in a fresh process and an empty workspace, to the written report; with --jobs, too.
+run: ``ragtrial run --no-latency`` in a fresh process and an empty workspace, to the written report.
 
 stages: every distinct stage of the same sweep, each once: the documents, each chunking, each embedding (the first one
 loads the model), each index, the questions' vectors, each base ranking, each refinement, each audit (of an index
@@ -190,8 +190,6 @@ def part_of(beir: Path, target: Path, documents: int | None) -> tuple[int, int]:
 def rounds_of(beir: Path, options: argparse.Namespace) -> Iterator[tuple[int, str, Cost]]:
     """Every cost, as it comes: the round, what ran, what it took."""
     runs: dict[str, Callable[[Path, Path], Cost]] = {"run": ours, "stages": stages, "imports": imports}
-    if options.jobs > 1:
-        runs[f"run --jobs {options.jobs}"] = lambda beir, folder: ours(beir, folder, f"--jobs={options.jobs}")
     loops: dict[str, Callable[[Path, Path], Cost]] = {
         "loop, kept": lambda beir, folder: loop(beir, folder, "--keep"),
         "loop": loop,
@@ -236,7 +234,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, help="the first judged ones (default: all documents)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--loops", type=int, default=1, help="in how many rounds the loops run, too")
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     about = {

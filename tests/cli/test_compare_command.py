@@ -36,7 +36,7 @@ VALUES = {"old": HALF, "new": [0.75, 0.7] * 6, "same": list(HALF), "few": [1.0, 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_folder(report_of(VALUES), tmp_path / "small", {}, [], "")
+    write_folder(report_of(VALUES), tmp_path / "small", {}, [], {})
     return tmp_path
 
 
@@ -133,21 +133,21 @@ def test_what_cannot_be_meant_is_refused_in_one_line(
 
 def test_reports_are_looked_for_where_the_command_is_told(small: Path, capsys: Capture) -> None:
     (small / "small").rename(small / "elsewhere")
-    write_folder(report_of(VALUES), small / "kept" / "kitchen" / RUN, {}, [], "")
+    write_folder(report_of(VALUES), small / "kept" / "kitchen" / RUN, {}, [], {})
     assert compare(capsys, RUN, "--json").code == 2
     assert compare(capsys, RUN, "--results", "kept", "--json").json["settings"] == list(VALUES)
 
 
 def test_shared_queries_are_compared_where_the_command_is_asked_for_them(small: Path, capsys: Capture) -> None:
     other = changed_queries(report_of(VALUES, experiment="other"), q1={"relevant_docs": []})
-    write_folder(other, small / "other", {}, [], "")
+    write_folder(other, small / "other", {}, [], {})
     assert compare(capsys, "small", "other").code == 2
     assert compare(capsys, "small", "other", "--common", "--json").json["queries"] == 11
 
 
 def test_names_cannot_steer_the_terminal_or_break_the_table(small: Path, capsys: Capture) -> None:
     values = {"\x1b[2Jgone": HALF, "two\nlines": [one - 0.2 - place / 100 for place, one in enumerate(HALF)]}
-    write_folder(report_of(values), small / "hostile", {}, [], "")
+    write_folder(report_of(values), small / "hostile", {}, [], {})
     made = compare(capsys, "hostile")
     assert "\x1b" not in made.out
     assert "two\N{REPLACEMENT CHARACTER}lines" in made.out

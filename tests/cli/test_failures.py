@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import Command, commands_of
 from experiments import Experiment, write_experiment
 from ragtrial.report.model import Report, load_report
 from small_experiment import Outcome, ragtrial
@@ -254,80 +251,3 @@ def content_of(report: Report) -> dict[str, Any]:
             setting.pop(times)
     content["config"].pop("workspace", None)
     return content
-
-
-@pytest.mark.parametrize("what", [{}, {"b": "raise"}, {"chunk": "yes"}, {"a": "number", "c": "raise"}])
-def test_side_by_side_gives_the_same_report(tmp_path: Path, capsys: Capture, what: dict[str, str]) -> None:
-    contents, codes = [], []
-    for jobs in ("1", "2"):
-        retrievers = {
-            "mine": {**OF_MINE, "options": {"key": "a"}},
-            "dense": {"kind": "dense", "top_k": 3},
-            "odd": {"kind": "dense", "top_k": 3, "chunker": {"kind": "custom", "function": "mine:chunk"}},
-            "both": {"kind": "fusion", "inputs": ["odd", "mine"], "top_k": 3},
-        }
-        made = experiment(tmp_path / jobs, retrievers=retrievers)
-        trouble(made, **what)
-        codes.append(run(capsys, made, "--jobs", jobs).code)
-        contents.append(content_of(report_of(made)))
-    assert codes == ([4, 4] if what else [0, 0])
-    assert contents[0] == contents[1]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Command]]:
-    with commands_of(tmp_path / "logs") as start:
-        yield start
-
-
-def test_side_by_side_a_failure_is_told_while_the_others_are_still_at_work(
-    tmp_path: Path, start: Callable[..., Command]
-) -> None:
-    made = experiment(tmp_path / "kitchen")
-    trouble(made, b="raise", c="hold")
-    command = start(made.folder, "run", "config.yaml", "--jobs", "2")
-    command.wait_until((made.folder / "held").exists)
-    of_mine = f"error: setting 'mine-key-b' failed: {NO_ROUTE}"
-    of_both = f"error: setting 'both-key-b' failed: {NO_ROUTE}"
-    command.wait_until(lambda: of_both in command.err)
-    assert of_mine in command.err
-    no_trouble(made)
-    ended = command.ended()
-    assert ended.code == 4
-    lines = ended.err.splitlines()
-    assert (lines.count(of_mine), lines.count(of_both)) == (2, 1), "at once, and at the end with the part"
-    assert sorted(asked(made)) == ["a", "b", "c"]
-
-
-def test_side_by_side_fail_fast_begins_nothing_more_and_waits_for_nothing(
-    tmp_path: Path, start: Callable[..., Command]
-) -> None:
-    made = experiment(tmp_path / "kitchen")
-    trouble(made, a="later", b="hold")  # it fails once the other is at work, which would never end
-    ended = start(made.folder, "run", "config.yaml", "--jobs", "2", "--fail-fast", "--json").ended()
-    no_trouble(made)
-    assert (ended.code, ended.json["exit_code"]) == (3, 3)
-    assert f"error: setting 'mine-key-a': {NO_ROUTE}" in ended.err.splitlines()
-    assert sorted(asked(made)) == ["a", "b"]
-    assert not (made.folder / "results").exists()
-
-
-def test_an_interruption_of_stages_side_by_side_keeps_what_is_finished(
-    tmp_path: Path, start: Callable[..., Command], capsys: Capture
-) -> None:
-    made = experiment(tmp_path / "kitchen")
-    trouble(made, c="hold")
-    command = start(made.folder, "run", "config.yaml", "--jobs", "2")
-    command.wait_until((made.folder / "held").exists)
-    command.wait_until(lambda: sum(kind == "rankings" for kind, _ in made.stages()) >= 5)
-    command.process.send_signal(signal.SIGINT)
-    ended = command.ended()
-    assert ended.code == 130
-    assert "Traceback" not in ended.err
-    assert not (made.folder / "results").exists()
-    no_trouble(made)
-    embedded = made.embedded()
-    assert run(capsys, made, "--jobs", "2").code == 0
-    assert sorted(asked(made)) == ["a", "b", "c", "c"]
-    assert made.embedded() == embedded
-    assert len(report_of(made).settings) == 7

@@ -45,7 +45,7 @@ def contest(metric: str, folder: Path) -> tuple[Report, ComparisonInput, Compari
     sign = -1 if metric.partition("(")[0] + metric[metric.rfind("@") :] in LOWER or metric in LOWER else 1
     middle = 0.5 + np.linspace(-0.1, 0.1, 24)
     values = {"bad": list(middle - sign * 0.1), "good": list(middle + sign * np.tile([0.1, 0.2], 12))}
-    report = write_folder(report_of(values, metric), folder / "report", {}, [], "")
+    report = write_folder(report_of(values, metric), folder / "report", {}, [], {})
     made = input_of([report], [metric], baseline="bad")
     return report, made, compare_settings(made, ComparisonOptions("bad", procedure=QUICK))
 

@@ -69,7 +69,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(VIEWS, "_members", dict(VIEWS.members()))
     VIEWS.register("counts")(CountView(tally=_drawn))  # type: ignore[arg-type]  # matplotlib may be missing
     rows = [{"query": f"q{number}", "docs": [], "grades": []} for number in range(1, 13)]
-    write_folder(report_of(VALUES), tmp_path / "small", dict.fromkeys(VALUES, rows), [], "")
+    write_folder(report_of(VALUES), tmp_path / "small", dict.fromkeys(VALUES, rows), [], {})
     return tmp_path
 
 

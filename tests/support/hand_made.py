@@ -67,7 +67,7 @@ def written(report: Report, folder: Path, texts: Sequence[Mapping[str, Any]]) ->
         {"chunk": f"c{place}", "title": "", "end": row["start"] + len(row["text"]), **row}
         for place, row in enumerate(texts)
     ]
-    return write_folder(report, folder, {}, rows, "")
+    return write_folder(report, folder, {}, rows, {})
 
 
 def contest_over(*reports: Report) -> ComparisonInput:

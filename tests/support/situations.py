@@ -56,7 +56,7 @@ class Situation:
         ]
         tags = {one: ["unanswerable"] if place < self.unanswerable else [] for place, one in enumerate(missing)}
         bare: dict[str, dict[str, Any]] = {one: {"relevant_docs": [], "tags": tags[one]} for one in missing}
-        return write_folder(changed_queries(made, **bare), folder / name, {}, [], "")
+        return write_folder(changed_queries(made, **bare), folder / name, {}, [], {})
 
     def _setting(self, setting: SettingPart) -> SettingPart:
         """With its hits: a question is answered in the first 10 where its score is above 0.15."""

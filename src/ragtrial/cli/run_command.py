@@ -51,7 +51,6 @@ def command(
     limit: int | None = option("Run only the first N queries.", "N", at_least=1),
     audit: bool = option("Also compare large indexes (100,000 vectors or more) with exact search."),
     no_latency: bool = option("Do not measure how long single queries take."),
-    jobs: int = option("Run up to N stages in parallel.", "N", default=1, at_least=1),
     fail_fast: bool = option("Stop at the first setting that fails."),
     strict: bool = option("Treat warnings about labels and documents as errors."),
     baseline: str | None = option("Compare with this SETTING of the run, or REPORT:SETTING of an earlier run.", "NAME"),
@@ -72,7 +71,7 @@ def command(
     checks = checks_for_run(experiment, gates, baseline, limit, terminal, config)
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     options = runs.RunOptions(
-        settings=settings or None, limit=limit, strict=strict, audit=audit, jobs=jobs, fail_fast=fail_fast,
+        settings=settings or None, limit=limit, strict=strict, audit=audit, fail_fast=fail_fast,
         listener=_RunListener(terminal),
     )  # fmt: skip
     return _answer(terminal, experiments.run_experiment(experiment, options), checks, config, with_page=report)

@@ -21,7 +21,6 @@ from ragtrial.config.settings import (
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.text_stages import prefix_warnings
-from ragtrial.pipeline.vector_stages import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import ReportWarning
@@ -135,7 +134,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     tokens = None
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
-        tokens = runner.artefact(corpus.once(LengthStage(resources, corpus.text_stage(setting), setting)))
+        tokens = runner.artefact(corpus.length_stage(corpus.text_stage(setting), setting))
         warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:

@@ -50,24 +50,21 @@ class Corpus:
         if setting not in self._settings:
             chunks = self.chunk_stage(setting) if "chunker" in setting.retriever.reached_by else None
             texts = self.text_stage(setting) if setting.has_chunks else None
-            lengths = embeddings = index = None
+            index = None
             if texts is not None and setting.has_index:
-                lengths = self.once(LengthStage(self.resources, texts, setting))
-                embeddings = self._vector_stage(texts, lengths, setting)
-                index = self.once(IndexStage(self.resources, texts, embeddings, setting))
+                index = self.once(IndexStage(self.resources, texts, self._vector_stage(texts, setting), setting))
             parts = tuple(self.stages(part) for part in setting.parts)
-            made = SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
-            self._settings[setting] = made
+            self._settings[setting] = SettingStages(setting, self.documents, chunks, texts, index, parts)
         return self._settings[setting]
 
-    def _vector_stage(self, texts: ContextStage, lengths: LengthStage, setting: Setting) -> VectorStage:
-        whole, dimensions = (
-            self.once(EmbeddingStage(self.resources, texts, lengths, setting)),
-            setting.embedder.used_dimensions,
-        )
-        if dimensions is None:
-            return whole
-        return self.once(TruncationStage(self.resources, whole, setting, dimensions))
+    def _vector_stage(self, texts: ContextStage, setting: Setting) -> VectorStage:
+        lengths, dimensions = self.length_stage(texts, setting), setting.embedder.used_dimensions
+        whole = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
+        return whole if dimensions is None else self.once(TruncationStage(self.resources, whole, setting, dimensions))
+
+    def length_stage(self, texts: ContextStage, setting: Setting) -> LengthStage:
+        """The stage of the lengths of ``texts`` for the model of ``setting``."""
+        return self.once(LengthStage(self.resources, texts, setting))
 
     def chunk_stage(self, setting: Setting) -> ChunkStage:
         """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""

@@ -109,9 +109,9 @@ class _Walk:
         """The shown stages of a setting, with the rankings of parts that the setting needs."""
         for one in run.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
-            is_cut = one.embeddings is not None and one.embeddings is not one.embeddings.whole
-            whole = one.embeddings.whole if one.embeddings and is_cut and self._own_missing(one.embeddings) else None
-            yield from (stage for stage in (one.chunks, texts, whole, one.embeddings, one.index) if stage)
+            embeddings = one.index.embeddings if one.index else None
+            whole = embeddings.whole if embeddings and self._own_missing(embeddings) else None
+            yield from (stage for stage in (one.chunks, texts, whole, embeddings, one.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield run.latency

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import random
 import time
@@ -29,7 +28,7 @@ from ragtrial.report.schema import LatencyPart
 
 SAMPLE = 50
 _WARM_UP = 3
-_PERCENTILES = (25, 50, 75, 95, 99)
+_PERCENTILES = (50, 95, 99)
 _NONE = "null"
 """The content of a measurement without queries."""
 
@@ -119,7 +118,6 @@ def measure_latency(
     sample = random.Random(seed).sample(list(questions), min(SAMPLE, len(questions)))  # noqa: S311 - not a secret
     for question in sample[:_WARM_UP]:
         search(question)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     seconds, waited = list[float](), _seconds_waited()
     for question in sample:
         start = time.perf_counter()
@@ -133,8 +131,6 @@ def measure_latency(
         n=len(seconds),
         machine=f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        cpus=os.cpu_count(),
-        load=load,
         waited=waited,
     )
 
@@ -153,12 +149,11 @@ def _seconds_waited() -> float | None:
 def latency_warnings(latencies: Mapping[str, LatencyPart | None]) -> Iterator[ReportWarning]:
     """A warning if other programs slowed the measurement of settings, by name."""
     loaded = {name: one for name, one in latencies.items() if one is not None and one.is_loaded}
-    if not loaded:
-        return
-    waits = [one.waited for one in loaded.values() if one.waited is not None]
-    why = f"up to {max(waits):.0%} of the time went into waiting for a processor" if waits else "the load was high"
-    yield ReportWarning(
-        "latency-loaded",
-        f"the latency of {listed(loaded, 3)} was measured while other programs were at work ({why}): it is too high. "
-        "To measure it again when the machine is idle: `ragtrial cache prune CONFIG --latency`, then run again.",
-    )
+    waits = {name: one.waited or 0.0 for name, one in loaded.items()}
+    if waits:
+        why = f"up to {max(waits.values()):.0%} of the time went into waiting for a processor"
+        message = f"the latency of {listed(waits, 3)} was measured while other programs were at work ({why})"
+        advice = (
+            "To measure it again when the machine is idle: `ragtrial cache prune CONFIG --latency`, then run again."
+        )
+        yield ReportWarning("latency-loaded", f"{message}: it is too high. {advice}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
@@ -17,7 +16,6 @@ from ragtrial.errors import Fault, RagtrialError, RunError, without_frames, with
 from ragtrial.pipeline.reporting import build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
-from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
 
@@ -34,8 +32,6 @@ class Outcome:
     scored: dict[str, ScoredSetting] = field(default_factory=dict)
     errors: dict[str, Exception] = field(default_factory=dict)
     failures: dict[str, FailurePart] = field(default_factory=dict)
-    were_reported: bool = False
-    """The listener knows the failures already."""
 
     def error(self) -> Exception:
         """The error to raise if no setting succeeded; an unexpected error keeps its traceback."""
@@ -61,14 +57,8 @@ def score_settings(
     settings for which a stage was built, and with ``were_reported`` no failure. Under ``fail_fast`` the first failure
     is raised.
     """
-    outcome, options, runner = Outcome(were_reported=were_reported), run.options, run.corpus.runner
+    outcome, listener, runner = Outcome(), run.options.listener, run.corpus.runner
     primary, count = str(run.metrics.primary), len(run.settings)
-
-    def failed(setting: Setting, error: Exception) -> None:
-        _note_failure(run, outcome, setting, error)
-
-    if options.jobs > 1:
-        _make_in_parallel(run, settings or run.settings, failed)
     for setting in settings or run.one_by_one():
         built = runner.built
         try:
@@ -76,14 +66,18 @@ def score_settings(
             scored = run.score(setting) if earlier is None else earlier.renamed(setting)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
-            failed(setting, error)
+        except Exception as error:
+            failure = _failure(setting.name, error)
+            outcome.failures[setting.name], outcome.errors[setting.name] = failure, without_frames(error)
+            if not were_reported:
+                listener.failed(setting.name, failure.error)
+            if run.options.fail_fast:
+                raise outcome.error() from error
             continue
         outcome.scored[setting.name] = scored
         mean = scored.evaluations[primary].mean.mean
         if announces and count > 1 and runner.built > built and mean is not None:
-            done = f"({len(outcome.scored)} of {count} settings)"
-            options.listener.notice(f"{setting.name}: {primary} {mean:.4f} {done}")
+            listener.notice(f"{setting.name}: {primary} {mean:.4f} ({len(outcome.scored)} of {count} settings)")
     return outcome
 
 
@@ -92,11 +86,10 @@ def score_all(run: Run, known: Known = _NONE, *, were_reported: bool = False) ->
     outcome = score_settings(run, known=known, announces=True, were_reported=were_reported)
     if not outcome.scored:
         raise outcome.error()
-    runner = run.corpus.runner
-    if not runner.built:
-        run.options.listener.notice(
-            f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again."
-        )
+    kept, built = len(run.corpus.runner.kept), run.corpus.runner.built
+    if not built:
+        message = f"Nothing was computed: all {kept:,} stages are cached, and only scored again."
+        run.options.listener.notice(message)
     return outcome
 
 
@@ -111,7 +104,6 @@ def notice_unlabelled(run: Run) -> None:
 
 def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
     """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
-    failures = [outcome.failures[one.name] for one in run.settings if one.name not in outcome.scored]
     return build_report(
         config or run.config,
         list(outcome.scored.values()),
@@ -119,7 +111,7 @@ def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None
         labels=run.resolved.labels,
         documents_fingerprint=run.corpus.fingerprint,
         metrics=run.metrics,
-        failures=failures,
+        failures=list(outcome.failures.values()),
         warnings=run.warnings,
     )
 
@@ -134,37 +126,10 @@ def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), text, files)
 
 
-def _note_failure(run: Run, outcome: Outcome, setting: Setting, error: Exception) -> None:
-    part = _failure(setting, error)
-    if not outcome.were_reported and setting.name not in outcome.failures:
-        run.options.listener.failed(setting.name, part.error)
-    outcome.failures[setting.name], outcome.errors[setting.name] = part, without_frames(error)
-    if run.options.fail_fast:
-        raise outcome.error()
-
-
-def _failure(setting: Setting, error: Exception) -> FailurePart:
+def _failure(setting: str, error: Exception) -> FailurePart:
     """The failure as the report has it, with the traceback if the error is unexpected."""
     if isinstance(error, RagtrialError):
-        return FailurePart(name=setting.name, error=str(error))
-    summary = f"{type(error).__name__}: {error}"
+        return FailurePart(name=setting, error=str(error))
+    summary = without_secrets(f"it broke ({type(error).__name__}: {error})")
     details = without_secrets("".join(traceback.format_exception(error)))
-    return FailurePart(name=setting.name, error=without_secrets(f"it broke ({summary})"), details=details)
-
-
-def _make_in_parallel(run: Run, settings: Sequence[Setting], failed: Callable[[Setting, Exception], None]) -> None:
-    """Make all stages up to the rankings; ``failed`` is called at once for every setting that needs a failed stage."""
-    stages: dict[Setting, list[Stage[Any]]] = {}
-    for setting in settings:
-        try:
-            stages[setting] = all_needs(run.graph.run_of(setting).ranking)
-        except RunError as error:
-            failed(setting, error)
-
-    def stage_failed(stage: Stage[Any], error: Exception) -> None:
-        for setting, needed in stages.items():
-            if stage in needed:
-                failed(setting, error)
-
-    every = dict.fromkeys(stage for needed in stages.values() for stage in needed)
-    run.corpus.runner.run_side_by_side(every, run.options.jobs, stage_failed)
+    return FailurePart(name=setting, error=summary, details=details)

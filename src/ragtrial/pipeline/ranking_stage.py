@@ -25,7 +25,7 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, retrieve, skipped_in, stages_kept
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, dotted_options, options_and_code
 from ragtrial.pipeline.text_stages import BYTES_PER_TOKEN, ChunkStage, ContextStage, embedder_inputs, embedder_names
-from ragtrial.pipeline.vector_stages import IndexStage, LengthStage, VectorStage, open_indexes
+from ragtrial.pipeline.vector_stages import IndexStage, open_indexes
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question, Unit
 
@@ -40,8 +40,6 @@ class SettingStages:
     documents: Stage[Library]
     chunks: ChunkStage | None = None
     texts: ContextStage | None = None
-    lengths: LengthStage | None = None
-    embeddings: VectorStage | None = None
     index: IndexStage | None = None
     parts: tuple[SettingStages, ...] = ()
 

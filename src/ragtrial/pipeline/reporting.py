@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.interfaces import QueryMatches
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
+from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
 from ragtrial.evaluation.evaluators import NoRelevant
@@ -28,7 +28,7 @@ from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
-from ragtrial.rankings import PADDING, collapse, distinct
+from ragtrial.rankings import PADDING, Codes, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, part_file
@@ -245,56 +245,44 @@ def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
     ``grades`` come from the labels, None for a hit that is not judged; a chunk has the highest grade of the passages
     that it overlaps. ``tokens`` count the chunks' texts, and are left out without a tokenizer.
     """
-    found, hits = scored.found, _hits(scored)
-    for index, name in enumerate(scored.query_ids):
-        columns, tokens = next(hits), found.sizes.of_hits(index)
-        length = len(columns["docs"])
-        yield {
-            "query": name,
-            **columns,
-            "grades": grades_row(scored.graded, index, length),
-            **({} if tokens is None else {"tokens": tokens[:length]}),
-            **_matches_row(found.matches, index),
-            **({"wordings": list(wordings)} if (wordings := found.wordings[index]) else {}),
-        }
-
-
-def _hits(scored: ScoredSetting) -> Iterator[dict[str, list[Any]]]:
-    """The hits of each query as columns, looked up for many queries at once."""
-    chunks, ranked = scored.found.chunks, scored.found.ranked
-    for first in range(0, len(ranked.units), _ROWS_AT_ONCE):
-        block = slice(first, first + _ROWS_AT_ONCE)
-        units = ranked.units[block]
+    found, graded, matches = scored.found, scored.graded, scored.found.matches
+    for first in range(0, len(found.ranked.units), _ROWS_AT_ONCE):
+        units = found.ranked.units[first : first + _ROWS_AT_ONCE]
         is_hit = units != PADDING
-        hits, scores = units[is_hit], ranked.rankings.scores[block, : units.shape[1]][is_hit].tolist()
-        columns: dict[str, list[Any]] = {
-            "docs": [chunks.library.ids[document] for document in chunks.document[hits].tolist()],
-            "chunks": chunks.ids(hits.tolist()),
-            "starts": chunks.start[hits].tolist(),
-            "ends": chunks.end[hits].tolist(),
+        scores = found.ranked.rankings.scores[first : first + _ROWS_AT_ONCE, : units.shape[1]][is_hit].tolist()
+        columns = {
+            **_columns(found.chunks, units[is_hit]),
             "scores": [None if math.isnan(score) else score for score in scores],
         }
         ends = np.cumsum(is_hit.sum(axis=1)).tolist()
-        for start, end in pairwise([0, *ends]):
-            yield {name: column[start:end] for name, column in columns.items()}
+        for index, (start, end) in enumerate(pairwise([0, *ends]), first):
+            tokens, wordings = found.sizes.of_hits(index), found.wordings[index]
+            row: dict[str, Any] = {"query": scored.query_ids[index]}
+            row |= {name: column[start:end] for name, column in columns.items()}
+            row["grades"] = grades_row(graded, index, end - start)
+            if tokens is not None:
+                row["tokens"] = tokens[: end - start]
+            if matches is not None:
+                hits = matches[index].hits
+                row |= {"query_terms": matches[index].terms, "matches": [hit.matches for hit in hits]}
+                row["terms"] = [hit.terms for hit in hits]
+            yield row | ({"wordings": list(wordings)} if wordings else {})
+
+
+def _columns(chunks: Chunks, units: Codes) -> dict[str, list[Any]]:
+    """The place of each chunk, in columns."""
+    return {
+        "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
+        "chunks": chunks.ids(units.tolist()),
+        "starts": chunks.start[units].tolist(),
+        "ends": chunks.end[units].tolist(),
+    }
 
 
 def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | None]:
     """The grade of each of the first ``length`` hits of a query; None for a hit that is not judged."""
     grades = graded.grades_by_rank(query)
     return [grades.get(rank) for rank in range(1, length + 1)]
-
-
-def _matches_row(matches: Sequence[QueryMatches] | None, index: int) -> dict[str, Any]:
-    """The explanation of the scores of the first hits of a query, in columns; empty if the retriever has none."""
-    if matches is None:
-        return {}
-    match = matches[index]
-    return {
-        "query_terms": match.terms,
-        "matches": [hit.matches for hit in match.hits],
-        "terms": [hit.terms for hit in match.hits],
-    }
 
 
 def part_rankings(scored: Sequence[ScoredSetting]) -> dict[str, Iterator[dict[str, Any]]]:
@@ -316,14 +304,14 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
         chunks = part.found.units
         owner = chunks.document if unit == "document" else np.arange(len(chunks), dtype=np.int32)
         found = collapse(part.found.rankings, owner)
+        kept = ("docs", "starts", "ends") if unit == "span" else ("docs",)
         for row, query in enumerate(queries):
-            codes = [code for code in found.units[row].tolist() if code != PADDING]
+            codes = found.units[row][found.units[row] != PADDING]
             scores = found.rankings.scores[row, : len(codes)].tolist()
-            extents = {"starts": chunks.start[codes].tolist(), "ends": chunks.end[codes].tolist()}
+            columns = _columns(chunks, codes)
             yield {
                 "query": query,
-                "docs": [chunks.library.ids[document] for document in chunks.document[codes].tolist()],
-                **(extents if unit == "span" else {}),
+                **{name: columns[name] for name in kept},
                 "scores": [None if math.isnan(score) else float(f"{score:.9g}") for score in scores],
             }
 

@@ -18,7 +18,6 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.interfaces import REACHING, Candidates, Facts, QueryMatches
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
@@ -172,29 +171,6 @@ def _as_written(value: Any, written: Any) -> Any:
 
 
 @dataclass(eq=False)
-class QueryLengthStage(Stage[Counts]):
-    """The length of each query for the model, shape (queries,); see ``CachedEmbedder.lengths``."""
-
-    kind = "lengths"
-    is_counted = False
-    title = "lengths of queries"
-
-    embedder: CachedEmbedder
-    tokenizer: Tokenizer
-    texts: Sequence[str]
-
-    def inputs(self) -> Inputs:
-        prefix = self.embedder.query_prefix
-        return {"queries": fingerprint(list(self.texts)), "prefix": prefix, "tokenizer": self.tokenizer.fingerprint}
-
-    def build(self, folder: Path) -> None:
-        write_array(folder / "lengths.npy", self.embedder.lengths(TextList(self.texts), self.embedder.query_prefix))
-
-    def load(self, folder: Path) -> Counts:
-        return read_array(folder / "lengths.npy")
-
-
-@dataclass(eq=False)
 class SizeStage(Stage[Counts]):
     """The tokens of each hit of a setting, in the shape of its rankings.
 
@@ -290,11 +266,17 @@ class Results:
         timings: dict[str, float] = {}
         run = self.graph.run_of(setting)
         stages, questions = run.stages, run.ranking.questions
-        self._make_stages(stages, timings)
+        for part in stages.tree():
+            with nullcontext() if part is stages else failing_as(part.setting):
+                if part.index is not None:
+                    self._timed(part.index.embeddings.whole.lengths, "chunks", timings)
+                    self._timed(part.index.embeddings, "embeddings", timings)
+                    self._timed(part.index, "index", timings)
         with timed(timings, "retrieval"):
             ranked = self.ranked(setting)
             tokens = self._tokens(setting, ranked)
-        latency, audited = self._latency(run, timings), self._audited(run, timings)
+        latency = self._timed(run.latency, "latency", timings)
+        audited = self._timed(run.audit if self._is_audited(run) else None, "audit", timings)
         chunks = ranked.candidates.units
         return SettingResult(
             setting=setting,
@@ -307,41 +289,26 @@ class Results:
             index=self._artefact(stages.index) if stages.index else {},
             timings=timings,
             latency=latency,
-            audited=audited,
+            audited=replace(audited, exact=self._ordered(audited.exact)) if audited else None,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
             matches=self._matches(run, ranked),
             wordings=[_wordings(setting, question) for question in questions],
         )
 
-    def _make_stages(self, stages: SettingStages, timings: dict[str, float]) -> None:
-        for part in stages.tree():
-            with nullcontext() if part is stages else failing_as(part.setting):
-                below: dict[str, Stage[Any] | None]
-                below = {"chunks": part.lengths, "embeddings": part.embeddings, "index": part.index}
-                for name, stage in below.items():
-                    if stage is not None:
-                        with timed(timings, name):
-                            self._artefact(stage)
-
-    def _latency(self, run: SettingRun, timings: dict[str, float]) -> schema.LatencyPart | None:
-        if run.latency is None:
+    def _timed(self, stage: Stage[Any] | None, name: str, timings: dict[str, float]) -> Any:
+        """The artefact of ``stage``, None without one; the seconds are added to the entry ``name``."""
+        if stage is None:
             return None
-        with timed(timings, "latency"):
-            return self.graph.corpus.runner.artefact(run.latency)
+        with timed(timings, name):
+            return self._artefact(stage)
 
-    def _audited(self, run: SettingRun, timings: dict[str, float]) -> Audited | None:
-        if run.audit is None or not (self.audit or self._audited_vectors(run) < AUDITED_BELOW):
-            return None
-        with timed(timings, "audit"):
-            audited = self.graph.corpus.runner.artefact(run.audit)
-            return replace(audited, exact=self._ordered(audited.exact))
-
-    def _audited_vectors(self, run: SettingRun) -> int:
-        chunks = run.stages.chunks
-        if run.audit is not None and run.audit.collection_size is not None:
-            return run.audit.collection_size
-        return 0 if chunks is None else len(self._artefact(chunks))
+    def _is_audited(self, run: SettingRun) -> bool:
+        if run.audit is None or self.audit:
+            return True
+        size = run.audit.collection_size
+        size = size if size is not None or run.stages.chunks is None else len(self._artefact(run.stages.chunks))
+        return (size or 0) < AUDITED_BELOW
 
     def _ordered(self, ranked: Ranked) -> Ranked:
         library = self.graph.corpus.library
@@ -349,24 +316,20 @@ class Results:
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: unknown); loads no model."""
-        if stages.lengths is None:
+        if stages.index is None:
             return {}
-        embedder = self.graph.corpus.resources.embedder(stages.setting.embedder)
+        embedder, lengths = self.graph.corpus.resources.embedder(stages.setting.embedder), np.empty(0, dtype=np.int64)
         key = stages.setting.embedder, tuple(question.text for question in questions)
         if key not in self._queries_too_long:
-            self._queries_too_long[key] = embedder.count_too_long(self._lengths_of_queries(embedder, key[1]))
-        chunks = embedder.count_too_long(self._artefact(stages.lengths))
+            if embedder.counts_too_long and embedder.tokenizer is not None:
+                lengths = embedder.lengths(TextList(key[1]), embedder.query_prefix)
+            self._queries_too_long[key] = embedder.count_too_long(lengths)
+        chunks = embedder.count_too_long(self._artefact(stages.index.embeddings.whole.lengths))
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
-    def _lengths_of_queries(self, embedder: CachedEmbedder, texts: Sequence[str]) -> Counts:
-        if not embedder.counts_too_long or embedder.tokenizer is None:
-            return np.empty(0, dtype=np.int64)
-        stage = QueryLengthStage(embedder, embedder.tokenizer, texts)
-        return self.graph.corpus.runner.artefact(stage)
-
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
-        embeddings = self._artefact(stages.embeddings) if stages.embeddings else None
-        return Diagnostics(facts, embeddings.health if embeddings else None, self.too_long(stages, questions))
+        health = self._artefact(stages.index.embeddings).health if stages.index else None
+        return Diagnostics(facts, health, self.too_long(stages, questions))
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
@@ -394,24 +357,23 @@ class Results:
         """
         from ragtrial.cache.upkeep import GROWING
 
-        embedding, indexing, sizes = dict[str, float | None](), dict[str, float | None](), dict[str, float | None]()
-        searched_bytes = dict[str, int]()
-        paid = dict[str, float]()
-        for part in stages.tree():
-            if part.index is not None and part.embeddings is not None and part.lengths is not None:
-                tokens = int(self._artefact(part.lengths).sum())
-                whole, embeddings = part.embeddings.whole, self.graph.corpus.runner.artefact(part.embeddings)
-                index = part.index.definition_fingerprint
-                embedding[whole.definition_fingerprint] = embeddings.spent.seconds
-                cost = whole.cost(tokens, embeddings.spent.tokens)
-                paid |= {} if cost is None else {whole.definition_fingerprint: cost}
-                if part.index.store.is_exact:
-                    size = self._size_and_seconds(part.embeddings.kind, part.embeddings.key())[0]
-                    sizes[part.embeddings.definition_fingerprint] = size
-                else:
-                    sizes[index] = self._artefact(part.index)["bytes"]
-                indexing[index] = self._size_and_seconds(part.index.kind, part.index.key())[1]
-                searched_bytes[index] = part.index.store.vector_bytes(embeddings.health.dimension)
+        indexes = {part.index.definition_fingerprint: part.index for part in stages.tree() if part.index}
+        models = {index.embeddings.whole.definition_fingerprint: index.embeddings for index in indexes.values()}
+        spent = {key: self.graph.corpus.runner.artefact(embeddings).spent for key, embeddings in models.items()}
+        embedding, indexing = {key: one.seconds for key, one in spent.items()}, dict[str, float | None]()
+        sizes, paid, searched = dict[str, float | None](), list[float | None](), 0
+        for key, embeddings in models.items():
+            tokens = int(self._artefact(embeddings.whole.lengths).sum())
+            paid.append(embeddings.whole.cost(tokens, spent[key].tokens))
+        for key, index in indexes.items():
+            embeddings, health = index.embeddings, self._artefact(index.embeddings).health
+            indexing[key] = self._size_and_seconds(index.kind, index.key())[1]
+            searched += index.store.vector_bytes(health.dimension)
+            if index.store.is_exact:
+                size = self._size_and_seconds(embeddings.kind, embeddings.key())[0]
+                sizes[embeddings.definition_fingerprint] = size
+            else:
+                sizes[key] = self._artefact(index)["bytes"]
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
@@ -424,8 +386,8 @@ class Results:
             embedding_seconds=_sum(embedding.values()),
             indexing_seconds=_sum(indexing.values()),
             index_bytes=None if total is None else int(total),
-            vector_bytes=sum(searched_bytes.values()) or None,
-            embedding_cost=_sum(paid.values()),
+            vector_bytes=searched or None,
+            embedding_cost=_sum(cost for cost in paid if cost is not None),
             query_cost=query_cost,
         )
 

@@ -43,15 +43,14 @@ class RunOptions:
 
     ``settings`` restricts it to the settings of these names, ``limit`` to the first queries. ``strict`` makes warnings
     about labels and documents errors. ``audit`` compares every index with exact search; an index of fewer than 100,000
-    vectors is always compared. Up to ``jobs`` stages are made in parallel. ``fail_fast`` ends the run at the first
-    setting that fails. ``listener`` follows the run.
+    vectors is always compared. ``fail_fast`` ends the run at the first setting that fails. ``listener`` follows the
+    run.
     """
 
     settings: Sequence[str] | None = None
     limit: int | None = None
     strict: bool = False
     audit: bool = False
-    jobs: int = 1
     fail_fast: bool = False
     listener: Listener = field(default_factory=Listener)
 

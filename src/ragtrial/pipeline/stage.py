@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -254,7 +253,7 @@ class Runner:
         building the stage or its needs; finished stages are kept.
         """
         known = self._large if stage.is_large else self._artefacts
-        artefact: Any = known.get(stage, _UNKNOWN)  # looked up once: another thread may release rankings
+        artefact: Any = known.get(stage, _UNKNOWN)
         if artefact is not _UNKNOWN and not every_byte:
             return artefact  # type: ignore[no-any-return]  # the known value of a stage is its artefact
         if stage in self.failures:
@@ -272,36 +271,6 @@ class Runner:
             raise
         known[stage] = artefact
         return artefact  # type: ignore[no-any-return]
-
-    def run_side_by_side(
-        self,
-        stages: Iterable[Stage[Any]],
-        workers: int,
-        failed: Callable[[Stage[Any], Exception], None] = lambda _stage, _error: None,
-    ) -> None:
-        """Build ``stages``, each listed after its needs, at most ``workers`` at a time.
-
-        ``failed`` is called at once with a stage that fails; stages that need it are skipped. An error that ``failed``
-        raises ends the work: no other stage is begun.
-        """
-        done, waiting, running = set[Stage[Any]](), list(stages), dict[Future[object], Stage[Any]]()
-        executor = ThreadPoolExecutor(workers, "ragtrial")
-        try:
-            while waiting or running:
-                ready = [stage for stage in waiting if done.issuperset(stage.needs)]
-                for stage in ready[: workers - len(running)]:
-                    waiting.remove(stage)
-                    running[executor.submit(self.artefact, stage)] = stage
-                if not running:
-                    break  # every stage that is left needs a failed one
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    stage, error = running.pop(future), future.exception()
-                    if error is None:
-                        done.add(stage)
-                    elif isinstance(error, Exception) and not isinstance(error, MemoryError):
-                        failed(stage, error)
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
 
     def _loaded(self, stage: Stage[T], *, every_byte: bool) -> T:
         if not stage.is_kept:

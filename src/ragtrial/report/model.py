@@ -226,12 +226,11 @@ class Report(Part):
 
         Raises ReportError if the file is missing or damaged.
         """
-        left, found = set(chunks), dict[str, Row]()
-        for row in self.all_texts() if left else ():
-            if row["chunk"] in left:
+        wanted, found = set(chunks), dict[str, Row]()
+        for row in self.all_texts() if wanted else ():
+            if row["chunk"] in wanted:
                 found[row["chunk"]] = row
-                left.remove(row["chunk"])
-                if not left:
+                if len(found) == len(wanted):
                     break
         return found
 
@@ -321,61 +320,57 @@ def new_run_id(now: datetime) -> str:
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
+RankingRows = Mapping[str, Iterable[dict[str, Any]]]
+"""For each setting, and under ``parts/`` for parts, one row per query."""
+
+
 def write_report(
     report: Report,
     directory: Path,
-    rankings: Mapping[str, Iterable[dict[str, Any]]],
+    rankings: RankingRows,
     texts: Iterable[dict[str, Any]],
     config_text: str,
-    beside: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Report:
-    """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
+    """Write a report as ``write_folder`` does, as ``directory/<experiment>/<run id>``, and point ``latest`` to it.
 
-    ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
-    retrieved chunk; ``beside`` has the texts of other files by their names. Returns the report, which now knows its
-    folder. Partial folders of killed runs are removed. Raises RunError if it cannot be written.
+    Partial folders of killed runs are removed. Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(folder.parent):
-            placed = write_folder(report, folder, rankings, texts, config_text, beside)
+            placed = write_folder(report, folder, rankings, texts, {"config.yaml": config_text, **(files or {})})
             write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
-        raise RunError(
-            Fault(str(folder), message=f"cannot be written: {error.strerror or error}. Finished work is cached; "
-                  "free space or set output.directory, and run the same command again.")
-        ) from error  # fmt: skip
+        advice = "Finished work is cached; free space or set output.directory, and run the same command again."
+        message = f"cannot be written: {error.strerror or error}. {advice}"
+        raise RunError(Fault(str(folder), message=message)) from error
     return placed
 
 
 def write_folder(
-    report: Report,
-    folder: Path,
-    rankings: Mapping[str, Iterable[dict[str, Any]]],
-    texts: Iterable[dict[str, Any]],
-    config_text: str,
-    beside: Mapping[str, str] | None = None,
+    report: Report, folder: Path, rankings: RankingRows, texts: Iterable[dict[str, Any]], files: Mapping[str, str]
 ) -> Report:
-    """Write what ``write_report`` writes as ``folder``, which is new. Raises OSError."""
+    """Write a report's ``folder``, which is new, whole or not at all. Returns the report, which now knows its folder.
+
+    ``texts`` has one row per retrieved chunk; ``files`` has the texts of other files by their names. Raises OSError.
+    """
     with new_folder(folder) as new:
-        for name, content in {"config.yaml": config_text, **(beside or {})}.items():
+        for name, content in files.items():
             (new / name).write_text(content, encoding="utf-8")
-        (new / "rankings").mkdir()
         sizes = {}
-        for name, rows in rankings.items():
-            path = new / "rankings" / f"{name}.jsonl.gz"
-            path.parent.mkdir(exist_ok=True)
-            sizes[f"rankings/{name}.jsonl.gz"] = write_rows(path, rows)
-        sizes[TEXTS] = write_rows(new / TEXTS, texts)
-        files = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
-        given = {"files": files, "sizes": sizes, "scored": report.scored_queries(), "checksum": ""}
+        for name, rows in [*((f"rankings/{name}.jsonl.gz", rows) for name, rows in rankings.items()), (TEXTS, texts)]:
+            (new / name).parent.mkdir(exist_ok=True, parents=True)
+            sizes[name] = write_rows(new / name, rows)
+        sums = {path.relative_to(new).as_posix(): file_checksum(path) for path in sorted(new.rglob("*.*"))}
+        given = {"files": sums, "sizes": sizes, "scored": report.scored_queries(), "checksum": ""}
         unsealed = report.model_copy(update=given)
         text = to_json(unsealed, indent=1) + b"\n"
-        made = unsealed.model_copy(update={"checksum": checksum(text)})
+        sealed = unsealed.model_copy(update={"checksum": checksum(text)})
         with (new / "report.json").open("wb") as file:
-            file.writelines([memoryview(text)[: -len(_END)], made.checksum.encode(), _END])
-    return _placed(made, folder)
+            file.writelines([memoryview(text)[: -len(_END)], sealed.checksum.encode(), _END])
+    return _placed(sealed, folder)
 
 
 LARGEST_REPORT = 8 * 2**30

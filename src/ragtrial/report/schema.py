@@ -145,30 +145,16 @@ class LatencyPart(Part):
     p99: float | None = None
     """The 99th percentile; the slowest query if there are fewer than 100. Null in an older report."""
 
-    p25: float | None = None
-    """A quarter of the queries took at most this; null in a report of before it was kept."""
-
-    p75: float | None = None
-    """Three quarters took at most this; null in a report of before it was kept."""
-
     n: int
     machine: str
     date: str
-    cpus: int | None = None
-    """The processors of the machine."""
-
-    load: float | None = None
-    """The load average of the minute before: programs that ran or were ready to; null where the system has none."""
-
     waited: float | None = None
     """The share of the time for which the search was ready to go on and no processor was free; null but on Linux."""
 
     @property
     def is_loaded(self) -> bool:
-        """True if other programs slowed it: it waited a fifth of the time, or may have, if that is unknown."""
-        if self.waited is not None:
-            return self.waited >= _LOADED
-        return self.load is not None and self.cpus is not None and self.load > self.cpus
+        """True if other programs slowed it: it waited a fifth of the time."""
+        return self.waited is not None and self.waited >= _LOADED
 
 
 class AuditPart(Part):

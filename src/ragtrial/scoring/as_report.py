@@ -63,7 +63,7 @@ def write_new(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(folder.parent, folder.name):
-            return write_folder(report, folder, rankings, texts, config_text)
+            return write_folder(report, folder, rankings, texts, {"config.yaml": config_text})
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}. Free space, or name another folder with -o."
         raise RunError(Fault(str(folder), message=message)) from error

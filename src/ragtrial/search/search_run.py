@@ -63,8 +63,7 @@ class TrialRunner:
         if len(settings) < 2:
             return settings
         graph = self._batch.graph
-        keys: dict[Setting, tuple[int, list[int], int]] = {}
-        order: dict[str, int] = {}
+        keys: dict[Setting, tuple[int, list[str], int]] = {}
         for setting in settings:
             try:
                 needed = all_needs(graph.run_of(setting).ranking)
@@ -72,8 +71,7 @@ class TrialRunner:
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]
             embeddings = [stage.definition_fingerprint for stage in missing if isinstance(stage, EmbeddingStage)]
-            groups = sorted(order.setdefault(spec, len(order)) for spec in embeddings)
-            keys[setting] = len(embeddings), groups, len(missing)
+            keys[setting] = len(embeddings), sorted(embeddings), len(missing)
         return sorted(settings, key=lambda setting: keys[setting])
 
     def measured(self, setting: Setting) -> Measured | None:

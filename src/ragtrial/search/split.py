@@ -71,27 +71,19 @@ def detectable_with(queries: int, comparisons: int, deviation: float = USUAL_DEV
 
 def power_sentence(split: Split, options: SearchOptions) -> str:
     """The difference from the baseline that can be shown, and how to show smaller differences."""
-    n = len(split.judging)
-    if not split.held_out:
-        detectable = detectable_with(n, options.settings)
-        return (
-            f"With {counted(n, 'question')}, and corrected for {options.settings} settings, a difference from the "
-            f"baseline of about {detectable:.2f} can be shown (with 80% power, at a typical spread)."
-        )
-    detectable = detectable_with(n, 1)
-    sentence = (
-        f"With {n} held-out questions a difference from the baseline of about {detectable:.2f} can be shown (with 80% "
-        "power, at a typical spread)."
+    n, held_out = len(split.judging), bool(split.held_out)
+    detectable = detectable_with(n, 1 if held_out else options.settings)
+    by = (
+        f"{n} held-out questions"
+        if held_out
+        else f"{counted(n, 'question')}, and corrected for {options.settings} settings,"
     )
+    sentence = f"With {by} a difference from the baseline of about {detectable:.2f} can be shown"
+    sentence += " (with 80% power, at a typical spread)."
     needed = queries_for(_SETTLES, np.array([USUAL_DEVIATION]), np.array([Procedure().level]))[0] - n
-    total = n + len(split.searched)
-    at_random = detectable_with(total, options.settings)
-    if needed <= 0:
+    if not held_out or needed <= 0:
         return sentence
-    advice = f"hold out about {needed:.0f} more to show {_SETTLES:g}"
-    if options.method != "random" and at_random < detectable:
-        advice += f", or use method: random without held_out, which shows about {at_random:.2f} with all {total}"
-    return f"{sentence} To see smaller ones, {advice}."
+    return f"{sentence} To see smaller ones, hold out about {needed:.0f} more to show {_SETTLES:g}."
 
 
 def _tagged(queries: Sequence[Query], tags: Sequence[str], file: str) -> set[str]:

@@ -23,7 +23,7 @@ def over(tmp_path: Path, means: list[float], spreads: list[float], metric: str =
         old = np.full(QUERIES, 0.5)
         report = report_of({"old": old.tolist(), "new": (old + mean + spread * PATTERN).tolist()}, metric)
         own = report.dataset.model_copy(update={"documents_fingerprint": str(number)})
-        write_folder(report.model_copy(update={"dataset": own}), tmp_path / f"set{number}", {}, [], "")
+        write_folder(report.model_copy(update={"dataset": own}), tmp_path / f"set{number}", {}, [], {})
     folders = [tmp_path / f"set{number}" for number in range(len(means))]
     (part,) = compare_across(folders, baseline="old", margin=0.02).settings
     return part

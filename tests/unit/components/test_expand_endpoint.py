@@ -178,7 +178,7 @@ def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
     assert "answered 404: no" in report.failures[0].error
     assert report.setting("dense").name == "dense"
     double.asked.clear()
-    assert not run_experiment(experiment.config(), RunOptions(jobs=2)).failures
+    assert not run_experiment(experiment.config(), RunOptions()).failures
     assert len(double.asked) == ASKED - 2
 
 

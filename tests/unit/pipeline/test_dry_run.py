@@ -406,15 +406,9 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
     assert cost_table([two]).cells == []
 
 
-@pytest.mark.parametrize(
-    ("waited", "load", "is_loaded"),
-    [(0.19, 9.0, False), (0.2, 0.0, True), (None, 4.1, True), (None, 4.0, False), (None, None, False)],
-)
-def test_latencies_that_other_programs_slowed_are_marked(
-    waited: float | None, load: float | None, *, is_loaded: bool
-) -> None:
-    """The wait for a processor counts; the load average only where it is not known, as it has our own work, too."""
-    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=9, machine="", date="", cpus=4, load=load, waited=waited)
+@pytest.mark.parametrize(("waited", "is_loaded"), [(0.19, False), (0.2, True), (None, False)])
+def test_latencies_that_other_programs_slowed_are_marked(waited: float | None, *, is_loaded: bool) -> None:
+    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=9, machine="", date="", waited=waited)
     _, row = cost_table([part("a", None, latency, [])]).cells
     assert row[1:4] == (["1.0~", "2.0~", "3.0~"] if is_loaded else ["1.0", "2.0", "3.0"])
     told = list(latency_warnings({"a": latency, "b": None}))

@@ -253,12 +253,10 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
         pytest.param(option('"device": "cpu"', '"normalize": false'), EMBEDDED, id="normalisation"),
         pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
-        pytest.param(
-            option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "lengths", "latency"}, id="query prefix"
-        ),
+        pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
-        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings", "lengths"}, id="a query"),
+        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings"}, id="a query"),
         pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_construction": 99}'), INDEXED, id="ef_construction"),
@@ -681,10 +679,8 @@ def test_a_search_that_waits_for_processors_is_seen_to_wait() -> None:
     assert latency is not None
     part = latency
     assert part.waited is not None
-    assert part.p25 is not None
-    assert part.p75 is not None
     assert part.waited > 0.3
-    assert 0 < part.p25 <= part.p50 <= part.p75 <= part.p95
+    assert 0 < part.p50 <= part.p95
     assert part.is_loaded
 
 

@@ -44,7 +44,7 @@ def test_a_written_report_has_the_counts_the_threshold_and_the_direction_as_fiel
         one.model_copy(update={"per_query": one.per_query.model_copy(update={"skipped": [False, False, False, True]})})
         for one in report.settings
     ]
-    write_folder(report.model_copy(update={"settings": skipped}), tmp_path / "report", {}, [], "")
+    write_folder(report.model_copy(update={"settings": skipped}), tmp_path / "report", {}, [], {})
     kept = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
     assert kept["scored"] == {"scored": 1, "questions": 4, "unanswerable": 1, "unlabelled": 1, "failed": 1}
     assert kept["relevance_threshold"] == 2
