@@ -49,7 +49,8 @@ def command(
     if not label and not grades and (quotes or name or tags or who):
         raise click.UsageError("--quote, --id, --tag and --who need --label or --grade.")
     experiment = configs.load_config(config, overrides)
-    grade_marks, quote_marks = edits.parse_grades(grades), edits.parse_marks(quotes, "--quote")
+    grade_marks = edits.parse_marks(grades, "--grade", int, last=True)
+    quote_marks = edits.parse_marks(quotes, "--quote", str)
     sheet = edits.AnswerSheet(experiment, text, terminal.progress()) if label or grades else None
     found = experiments.search_settings(experiment, text, setting, progress=terminal.progress())
     items = edits.pooled(found, sheet.form if sheet else edits.labels_form(experiment), top)

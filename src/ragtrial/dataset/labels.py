@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, near_names, normalised, read_text
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.options import FieldPath, Options, dotted, validate
+from ragtrial.options import FieldPath, Options, validate
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
@@ -29,7 +29,16 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Id = Annotated[str | int, Field(union_mode="left_to_right"), BeforeValidator(_whole)]
+def _filled(value: Any) -> Any:
+    if not str(value).strip():
+        raise ValueError("it is empty.")
+    return value
+
+
+Filled = Annotated[str, AfterValidator(_filled)]
+"""A text of more than white space."""
+Id = Annotated[str | int, Field(union_mode="left_to_right"), BeforeValidator(_whole), AfterValidator(_filled)]
+Condition = Annotated[dict[str, JsonValue], Field(min_length=1)]
 
 
 class LabelRow(Options):
@@ -41,7 +50,7 @@ class LabelRow(Options):
     relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE), BeforeValidator(_whole)] = 1
     """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
 
-    quote: str | None = None
+    quote: Filled | None = None
     """The passage of the document that answers, verbatim; other white space and other case are allowed."""
 
     start: Annotated[int, Field(ge=0)] | None = None
@@ -55,6 +64,14 @@ class LabelRow(Options):
     """The document's normalised text when the label was made: the first 16 hexadecimal digits of the SHA-256 of its
     UTF-8. If the text has changed since, that is reported, and `start` and `end` without a `quote` are refused."""
 
+    @model_validator(mode="after")
+    def _has_a_whole_place(self) -> Self:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("start and end belong together; give both or neither.")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise ValueError(f"end is {self.end}; it must be above start, {self.start}.")
+        return self
+
 
 class QueryRow(Options):
     """One question."""
@@ -62,7 +79,7 @@ class QueryRow(Options):
     id: Id
     """Unique among the queries; numbers become strings."""
 
-    text: str
+    text: Filled
     """The text to search for."""
 
     relevant_docs: list[LabelRow]
@@ -74,14 +91,21 @@ class QueryRow(Options):
     ordered: bool = False
     """True if relevant_docs are listed in the order in which they should be found."""
 
-    phrasings: list[str] = Field(default=[])
+    phrasings: list[Filled] = Field(default=[])
     """Other wordings of the text, for retrievers that ask in several ways."""
 
-    where: dict[str, JsonValue] | None = None
+    where: Condition | None = None
     """A filter of metadata, written as Chroma writes it: `{"lang": "en"}`."""
 
-    where_document: dict[str, JsonValue] | None = None
+    where_document: Condition | None = None
     """A filter of texts, written as Chroma writes it: `{"$contains": "hub"}`."""
+
+    @model_validator(mode="after")
+    def _asks_in_different_ways(self) -> Self:
+        wordings = [normalised(wording).strip() for wording in (self.text, *self.phrasings)]
+        if len(set(wordings)) < len(wordings):
+            raise ValueError("a phrasing repeats the text or a phrasing; it must be another wording.")
+        return self
 
 
 class LabelsFile(Options):
@@ -166,42 +190,8 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
         if name in first:
             yield (*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."
         first.setdefault(name, index)
-        if not name.strip():
-            yield (*where, "id"), f"{dotted((*where, 'id'))} is empty."
         if not is_unicode(name):
             yield (*where, "id"), f"query id {name!r} has half of a surrogate pair."
-        for path, message in row_faults(row):
-            spot = (*where, *path)
-            yield spot, f"{dotted(spot)} {message} (query {name!r})."
-
-
-def row_faults(row: QueryRow) -> Iterator[tuple[FieldPath, str]]:
-    """The faults inside of a query: the path from there, and the rest of a sentence."""
-    if not row.text.strip():
-        yield ("text",), "is empty"
-    for place, label in enumerate(row.relevant_docs):
-        yield from ((("relevant_docs", place, *path), message) for path, message in _label_faults(label))
-    wordings = [normalised(wording).strip() for wording in (row.text, *row.phrasings)]
-    for place, wording in enumerate(wordings[1:]):
-        if not wording:
-            yield ("phrasings", place), "is empty"
-        elif wording in wordings[: place + 1]:
-            yield ("phrasings", place), "repeats the text or a phrasing; it must be another wording"
-    for key, condition in (("where", row.where), ("where_document", row.where_document)):
-        if condition is not None and not condition:
-            yield (key,), "is empty; leave it out to search everything"
-
-
-def _label_faults(label: LabelRow) -> Iterator[tuple[FieldPath, str]]:
-    if not str(label.doc).strip():
-        yield ("doc",), "is empty"
-    if label.quote is not None and not label.quote.strip():
-        yield ("quote",), "is empty"
-    if (label.start is None) != (label.end is None):
-        there, lacking = ("start", "end") if label.end is None else ("end", "start")
-        yield (there,), f"comes without {lacking}; give both or neither"
-    elif label.start is not None and label.end is not None and label.start >= label.end:
-        yield ("end",), f"is {label.end}; it must be above start, {label.start}"
 
 
 def _query(row: QueryRow) -> Query:

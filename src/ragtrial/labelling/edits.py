@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -224,12 +224,14 @@ def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
     return "quote" if unit == "span" or quoted * 2 > len(labels) else "document"
 
 
-def parse_marks(texts: Iterable[str], option: str, *, last: bool = False) -> dict[str, str]:
+def parse_marks(
+    texts: Iterable[str], option: str, kind: Callable[[str], Mark], *, last: bool = False
+) -> dict[str, Mark]:
     """The marks in texts such as ``1=2``, by the number or document of the hit. Raises InputError.
 
     With ``last`` the last equals sign is the separator, since a document id may have one.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Mark] = {}
     faults = []
     for text in texts:
         key, equals, said = (part.strip() for part in (text.rpartition("=") if last else text.partition("=")))
@@ -239,19 +241,13 @@ def parse_marks(texts: Iterable[str], option: str, *, last: bool = False) -> dic
         elif key in found:
             faults.append(Fault(option, message=f"hit {key} is graded twice."))
         else:
-            found[key] = said
+            try:
+                found[key] = kind(said)
+            except ValueError:
+                faults.append(Fault(option, message=f"the grade {said!r} must be a whole number."))
     if faults:
         raise InputError(*faults)
     return found
-
-
-def parse_grades(texts: Iterable[str], option: str = "--grade") -> dict[str, int]:
-    """The grade of each hit by its number or document. Raises InputError."""
-    found = parse_marks(texts, option, last=True)
-    wrong = [said for said in found.values() if not re.fullmatch(r"-?\d+", said)]
-    if wrong:
-        raise InputError(*(Fault(option, message=f"the grade {said!r} must be a whole number.") for said in wrong))
-    return {key: int(said) for key, said in found.items()}
 
 
 def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mark]:

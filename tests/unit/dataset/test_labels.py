@@ -204,21 +204,17 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     '¦{"text": "x", "relevant_docs": []}': "queries[0].id is missing; it is required.",
     '{"id": ¦true, "text": "x", "relevant_docs": []}': f"queries[0].id is true; {TEXT} or a whole number.",
     '{"id": 1, "text": ¦5, "relevant_docs": []}': f"queries[0].text is 5; {TEXT}.",
-    '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text is empty (query '1').",
+    '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text: it is empty.",
     '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
     ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
     "relevant_docs, tags, ordered, phrasings, where, where_document.",
     ASIDE % '"tags": ¦"a"': "queries[0].tags is 'a'; it must be a list.",
     ASIDE % '"ordered": ¦"yes"': "queries[0].ordered is 'yes'; it must be true or false.",
-    ASIDE % '"phrasings": ["y", ¦" "]': "queries[0].phrasings[1] is empty (query '1').",
-    ASIDE % '"phrasings": ["y", ¦"x "]': "queries[0].phrasings[1] repeats the text or a phrasing; it must be another "
-    "wording (query '1').",
-    ASIDE % '"phrasings": ["\\u00e9", "z", ¦"e\\u0301"]': "queries[0].phrasings[2] repeats the text or a phrasing; it "
-    "must be another wording (query '1').",
+    ASIDE % '"phrasings": ["y", ¦" "]': "queries[0].phrasings[1]: it is empty.",
+    "¦" + ASIDE % '"phrasings": ["\\u00e9", "z", "e\\u0301 "]': "queries[0]: a phrasing repeats the text or a "
+    "phrasing; it must be another wording.",
     ASIDE % '"phrasings": ¦"y"': "queries[0].phrasings is 'y'; it must be a list.",
-    ASIDE % '"where": ¦{}': "queries[0].where is empty; leave it out to search everything (query '1').",
-    ASIDE % '"where_document": ¦{}': "queries[0].where_document is empty; leave it out to search "
-    "everything (query '1').",
+    ASIDE % '"where": ¦{}': "queries[0].where has 0 entries; it must have at least 1.",
     ASIDE % '"where": ¦"en"': "queries[0].where is 'en'; it must be a mapping of names to values.",
     LABEL % '¦"d1"': f"{DOC} is 'd1'; it must be a mapping of keys to values.",
     LABEL % '¦{"relevance": 1}': f"{DOC}.doc is missing; it is required.",
@@ -232,12 +228,10 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     "1000000 (default 1).",
     LABEL % '{"doc": "a", "relevance": ¦-1000001}': f"{DOC}.relevance is -1000001; it must be at "
     "least -1000000 (default 1).",
-    LABEL % '{"doc": ¦""}': f"{DOC}.doc is empty (query '1').",
-    LABEL % '{"doc": "a", "quote": ¦"\\t"}': f"{DOC}.quote is empty (query '1').",
-    LABEL % '{"doc": "a", "start": ¦3}': f"{DOC}.start comes without end; give both or neither (query '1').",
-    LABEL % '{"doc": "a", "quote": "b", "end": ¦3}': f"{DOC}.end comes without start; give both or "
-    "neither (query '1').",
-    LABEL % '{"doc": "a", "start": 3, "end": ¦3}': f"{DOC}.end is 3; it must be above start, 3 (query '1').",
+    LABEL % '{"doc": ¦""}': f"{DOC}.doc: it is empty.",
+    LABEL % '{"doc": "a", "quote": ¦"\\t"}': f"{DOC}.quote: it is empty.",
+    LABEL % '¦{"doc": "a", "start": 3}': f"{DOC}: start and end belong together; give both or neither.",
+    LABEL % '¦{"doc": "a", "start": 3, "end": 3}': f"{DOC}: end is 3; it must be above start, 3.",
 }
 
 

@@ -16,11 +16,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import fault_in, id_of, json_value
+from ragtrial.dataset.labels import Filled
 from ragtrial.dataset.qrels_text import whole_number
 from ragtrial.dataset.texts import decoded, is_unicode, is_western, read_bytes
 from ragtrial.errors import Fault, LabelsError, listed
@@ -48,12 +49,6 @@ def cell_value(cell: object) -> object:
     return cell
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is empty.")
-    return text
-
-
 def _name(value: object) -> object:
     """An id, which may be a number; a blank one counts as missing."""
     name = id_of(value)
@@ -66,7 +61,7 @@ def _whole(value: object) -> object:
     return value if number is None else number
 
 
-Text = Annotated[str, AfterValidator(_not_blank)]
+Text = Filled
 Name = Annotated[str, BeforeValidator(_name)]
 Number = Annotated[int, BeforeValidator(_whole)]
 Grade = Annotated[Number, Field(ge=-MOST_GRADE, le=MOST_GRADE)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
-from ragtrial.dataset.labels import LabelRow, QueryRow, row_faults
+from ragtrial.dataset.labels import LabelRow, QueryRow
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import listed
 from ragtrial.labelling.importers import base
@@ -48,8 +48,6 @@ def read_own(content: Content) -> ForeignLabels:
     questions = []
     for number, query in enumerate(file.queries if file else ()):
         where: FieldPath = ("queries", number)
-        for path, message in row_faults(query):
-            content.fault((*where, *path), f"{message}.")
         answers = tuple(
             _own_answer((*where, "relevant_docs", place), label) for place, label in enumerate(query.relevant_docs)
         )
