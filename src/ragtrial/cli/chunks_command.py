@@ -27,14 +27,13 @@ def command(
     overrides: tuple[str, ...] = OVERRIDES,
     setting: str | None = option("Only this setting (default: every one).", "NAME"),
     doc: str | None = option("Only the chunks of this document.", "ID"),
-    most: int | None = option(
-        f"The first N chunks of each setting (default: {_SHOWN}; all with --json and -o).", "N", flags="-n", at_least=0
-    ),
+    most: int | None = option("The first N chunks (default: 3; all with --json and -o).", "N", flags="-n", at_least=0),
     target: str | None = option("Write the chunks as JSON lines, each once; - is standard output.", "FILE", flags="-o"),
 ) -> Answer:
-    """Show how the settings of CONFIG cut its documents, and the indexed text of each chunk.
+    """Show how the settings of CONFIG cut its documents.
 
-    Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
+    Shows the indexed text of each chunk, too. Nothing is embedded. Add a "prefix" to the lines that -o writes, and the
+    file is one for `context.prefixes`.
     """
     terminal.check_stdout({"-o": target})
     if target is not None:

@@ -45,7 +45,7 @@ def command(
     gates: GateOptions,
     **options: Any,
 ) -> Answer:
-    """Say which settings of one or more reports are better, by how much, and how certain that is.
+    """Say which settings are better, by how much, and how certain that is.
 
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
     """

@@ -45,10 +45,11 @@ def command(
     *,
     folder: Path = argument("[FOLDER]", default="ragtrial-demo", type=click.Path(file_okay=False, path_type=Path)),
 ) -> Answer:
-    """Compare five retrievers on sample data, in FOLDER (default: ragtrial-demo), and write the HTML page.
+    """Compare five retrievers on sample data.
 
-    The sample has 118 articles of a support knowledge base, 62 labelled questions, and results of dense search that
-    were made beforehand: no model is loaded. Nothing is overwritten but the page of an earlier demo.
+    Config, data, report and HTML page are in FOLDER (default: ragtrial-demo). The sample has 118 articles of a support
+    knowledge base, 62 labelled questions, and results of dense search that were made beforehand: no model is loaded.
+    Nothing is overwritten but the page of an earlier demo.
     """
     context = click.get_current_context()
     _write_sample(folder)

@@ -18,7 +18,7 @@ from ragtrial.views import words
 
 @declare("explain")
 def command(terminal: Terminal, *, name: str = argument("NAME")) -> Answer:
-    """Explain a metric, a key of the config, a kind, or a column or verdict of a comparison.
+    """Explain a metric, a config key, a kind, or a column of a comparison.
 
     \b
     ragtrial explain ndcg@10                 formula, edge cases, names in other tools

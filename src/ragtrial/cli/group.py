@@ -15,31 +15,11 @@ import click
 
 from ragtrial import __version__
 
-COMMANDS = {
-    "demo": "Compare five retrievers on sample data.",
-    "init": "Write a config, labels and documents to start from.",
-    "run": "Run the experiment of CONFIG and write its report.",
-    "plan": "Say what `run` would do, why, and how long it would take.",
-    "validate": "Check CONFIG, its labels and its documents.",
-    "chunks": "Show how the settings of CONFIG cut its documents.",
-    "labels": "List, add, remove, merge and convert labels.",
-    "show": "Show a REPORT: a folder, a run id, or `latest`.",
-    "compare": "Say which settings are better, by how much, and how certain that is.",
-    "report": "Write one HTML page about one or more reports.",
-    "search": "Show what settings return for TEXT, and grade it.",
-    "score": "Score runs by qrels.",
-    "questions": "Let a model draft questions from the documents of CONFIG.",
-    "pool": "Write a worklist of the texts to label next.",
-    "label": "Grade the texts of a worklist and add them to your labels.",
-    "judge": "Let a model grade what the settings found.",
-    "rescore": "Score stored rankings by other labels or metrics.",
-    "export": "Write a run, or judgments, as trec_eval reads them.",
-    "list": "List runs, retrievers, metrics and more.",
-    "explain": "Explain a metric, a config key, a kind, a warning, or a column.",
-    "cache": "Show, clean up and share cached results.",
-    "schema": "Print the JSON Schema of a config, labels or reports.",
-}
-"""Each command and its line in the help; its module, with all that it imports, is loaded when the command is called."""
+COMMANDS = (
+    "demo", "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score",
+    "questions", "pool", "label", "judge", "rescore", "export", "list", "explain", "cache", "schema",
+)  # fmt: skip
+"""In the order of the help; each is the ``command`` of a module, which is loaded when the command is called."""
 
 
 class _Later(ModuleType):
@@ -98,10 +78,6 @@ class _Commands(click.Group):
         with _later():
             command: click.Command = import_module(f"ragtrial.cli.{cmd_name}_command").command
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import click
 
 from ragtrial.cli.demo_command import sample_files
-from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, say_lost, write_converted
+from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write_converted
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
 from ragtrial.config import reference
-from ragtrial.errors import Fault, InputError
+from ragtrial.errors import Fault, InputError, counted
 from ragtrial.labelling.importers import base, converting
 
 _START = Path(__file__).parent / "start"
@@ -30,17 +30,14 @@ def command(
     terminal: Terminal,
     *,
     folder: Path = argument("[FOLDER]", default=".", type=click.Path(file_okay=False, path_type=Path)),
-    example: Literal["support"] | None = option(
-        "Write a larger example: support, with 118 documents and 62 questions.", "NAME"
-    ),
+    example: Literal["support"] | None = option("Write a larger example: `support` has 118 documents.", "NAME"),
     corpus: str | None = option("Start with your documents: a folder, or a corpus.jsonl.", "PATH"),
-    labels: str | None = option(
-        "With --corpus: your questions and answers, in any format that `labels convert` reads.", "FILE"
-    ),
+    labels: str | None = option("With --corpus: your questions, in any format of `labels convert`.", "FILE"),
     empty: Literal["unlabelled", "unanswerable"] = EMPTY,
 ) -> Answer:
-    """Write a config, ten labelled questions and six documents to start from into FOLDER. Nothing is overwritten.
+    """Write a config, labels and documents to start from.
 
+    FOLDER gets ten labelled questions and six documents. Nothing is overwritten.
     --corpus uses your documents, --labels your questions and answers.
     """
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
@@ -111,7 +108,9 @@ def _own_labels(
         terminal.show([*answer.blocks], before="")
         terminal.warn(answer.warnings or ())
         again = f"ragtrial labels convert {file} --corpus {corpus} -o {output} --force --fuzzy 0.9 --skip-lost"
-        say_lost(terminal, converted, labels, texts, f"To accept passages that are at least 90% alike: {again}")
+        if converted.lost:
+            left_out = f"{counted(len(converted.lost), 'label')} left out, because the text is not in the documents."
+            terminal.note(f"{left_out} To accept passages that are at least 90% alike: {again}")
         terminal.say()
         return {**answer.content, "bytes": int(texts.sizes.sum())}
 

@@ -32,10 +32,11 @@ def command(
     config: Path | None = option("The config with the documents, for runs of other tools.", "CONFIG"),
     output: Path = option("The file to write.", flags="-o --output", default="judgments.llm.jsonl"),
 ) -> Answer:
-    """Let a model grade, from 0 to 3, the texts that the settings of the REPORTs found, for `ragtrial compare --judge`.
+    """Let a model grade what the settings found.
 
-    The judgments go into a separate file; labels stay as they are. Every reply is saved the moment it arrives, so the
-    same command resumes after an interruption. A reply without a grade counts as not judged.
+    Texts that the settings of the REPORTs found are graded from 0 to 3, for `ragtrial compare --judge`. The judgments
+    go into a separate file; labels stay as they are. Every reply is saved the moment it arrives, so the same command
+    resumes after an interruption. A reply without a grade counts as not judged.
     """
     if offline and (judge.endpoint or judge.model):
         raise click.UsageError("--offline asks no model; leave out --endpoint and --model.")

@@ -30,15 +30,14 @@ def command(
     skipped: bool = option("Ask again for what was left out."),
     unreviewed: bool = option("Keep the drafts that nobody reviewed, tagged `not-reviewed`."),
     port: int | None = option("The page's port (default: a free one).", "N", at_least=1, at_most=65535),
-    browser: bool = option(
-        "Open the page in the browser.  [default: yes]", flags="--browser/--no-browser", default=True
-    ),
+    browser: bool = option("Open the page (default).", flags="--browser/--no-browser", default=True),
 ) -> Answer:
-    """Grade the texts of a WORKLIST of `ragtrial pool`, or review questions of `ragtrial questions`, for your labels.
+    """Grade the texts of a worklist and add them to your labels.
 
-    The page opens in the browser and is served to this machine alone. Every answer is saved at once, so the same
-    command resumes after an interruption. Texts are shown without the settings that found them. Some are already
-    judged: they measure how far you agree with the labels.
+    A WORKLIST is written by `ragtrial pool`, or by `ragtrial questions`, whose drafts are reviewed. The page opens in
+    the browser and is served to this machine alone. Every answer is saved at once, so the same command resumes after an
+    interruption. Texts are shown without the settings that found them. Some are already judged: they measure how far
+    you agree with the labels.
     """
     files = {"labels": labels, "config": config}
     with sessions.Session(worklist, **files, who=who, highest=highest, progress=terminal.progress()) as session:

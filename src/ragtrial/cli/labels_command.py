@@ -27,6 +27,7 @@ from ragtrial.records import UNANSWERABLE
 from ragtrial.runs import streams
 from ragtrial.views.table import Table
 
+_SIMILARITY = click.FloatRange(0, 1, min_open=True)
 _FORMATS = click.Choice(["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "rows"])
 _LISTED = 20
 _MOST_DOCUMENTS = 5
@@ -44,9 +45,10 @@ EMPTY = option("Treat questions without an answer as not labelled yet, or as una
 
 @click.group("labels")
 def command() -> None:
-    """Labels: known good answers, as passages of documents.
+    """List, add, remove, merge and convert labels.
 
-    A label with its characters survives every change of chunk size: the passage is scored, not the chunk.
+    Labels are known good answers, as passages of documents. A label with its characters survives every change of chunk
+    size: the passage is scored, not the chunk.
     """
 
 
@@ -114,9 +116,7 @@ def merge_labels(
     *,
     config: str = _CONFIG,
     files: tuple[Path, ...] = argument("FILE...", required=True),
-    prefer: Literal["mine", "theirs"] | None = option(
-        "Whose grade holds where they differ (default: nothing is written)."
-    ),
+    prefer: Literal["mine", "theirs"] | None = option("Whose grade holds (default: conflicts are errors)."),
     who: str | None = WHO,
 ) -> Answer:
     """Merge the labels of FILEs into the labels of CONFIG. Questions with the same text are one query."""
@@ -149,14 +149,9 @@ def convert_labels(
     file: Path = argument("FILE"),
     corpus: str | None = option("The documents: a folder, or a corpus.jsonl.", "PATH"),
     config: str | None = option("The config whose documents they are, instead of --corpus.", "CONFIG"),
-    output: str = option(
-        "The labels to write: a prompt_queries.json; - is standard output.", "PATH", flags="-o --output", required=True
-    ),
+    output: str = option("The labels to write; - is standard output.", "PATH", flags="-o --output", required=True),
     form: str | None = option("The format of FILE, if it is not detected.", flags="--from", type=_FORMATS),
-    fuzzy: float | None = option(
-        "For a passage that is not found, take the most similar text, from this similarity on (up to 1; try 0.9).",
-        "SCORE", type=click.FloatRange(0, 1, min_open=True),
-    ),
+    fuzzy: float | None = option("Take text so similar to a lost passage (try 0.9).", "SCORE", type=_SIMILARITY),
     empty: Literal["unlabelled", "unanswerable"] = EMPTY,
     skip_lost: bool = option("Leave out labels that are not found; otherwise nothing is written."),
     strict: bool = option("Write only if every label is found exactly where and as FILE says."),
@@ -252,21 +247,6 @@ def _converted_blocks(
 
 def _places(label: converting.PlacedLabel, texts: library.Library) -> str:
     return "; ".join(filter(None, (converting.describe_places(label, texts), *label.notes)))
-
-
-def say_lost(
-    terminal: Terminal, converted: converting.Converted, labels: base.ReadLabels, texts: library.Library, advice: str
-) -> None:
-    """Say on stderr which labels were not found, with the text nearest to each, and ``advice``; nothing if none was."""
-    if not converted.lost:
-        return
-    faults = converting.lost_faults(converted, labels, texts)
-    terminal.note(f"{counted(len(faults), 'label')} left out, because the text is not in the documents:")
-    for fault in faults if terminal.verbose else faults[:_LISTED]:
-        terminal.note(f"  {fault}")
-    if len(faults) > _LISTED and not terminal.verbose:
-        terminal.note(f"  ... and {len(faults) - _LISTED:,} more (-v lists all)")
-    terminal.note(advice)
 
 
 def _refuse_inexact(

@@ -26,7 +26,7 @@ _Kind = Literal["retrievers", "refiners", "chunkers", "embedders", "executors", 
 
 @declare("list")
 def command(terminal: Terminal, *, what: _Kind = argument("[WHAT]", default="runs"), results: Path = RESULTS) -> Answer:
-    """List the runs, or the names that a config may use.
+    """List runs, retrievers, metrics and more.
 
     WHAT is runs (the default), retrievers, refiners, chunkers, embedders, executors, stores, collections or metrics.
     """

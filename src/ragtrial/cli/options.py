@@ -86,7 +86,8 @@ def declare(
                 return terminal.finish(function(*[terminal][: "terminal" in hints], **values))
 
         parameters = [*_parameters(declared, hints), *_parameters(_COMMON, dict.fromkeys(_COMMON, bool))]
-        command = kind(name, params=parameters, callback=callback, help=function.__doc__)
+        text = function.__doc__ or ""
+        command = kind(name, params=parameters, callback=callback, help=text, short_help=text.partition("\n")[0])
         if group is not None:
             group.add_command(command)
         return command
@@ -218,9 +219,7 @@ class ModelInputs:
     max_tokens: int = option("The most tokens of a reply.", default=400, at_least=1)
     temperature: float = option("How freely the model chooses its words.", default=0.0, at_least=0, at_most=2)
     seed: int = option("Random seed, also sent to the endpoint.", default=0, at_least=0)
-    field: tuple[str, ...] = option(
-        "A field of each request, in JSON; null leaves out one that is sent otherwise (repeatable).", "NAME=VALUE"
-    )
+    field: tuple[str, ...] = option("A field of each request, in JSON; null omits one (repeatable).", "NAME=VALUE")
     concurrency: int = option("Requests at once.", default=8, at_least=1, at_most=256)
     retries: int = option("Repeats of a failed request.", default=6, at_least=0, at_most=20)
 

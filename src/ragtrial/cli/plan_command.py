@@ -24,9 +24,10 @@ def command(
     audit: bool = option("As if `run --audit` were asked for."),
     no_latency: bool = option("As if `run --no-latency` were asked for."),
 ) -> Answer:
-    """Show the plan of `run` for CONFIG: cached stages, stages to do, reasons, and an estimate of the time.
+    """Say what `run` would do, why, and how long it would take.
 
-    Reads the documents, builds nothing, and neither loads nor fetches a model. -v names the settings of each stage.
+    Shows cached stages, stages to do, and reasons. Reads the documents, builds nothing, and neither loads nor fetches a
+    model. -v names the settings of each stage.
     """
     model_files.disable_downloads()
     experiment = configs.load_config(config, [*overrides, "latency=false"] if no_latency else overrides)

@@ -23,32 +23,21 @@ def command(
     compared: ComparisonInputs,
     settings: tuple[str, ...] = SETTINGS,
     budget: int | None = option(f"How many labels to ask for (default: {_BUDGET}).", at_least=1),
-    random_queries: int | None = option(
-        "Draw N queries at random, with all texts found for them, for `compare --judge`.", "N", at_least=1
-    ),
+    random_queries: int | None = option("Draw N queries at random, with all texts found for them.", "N", at_least=1),
     depth: int | None = option("Take the first K of each setting (default: the metric's cutoff).", "K", at_least=1),
-    repeat: float = option(
-        "Items that are judged already, to measure agreement.",
-        "SHARE|N",
-        default=0.2,
-        at_least=0,
-        at_most=1_000_000,
-    ),
+    repeat: float = option("How many items are judged already.", "SHARE|N", default=0.2, at_least=0),
     seed: int = option("Random seed of the order.", default=0, at_least=0),
-    labels: Path | None = option(
-        "Where labels go: a prompt_queries.json, or an overlay (default: as the config says).", "FILE"
-    ),
-    config: Path | None = option(
-        "The config with the labels (default: the report's, if it is experiment.yaml here).", "CONFIG"
-    ),
+    labels: Path | None = option("Where labels go (default: as the config says).", "FILE"),
+    config: Path | None = option("The config with the labels (default: experiment.yaml here).", "CONFIG"),
     output: Path = option("The file to write.", flags="-o --output", default="worklist.json"),
     force: bool = option("Replace the file if it exists."),
 ) -> Answer:
-    """Write the worklist of those texts on which the settings disagree most, for `ragtrial label`.
+    """Write a worklist of the texts to label next.
 
-    Texts are pooled from the first hits of all settings of the REPORTs, and chosen by how much a label could change the
-    difference between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and
-    repeats some judged texts. With --random-queries N, it has all texts of N random queries instead.
+    These are the texts on which the settings disagree most; `ragtrial label` asks for their grades. Texts are pooled
+    from the first hits of all settings of the REPORTs, and chosen by how much a label could change the difference
+    between two settings. The worklist is blind: it hides settings, ranks and scores, is in random order, and repeats
+    some judged texts. With --random-queries N, it has all texts of N random queries instead.
     """
     if random_queries is not None and budget is not None:
         raise click.UsageError("--random-queries takes all texts of its queries; leave out --budget.")

@@ -31,16 +31,14 @@ def command(
     drafter: _Drafter,
     count: int = option("How many to draft.", default=40, at_least=1),
     styles: str = option("Ways to ask, comma-separated.", "NAMES", default="factual,keywords,how-to,reworded"),
-    unanswerable: float = option(
-        "The share of questions that the documents should not answer.", "SHARE", default=0.1, at_least=0, at_most=1
-    ),
+    unanswerable: float = option("Share without an answer.", "SHARE", default=0.1, at_least=0, at_most=1),
     output: Path = option("The file to write.", flags="-o --output", default="drafts.json"),
 ) -> Answer:
-    """Let a model draft questions from passages of the documents of CONFIG, for review with `ragtrial label`.
+    """Let a model draft questions from the documents of CONFIG.
 
-    The drafts go into a separate file. Only drafts that you keep in review become labels. Passages are drawn at random,
-    each folder with its share. Every reply is saved the moment it arrives, so the same command resumes after an
-    interruption.
+    The drafts go into a separate file, for review with `ragtrial label`. Only drafts that you keep in review become
+    labels. Passages are drawn at random, each folder with its share. Every reply is saved the moment it arrives, so the
+    same command resumes after an interruption.
     """
     options = drafts.DraftOptions(count, _styles(styles), unanswerable, drafter.seed)
     chat = drafter.chat(output)

@@ -29,13 +29,14 @@ def command(
     compared: ComparisonInputs,
     judge: Path | None = option("Judgments of a model, as `ragtrial compare` takes them.", "FILE"),
     plot: str | None = option("", "NAME", kind=_PlotOption),
-    output: Path | None = option(
-        "The file to write, or to overwrite: report.html, or with --plot NAME.svg (or .png).", flags="-o --output"
-    ),
+    output: Path | None = option("The file: report.html, or NAME.svg or .png with --plot.", flags="-o --output"),
     verify: bool = option("Write nothing; compare each file of the reports with its checksum."),
     opens: bool = option("Open the file in a browser.", flags="--open"),
 ) -> Answer:
-    """Write one HTML page about one or more reports: verdicts, plots, and the hits of every query."""
+    """Write one HTML page about one or more reports.
+
+    The page has verdicts, plots, and the hits of every query.
+    """
     if verify:
         if (plot, output, opens) != (None, None, False):
             raise InputError("--verify writes nothing; leave out --plot, -o and --open.")

@@ -24,7 +24,7 @@ def command(
     results: str = RESULTS,
     output: Path | None = option("The new report's folder.  [default: beside REPORT]", "FOLDER", flags="-o --output"),
 ) -> Answer:
-    """Score the stored rankings of a REPORT by other labels or metrics.
+    """Score stored rankings by other labels or metrics.
 
     Nothing is retrieved or embedded. The numbers equal a run with these labels and metrics; costs and latency are kept.
     The new report names its parent.

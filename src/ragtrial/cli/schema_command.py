@@ -19,7 +19,7 @@ def command(
     what: Literal["config", "labels", "report"] = argument("[WHAT]", default="config"),
     output: Path | None = option("Write it to a file.", flags="-o --output"),
 ) -> Answer:
-    """Print the JSON Schema of a config, of prompt_queries.json (labels) or of report.json.
+    """Print the JSON Schema of a config, labels or reports.
 
     WHAT is config (the default), labels or report.
 

@@ -29,9 +29,7 @@ class _Rules:
     """The rules of a protocol, but for its metrics."""
 
     relevance_threshold: int = option("Grade that counts as relevant.", default=1)
-    no_relevant: Literal["skip", "zero"] | None = option(
-        "Queries for which a metric is not defined: leave out, or count.  [default: skip]"
-    )
+    no_relevant: Literal["skip", "zero"] | None = option("Queries without relevant documents (default: skip).")
     depth: int | None = option("Cut every ranking at this rank first.")
     judged_only: bool = option("Drop hits that nobody judged first.")
     duplicates: Literal["error", "first"] = DUPLICATES

@@ -31,17 +31,16 @@ def command(
     setting: str | None = option("Only this setting (default: every one).", "NAME"),
     top: int = option("Show, and grade, so many hits.", "N", default=10, at_least=1),
     label: bool = option("Grade the hits by key, and add the query to the labels.", flags="--label --add-to-labels"),
-    grades: tuple[str, ...] = option(
-        "Grade a hit by its number or document: 1=2, returns.md=3.", "HIT=GRADE", flags="--grade"
-    ),
-    quotes: tuple[str, ...] = option("The passage of a graded hit that edits.", "HIT=TEXT", flags="--quote"),
+    grades: tuple[str, ...] = option("Grade a hit by its number or document.", "HIT=GRADE", flags="--grade"),
+    quotes: tuple[str, ...] = option("The passage of a graded hit that answers.", "HIT=TEXT", flags="--quote"),
     name: str | None = option("The new query's id (default: made of its words).", "ID", flags="--id"),
     tags: tuple[str, ...] = option("A tag of the new query.", "NAME", flags="--tag"),
     who: str | None = WHO,
 ) -> Answer:
-    """Show the hits of the settings of CONFIG for TEXT; with --label or --grade, add graded answers to the labels.
+    """Show what settings return for TEXT, and grade it.
 
-    All settings make one list, best ranks first. --grade takes the numbers of this list, or documents.
+    All settings of CONFIG make one list, best ranks first. --label and --grade add graded answers to the labels;
+    --grade takes the numbers of this list, or documents.
     """
     config, text = _config_and_text(words)
     if label and not grades and (terminal.as_json or not sys.stdin.isatty()):

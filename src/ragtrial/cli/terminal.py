@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import for_json, for_terminal, visible
 from ragtrial.errors import Fault, InputError, RunError, counted
+from ragtrial.records import ReportWarning
 from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from ragtrial.progress import Progress
+    from ragtrial.report.schema import WarningPart
 
 
 _PIECES = 10_000
@@ -81,15 +83,6 @@ def _dumped(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(mode="json")
 
 
-class AnyWarning(Protocol):
-    """A warning of any stage or report."""
-
-    @property
-    def code(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-
 def _coloured(table: Table, width: int) -> str:
     """The table with its titles and the best numbers in bold, and verdicts in colour."""
     from rich.console import Console
@@ -134,7 +127,7 @@ class Answer:
 
     content: Any = None
     blocks: Iterable[str | Table] = ()
-    warnings: Sequence[AnyWarning] | None = None
+    warnings: Sequence[ReportWarning | WarningPart] | None = None
     errors: Iterable[str] = ()
     code: int = 0
 
@@ -238,7 +231,7 @@ class Terminal:
         for note in table.notes:
             write(wrapped(visible(note), self.prose_width), self.out)
 
-    def warn(self, warnings: Sequence[AnyWarning]) -> None:
+    def warn(self, warnings: Sequence[ReportWarning | WarningPart]) -> None:
         """Print all warnings together on standard error; after three warnings of a kind, only their number."""
         if self.quiet or not warnings:
             return

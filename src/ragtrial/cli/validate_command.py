@@ -33,9 +33,10 @@ def command(
     overrides: tuple[str, ...] = OVERRIDES,
     strict: bool = option("Treat warnings as errors."),
 ) -> Answer:
-    """Check CONFIG, its labels and its documents, without loading or fetching a model.
+    """Check CONFIG, its labels and its documents.
 
-    Says how the passages of the labels were found, and how many of them the chunks of each setting cut through.
+    No model is loaded or fetched. Says how the passages of the labels were found, and how many of them the chunks of
+    each setting cut through.
     """
     model_files.disable_downloads()  # a model that is not on this machine is reported and not checked
     run = runs.Run.of(configs.load_config(config, overrides), runs.RunOptions(listener=Listener(terminal.progress())))
