@@ -18,8 +18,6 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.components.tokenizers import Tokenizer, Words
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import ConfigError, Fault
-from ragtrial.options import validate
 from ragtrial.records import Span
 from text_strategies import document_texts
 
@@ -223,79 +221,6 @@ def test_what_a_kind_hashes_is_json_and_changes_with_its_revision(kind: str, mon
     assert before == fingerprint(chunker(kind).fingerprint_parts())
     monkeypatch.setattr(type(made), "revision", 99)
     assert fingerprint(made.fingerprint_parts()) != before
-
-
-@every_sized_kind
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({"size": 40, "overlap": 40}, ": overlap is 40; it must be below size (40)."),
-        ({"size": 30}, ": overlap is 40; it must be below size (30)."),
-        ({"size": 0, "overlap": 0}, "size: size is 0; it must be at least 1 (default 200)."),
-        ({"overlap": -1}, "overlap: overlap is -1; it must be at least 0 (default 40)."),
-        ({"size": "200"}, "size: size is '200'; it must be a whole number."),
-        ({"unit": "token"}, "unit: unit is 'token'; it must be one of: tokens, characters. Did you mean 'tokens'?"),
-        (
-            {"unit": "characters", "tokenizer": "words"},
-            ": unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out.",
-        ),
-        ({"tokenizer": " "}, "tokenizer: tokenizer: a path must not be empty."),
-        ({"tokenizer": 7}, "tokenizer: tokenizer is 7; it must be a text (put it in quotes)."),
-        (
-            {"measure": "txt"},
-            "measure: measure is 'txt'; it must be one of: indexed, text, encoded. Did you mean 'text'?",
-        ),
-    ],
-)
-def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
-    whole = {**NEEDED.get(kind, {}), **written}
-    with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS[kind], whole, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
-    assert str(caught.value) == fault.removeprefix(": ")
-
-
-def separators_fault(found: str, right: str) -> str:
-    return (
-        f'separators: separators: the list is {found}; each must be in it once, and "" (between units) last: {right}.'
-    )
-
-
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({"separators": ["\n\n", "\n"]}, separators_fault(r'["\n\n", "\n"]', r'["\n\n", "\n", ""]')),
-        ({"separators": []}, separators_fault("[]", r'["\n\n", "\n", ". ", " ", ""]')),
-        ({"separators": ["\n", "", " "]}, separators_fault(r'["\n", "", " "]', r'["\n", " ", ""]')),
-        ({"separators": ["。", " ", "。"]}, separators_fault('["。", " ", "。"]', '["。", " ", ""]')),
-        ({"separators": ["", ""]}, separators_fault('["", ""]', '[""]')),
-        ({"separators": " "}, "separators: separators is ' '; it must be a list."),
-        ({"separators": [1, ""]}, "separators.0: separators[0] is 1; it must be a text (put it in quotes)."),
-        ({"keep": "stat"}, "keep: keep is 'stat'; it must be one of: end, start. Did you mean 'start'?"),
-        (
-            {"preset": "langchan"},
-            "preset: preset is 'langchan'; it must be one of: langchain. Did you mean 'langchain'?",
-        ),
-        (
-            {"preset": "langchain", "measure": "indexed"},
-            ": preset langchain counts no title; leave out measure: indexed.",
-        ),
-        ({"preset": "langchain", "size": 4}, ": overlap is 40; it must be below size (4)."),
-        ({"preset": "langchain", "separators": [" "], "keep": 1}, None),
-    ],
-)
-def test_separators_that_cannot_be_are_refused(written: dict[str, object], fault: str | None) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(
-            CHUNKERS["recursive"],
-            written,
-            ConfigError,
-            lambda path, text: Fault(".".join(map(str, path)), message=text),
-        )
-    if fault is None:  # all at once
-        assert "the list is" in str(caught.value)
-        assert "keep is 1" in str(caught.value)
-    else:
-        assert str(caught.value) == fault.removeprefix(": ")
 
 
 def test_a_preset_is_the_same_as_what_it_stands_for_and_what_is_written_goes_before_it() -> None:

@@ -144,14 +144,6 @@ def test_appending_a_relevant_document_never_lowers_the_score(
         np.testing.assert_array_equal(scored_after[1:], scored_before[1:], err_msg=str(metric))
 
 
-@given(data=st.data(), metrics=one_of_each_metric(), case=scenarios())
-def test_permuting_the_queries_permutes_the_values(data: st.DataObject, metrics: list[Metric], case: Scenario) -> None:
-    order = data.draw(st.permutations(range(len(case))))
-    graded, permuted = case.graded(), case.permuted(order).graded()
-    for metric in metrics:
-        np.testing.assert_array_equal(scores(metric, permuted), scores(metric, graded)[order], err_msg=str(metric))
-
-
 @every_metric
 def test_a_query_scores_the_same_to_the_last_bit_whatever_is_scored_beside_it(name: str) -> None:
     rng = np.random.default_rng(3)

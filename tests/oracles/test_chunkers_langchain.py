@@ -112,49 +112,27 @@ marks = st.lists(st.sampled_from(ALL), unique=True, max_size=6).map(lambda found
 texts = st.one_of(document_texts, st.text("ab .\n?-", max_size=120), prose)
 
 
-@given(text=prose, size=st.integers(12, 90), share=st.floats(0, 0.99))
-def test_where_words_fit_the_chunks_of_prose_are_those_of_langchain_without_any_difference(
-    text: str, size: int, share: float
-) -> None:
-    overlap = int(share * size)
-    found = ours(preset(size, overlap), text, ruler_of(text, None))
-    assert found == theirs(text, size, overlap, LANGCHAIN, len)
-
-
+@pytest.mark.parametrize("counted", ["characters", "tokens", "encoded"])
 @given(text=texts, sizing=sizes(), separators=marks, at_end=st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @example(text="ab cd  ", sizing=(5, 3), separators=LANGCHAIN, at_end=False)
 @example(text="a b", sizing=(1, 0), separators=LANGCHAIN, at_end=False)
 @example(text="abcd efgh", sizing=(4, 2), separators=LANGCHAIN, at_end=True)
-def test_the_chunks_are_those_of_langchain_but_for_such_as_add_white_space_alone(
-    text: str, sizing: tuple[int, int], separators: tuple[str, ...], at_end: bool
-) -> None:
-    found = ours(preset(*sizing, separators, "end" if at_end else "start"), text, ruler_of(text, None))
-    expected = theirs(text, *sizing, separators, len, at_end=at_end)
-    assert found == without_repeats(expected, found)
-
-
-@given(text=texts, sizing=sizes(), separators=marks, at_end=st.booleans())
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @example(text="한국어텍스트 이다값" * 5, sizing=(4, 1), separators=LANGCHAIN, at_end=False)
-@example(text="\x00\x07 \u200b a" * 5, sizing=(2, 1), separators=LANGCHAIN, at_end=False)
-def test_the_chunks_in_tokens_are_those_of_langchain(
-    text: str, sizing: tuple[int, int], separators: tuple[str, ...], at_end: bool, minilm: Tokenizer
+def test_the_chunks_are_those_of_langchain_but_for_such_as_add_white_space_alone(
+    counted: str, text: str, sizing: tuple[int, int], separators: tuple[str, ...], at_end: bool, minilm: Tokenizer
 ) -> None:
-    found = ours(preset(*sizing, separators, "end" if at_end else "start"), text, ruler_of(text, minilm))
-    expected = theirs(text, *sizing, separators, lambda piece: minilm.alone([piece])[0], at_end=at_end)
-    assert found == without_repeats(expected, found)
-
-
-@given(text=texts, sizing=sizes(), separators=marks, at_end=st.booleans())
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_the_chunks_in_tokens_with_special_ones_are_those_of_langchain(
-    text: str, sizing: tuple[int, int], separators: tuple[str, ...], at_end: bool, minilm: Tokenizer
-) -> None:
-    """As with `length_function=lambda text: len(tokenizer.encode(text))`."""
-    made = preset(*sizing, separators, "end" if at_end else "start").model_copy(update={"measure": "encoded"})
-    found = ours(made, text, replace(ruler_of(text, minilm), special=minilm.special_tokens))
-    expected = theirs(text, *sizing, separators, lambda piece: int(minilm.counts([piece])[0]), at_end=at_end)
-    assert found == without_repeats(expected, found)
+    """Lengths as of `len`, of tokens, and of `lambda text: len(tokenizer.encode(text))`, with special tokens."""
+    made, ruler = preset(*sizing, separators, "end" if at_end else "start"), ruler_of(text, None)
+    length: Length = len
+    if counted != "characters":
+        ruler = replace(ruler_of(text, minilm), special=minilm.special_tokens)
+        length = lambda piece: minilm.alone([piece])[0]  # noqa: E731
+    if counted == "encoded":
+        made = made.model_copy(update={"measure": "encoded"})
+        length = lambda piece: int(minilm.counts([piece])[0])  # noqa: E731
+    found = ours(made, text, ruler)
+    assert found == without_repeats(theirs(text, *sizing, separators, length, at_end=at_end), found)
 
 
 @pytest.mark.parametrize("separators", [LANGCHAIN, CHUNKING_EVALUATION])
@@ -173,14 +151,6 @@ def test_the_chunks_of_real_documents_are_those_of_langchain_without_any_differe
     for text in support[:12]:
         found = ours(preset(*sizing, separators), text, ruler_of(text, tokenizer))
         assert found == theirs(text, *sizing, separators, length)
-
-
-def test_where_langchain_repeats_the_end_of_a_chunk_with_nothing_but_white_space_added_we_do_not() -> None:
-    text = "ab cd  "
-    assert theirs(text, 5, 3, LANGCHAIN, len) == ["ab cd", "cd"]
-    assert ours(preset(5, 3), text, ruler_of(text, None)) == ["ab cd"]
-    assert theirs("a b", 1, 0, LANGCHAIN, len) == ["a", " ", "b"]
-    assert ours(preset(1, 0), "a b", ruler_of("a b", None)) == ["a", "b"]
 
 
 def token_windows(path: Path, text: str, size: int, overlap: int) -> list[str]:
@@ -207,11 +177,3 @@ def test_fixed_windows_are_those_of_langchain_without_the_white_space_at_their_e
     found = ours(window(*sizing), text, ruler_of(text, Tokenizer(byte_pairs)))
     expected = [chunk.strip() for chunk in token_windows(byte_pairs, text, *sizing)]
     assert found == without_repeats(expected, found)
-
-
-def test_fixed_windows_tear_no_character_that_langchain_tears(byte_pairs: Path) -> None:
-    text = "é é"
-    tokens = tokenizers.Tokenizer.from_file(str(byte_pairs)).encode("東").ids
-    assert len(tokens) == 3
-    assert "\ufffd" in "".join(token_windows(byte_pairs, "東" + text, 1, 0))
-    assert ours(window(2, 0), "東京", ruler_of("東京", Tokenizer(byte_pairs))) == ["東", "京"]

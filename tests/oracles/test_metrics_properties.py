@@ -106,18 +106,6 @@ def test_relevant_documents_first_are_the_best_there_is(known: dict[str, int], k
         assert scores(f"{name}@{k}", graded) == pytest.approx([value], abs=TINY), name
 
 
-@given(names=rankings(least=2), k=cutoffs)
-def test_each_swap_that_carries_the_first_label_down_lowers_rank_biased_overlap_or_leaves_it(
-    names: tuple[str, ...], k: int
-) -> None:
-    orders = [(*names[1 : place + 1], names[0], *names[place + 1 :]) for place in range(len(names))]
-    known = dict.fromkeys(names, 1)
-    values = scores(f"rbo@{k}", scenario(*((" ".join(order), known) for order in orders)).graded())
-    assert values[0] == pytest.approx(1, abs=TINY)
-    assert (np.diff(values) <= TINY).all()
-    assert values[1] < 0.99
-
-
 # What whole metrics have in common, and what the ones beside one another say of each other.
 
 

@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
-from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms import Analyzer, TermIndex, TermLists, Weighting
-from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import beir_labels
 from ragtrial.dataset.library import Library
@@ -285,30 +283,6 @@ def test_two_languages_are_noticed() -> None:
     for options in alike:
         assert list(Bm25Retriever(**options).warnings("words", {})) == []
     assert list(Bm25Retriever(stemmer="finnish", stop_words="none").warnings("words", {})) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"stemmer": "englsh"}, "there is no such stemmer. Did you mean 'english'? Known: none, arabic,"),
-        ({"stop_words": "germn"}, "there is no list of stop words of that name. Did you mean 'german'? Known: none,"),
-        ({"stop_words": ["a", 3]}, "words.stop_words: 3 is no word; write words as texts, in quotes."),
-        ({"stop_words": ["a b"]}, "words.stop_words: 'a b' is not one word; list words one by one."),
-        ({"stop_words": 5}, "retrievers.words.stop_words is 5; it must be a text (put it in quotes) or a list."),
-        ({"k1": -1}, "retrievers.words.k1 is -1; it must be at least 0.0 (default 1.2)."),
-        ({"b": 1.5}, "retrievers.words.b is 1.5; it must be at most 1.0 (default 0.75)."),
-        ({"title_weight": -1}, "retrievers.words.title_weight is -1; it must be at least 0 (default 1)."),
-        ({"method": "bm25"}, "retrievers.words.method is 'bm25'; it must be one of"),
-        ({"delta": 1}, "the method 'lucene' has no delta; it belongs to bm25l and bm25+. Leave it out."),
-        ({"method": "bm25l", "k1": 0}, "the method 'bm25l' needs a k1 above 0, by which it divides."),
-    ],
-)
-def test_wrong_options_are_named_with_what_is_right(options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, retrievers={"words": {"kind": "bm25", **options}})
-    with pytest.raises(ConfigError) as raised:
-        load_config(experiment.file, [])
-    assert message in str(raised.value)
-    assert str(experiment.file) in str(raised.value)
 
 
 SCIFACT: dict[str, tuple[dict[str, Any], float]] = {

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.meaning import ClusterChunker, directions, segmented
-from ragtrial.errors import ConfigError, Fault
-from ragtrial.options import validate
 
 Rows = npt.NDArray[np.float64]
 
@@ -112,21 +110,3 @@ def test_nothing_is_embedded_where_there_is_nothing_to_group(text: str) -> None:
     assert made.texts(text, ruler) == []
     spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
-
-
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({"piece": 300}, "piece is 300; it must be at most size (200)."),
-        ({"size": 40}, "piece is 50; it must be at most size (40)."),
-        ({"piece": 0}, "piece is 0; it must be at least 1 (default 50)."),
-        (
-            {"overlap": 10},
-            "unknown key 'overlap'. Allowed here: kind, unit, tokenizer, measure, size, piece.",
-        ),
-    ],
-)
-def test_options_that_cannot_be_are_refused(written: dict[str, object], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS["cluster"], written, ConfigError, lambda _, text: Fault(message=text))
-    assert str(caught.value) == fault

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.structured import CodeChunker, Language
-from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
-from ragtrial.options import validate
+from ragtrial.errors import ModelNotFoundError
 
 PYTHON = '''\
 """Täsks."""
@@ -94,11 +93,6 @@ def test_a_chunk_repeats_whole_statements_up_to_the_overlap() -> None:
     ]
 
 
-def test_text_that_is_not_of_the_language_loses_nothing() -> None:
-    text = "Dear all,\n\nthis is ((( not code at all. " * 9
-    assert "".join("".join(chunks(text, "java", 50)).split()) == "".join(text.split())
-
-
 def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:
     """Such text takes the parser time that grows with the square of its length: 32 kB of this, more than a minute."""
     text = "<!-- " * 6_000
@@ -156,23 +150,6 @@ def test_without_the_extra_it_is_said_which_one_to_install(monkeypatch: pytest.M
     assert str(caught.value) == (
         "the chunker `code` for python needs tree_sitter, which is not installed: pip install 'ragtrial[code]'."
     )
-
-
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({}, "language is missing; it is required."),
-        (
-            {"language": "pyhton"},
-            "language is 'pyhton'; it must be one of: bash, c, cpp, csharp, go, java, javascript, php, python, ruby, "
-            "rust, tsx, typescript. Did you mean 'python'?",
-        ),
-    ],
-)
-def test_a_language_that_is_not_known_is_refused(written: dict[str, object], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS["code"], written, ConfigError, lambda _, text: Fault(message=text))
-    assert str(caught.value) == fault
 
 
 def test_the_versions_of_the_grammar_are_part_of_the_fingerprint() -> None:

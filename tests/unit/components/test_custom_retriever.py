@@ -100,26 +100,16 @@ UNKNOWN = "is not the id of a document (4 documents)."
     [
         ("return None", f"my_search:search returned None for query 'How?'; {LISTS}"),
         ("return {'How?': ['a']}", f"my_search:search returned {{'How?': ['a']}} for query 'How?'; {LISTS}"),
-        ("return ['a', 'b']", f"my_search:search returned ['a', 'b'] for query 'How?'; {LISTS}"),
-        ("return [None]", f"my_search:search returned [None] for query 'How?'; {LISTS}"),
-        ("return [['a'], ['b']]", f"my_search:search returned [['a'], ['b']] for query 'How?'; {LISTS}"),
         ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
-        ("raise ValueError", "my_search:search raised ValueError for query 'How?': it said nothing"),
         (
             "return [(1 / 0 for _ in 'x')]",
             "my_search:search raised ZeroDivisionError for query 'How?': division by zero",
         ),
         ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
-        ("return [[True]]", f"{HERE}hit 1 names True as the id; it must be a string."),
-        ("return [[('a', 1, 2)]]", f"{HERE}hit 1 is ('a', 1, 2); {SHAPE}"),
         ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
         ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
         ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
-        ("return [['b', ('a', float('inf'))]]", f"{HERE}hit 2 has the score inf; {SCORE}"),
-        ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; {SCORE}"),
-        ("return [[('a', '0.5')]]", f"{HERE}hit 1 has the score '0.5'; {SCORE}"),
         ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
-        ("return [['a', './x']]", f"{HERE}'./x' {UNKNOWN}"),
         (
             "return [['e/d.md', 'x', 'y', 'z']]",
             f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more.",
@@ -130,16 +120,8 @@ UNKNOWN = "is not the id of a document (4 documents)."
             f"{HERE}hit 1 has the start 3 and the end None; both must be whole numbers.",
         ),
         (
-            "return [[{'doc': 'a', 'start': 3, 'end': 4.5}]]",
-            f"{HERE}hit 1 has the start 3 and the end 4.5; both must be whole numbers.",
-        ),
-        (
             "return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
             f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57.",
-        ),
-        (
-            "return [[{'doc': 'a', 'start': 3, 'end': 3}]]",
-            f"{HERE}hit 1 is of the characters 3 to 3 of 'a', which has 0 to 57.",
         ),
         (
             "return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
@@ -253,11 +235,6 @@ NONE = "my_search:search: the module my_search has no function 'search'."
         ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
         ("search = 3", {}, f"my_search:search cannot be a retriever: it is 3; {MEANT}"),
         ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
-        (
-            "def search(queries): pass",
-            {},
-            f"my_search:search cannot be a retriever: it is search(queries); {MEANT}",
-        ),
         (
             "def search(queries, top_k): pass",
             {"alpha": 1},

@@ -9,8 +9,6 @@ import pytest
 from custom_search import SEARCH, asked
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.cli.outcome import run as command
-from ragtrial.errors import RunError
-from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.run import Run
 from ragtrial.scoring.rescore import rescore
@@ -72,18 +70,6 @@ def test_a_skipped_query_is_in_no_mean_of_sizes_either(tmp_path: Path, minilm_fo
     fitting = [(one.hits, one.queries_not_full) for one in budgets if one is not None]
     assert fitting == [fitting[0]] * 3
     assert fitting[0][1] == 0, "what was not answered is not a ranking that ends too early"
-
-
-def test_an_evaluator_that_is_asked_again_tries_again_what_failed(tmp_path: Path) -> None:
-    made = experiment(tmp_path)
-    evaluator = RetrievalEvaluator(made.config())
-    (tmp_path / "trouble").write_text("raise")
-    for _ in range(2):
-        with pytest.raises(RunError, match="429"):
-            evaluator.retrieve()
-    (tmp_path / "trouble").unlink()
-    assert [one.name for one in evaluator.retrieve()] == ["dense", "mine"]
-    assert len(asked(tmp_path)) == 3
 
 
 @pytest.mark.slow

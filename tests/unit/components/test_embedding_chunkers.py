@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
-from ragtrial.components.chunkers.base import LengthFunction
-from ragtrial.components.chunkers.meaning import ClusterChunker, SemanticChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
@@ -141,16 +138,3 @@ def test_documents_with_nothing_to_embed_are_whole_and_an_empty_one_is_found_by_
         (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
         assert spans(experiment) == [("title", 0, 0), ("one", 0, 13)]
         assert experiment.embedded() == []
-
-
-def test_vectors_of_any_length_are_compared_by_their_direction() -> None:
-    text = "One is here. Two is here. Three is here."
-    rows = np.array([[1, 0], [0.9, 0.1], [0, 1]], dtype=np.float32)
-    ruler_text = range(len(text))
-    made = SemanticChunker(amount=50)
-    scaled = rows * np.array([[1], [1000], [0.001]], dtype=np.float32)
-    assert made.group(text, LengthFunction(ruler_text), rows) == made.group(text, LengthFunction(ruler_text), scaled)
-    grouped = ClusterChunker(size=30, piece=14, unit="characters")
-    assert grouped.group(text, LengthFunction(ruler_text), rows) == grouped.group(
-        text, LengthFunction(ruler_text), scaled
-    )

@@ -18,7 +18,6 @@ from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question, ReportWarning
 from report_hits import hits_of
@@ -116,13 +115,6 @@ def test_equal_scores_go_by_document_id(units: Chunks) -> None:
     assert rows_of(refined(units, expand(), [Question("?", ("!",))], [[0], [1]])) == [[1, 0]]
 
 
-def test_scores_may_be_added_in_place_of_ranks(units: Chunks) -> None:
-    # Min-max: 1, 0.5, 0 and 1, 0: b 1 + 0, a 0.5 + 1, c 0 + 0.
-    found = refined(units, expand(method="combsum"), [Question("?", ("!",))], [[0, 1, 2], [1, 0]])
-    assert rows_of(found) == [[1, 0, 2]]
-    assert found.rankings.scores[0].tolist() == pytest.approx([1.5, 1, 0])
-
-
 def test_a_question_is_skipped_with_any_of_its_wordings(units: Chunks) -> None:
     found = refined(units, expand(), [PLAIN, RYE, PLAIN], [[0], [1], [], [2], [0]], 2)
     assert found.skipped.tolist() == [False, True, False]
@@ -160,37 +152,6 @@ def expanded(tmp_path: Path, **options: object) -> Experiment:
         "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, **options},
     }
     return write_experiment(tmp_path, retrievers=retrievers)
-
-
-WRONG = {
-    "a template without its place": (
-        {"templates": ["On {query}", "A passage"]},
-        "wide.templates[1]: has no {query}, the place of the question's text; write it, like 'A passage about "
-        "{query}'.",
-    ),
-    "nothing but the question": (
-        {"phrasings": False, "templates": ["{query}"]},
-        "wide: asks nothing but the query itself; give `templates` that say more than {query}, or leave "
-        "phrasings: true.",
-    ),
-    "weights": (
-        {"method": "weighted"},
-        "wide.method is 'weighted'; it must be one of: rrf, combsum, combmnz.",
-    ),
-    "a normalisation of ranks": (
-        {"normalisation": "rank"},
-        "wide: `normalisation` is not used by method: rrf; leave it out, or set another method.",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_asked_is_refused_when_the_config_is_read(tmp_path: Path, case: str) -> None:
-    options, message = WRONG[case]
-    with pytest.raises(ConfigError) as raised:
-        load_config(expanded(tmp_path, **cast("Mapping[str, object]", options)).file)
-    (fault,) = raised.value.faults
-    assert fault.message == f"retrievers.{message}"
 
 
 def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:

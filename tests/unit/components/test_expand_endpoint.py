@@ -14,7 +14,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.endpoints.chat import PROMPTS
 from ragtrial.components.refiners.fusion import ExpandRefiner
-from ragtrial.errors import ConfigError, RunError
+from ragtrial.errors import RunError
 from ragtrial.experiment import search_settings
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.progress import Listener
@@ -90,31 +90,6 @@ def test_a_reply_to_something_else_is_no_wording() -> None:
     assert other is not None
     expand = refiner()
     assert [one.text for one in expand.wordings(Question("q", written=(Written(other.key, REPLY),)))] == ["q"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"prompt": "rewrite"},
-            "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it.",
-        ),
-        ({"endpoint": None, "prompt": "answer"}, "has prompt, but no endpoint to use it; add one:"),
-    ],
-)
-def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match="1 validation error") as error:
-        refiner(**options)
-    assert said in str(error.value)
-
-
-def test_prices_and_patience_are_not_what_a_setting_goes_by_and_the_model_is() -> None:
-    plain, patient = refiner(), refiner(endpoint={"model": "m", "price": 3.0, "timeout": 5.0})
-    assert plain.identity() == patient.identity()
-    for other in ({"endpoint": {"model": "n"}}, {"endpoint": {"model": "m", "seed": 1}}, {"prompt": "answer"}):
-        assert refiner(**other).identity() != plain.identity()
-    without = ExpandRefiner.model_validate({"inputs": "dense"}).identity()
-    assert {"endpoint", "prompt", "lines", "writer"}.isdisjoint(without)
 
 
 def test_a_run_asks_once_for_each_question_fuses_what_the_wordings_find_and_shows_them(
@@ -200,11 +175,6 @@ def test_queries_for_which_nothing_was_written_are_counted(double: EndpointDoubl
     assert "no-phrasings" not in codes
 
 
-def test_an_unknown_prompt_is_an_error_with_its_place(double: EndpointDouble, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"retrievers.wide: prompt is 'hyde'; it must be one of: rewrites, answer"):
-        experiment_of(tmp_path, double, prompt="hyde").config()
-
-
 def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> None:
     """An embedder, a chat model and a reranker behind endpoints, and a second run that pays nothing."""
     with EndpointDouble() as double:
@@ -242,18 +212,6 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
     assert 0 < dense.query_cost < wide.query_cost < best.query_cost
     kinds = {one.kind for one in before.stages if one.amount.cost}
     assert kinds == {"embeddings", "wordings", "rankings", "latency"}
-
-
-@pytest.mark.parametrize(
-    "body",
-    ["[" * 100_000, '{"a":' * 99_000, '{"choices": 1' + "1" * 5000 + "}", '{"error": {"code": 1e999}}', "\ufeff"],
-)
-def test_what_an_endpoint_answers_costs_no_setting_that_needs_none(tmp_path: Path, body: str) -> None:
-    with EndpointDouble(default=lambda handler, _: handler.reply(200, body)) as double:
-        report = run_experiment(experiment_of(tmp_path, double).config("retrievers.wide.endpoint.retries=0"))
-    assert [setting.name for setting in report.settings] == ["dense"]
-    assert [failure.name for failure in report.failures] == ["wide"]
-    assert " answered " in report.failures[0].error
 
 
 def test_a_query_that_is_refused_is_asked_as_it_is_and_named(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.components.refiners.fusion import Fusing, Method, Normalisation, fuse, normalised
+from ragtrial.components.refiners.fusion import Fusing, Method, Normalisation, fuse
 from ragtrial.rankings import PADDING, Codes, Rankings, from_rows
 
 METHODS = get_args(Method)
@@ -78,34 +77,6 @@ def test_two_lists_are_fused_as_worked_by_hand(fusing: Fusing) -> None:
     expected = BY_HAND[fusing]
     assert list(found) == list(expected)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
-
-
-EQUAL = {
-    # What equal hits become, and what one that is missing from their list gets.
-    "min_max": (1, 0),
-    "z_score": (0, 0),
-    "dbsf": (0.5, 0),
-    "none": (7, 7),
-}
-
-
-@pytest.mark.parametrize("row", [[7.0], [7.0, 7.0, 7.0]])
-@pytest.mark.parametrize("normalisation", EQUAL)
-def test_equal_scores_divide_nothing_by_zero(normalisation: Normalisation, row: list[float]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        values, missing = normalised(np.array([row]), np.ones((1, len(row)), dtype=np.bool_), normalisation)
-    assert values.tolist() == [[EQUAL[normalisation][0]] * len(row)]
-    assert missing.tolist() == [EQUAL[normalisation][1]]
-
-
-@pytest.mark.parametrize("normalisation", NORMALISATIONS)
-def test_of_an_empty_list_a_missing_hit_gets_nothing(normalisation: Normalisation) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _, missing = normalised(np.zeros((1, 2)), np.zeros((1, 2), dtype=np.bool_), normalisation)
-        _, of_no_depth = normalised(np.zeros((1, 0)), np.zeros((1, 0), dtype=np.bool_), normalisation)
-    assert missing.tolist() == of_no_depth.tolist() == [0]
 
 
 def test_equal_scores_go_in_the_order_that_is_given() -> None:

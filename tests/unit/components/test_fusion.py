@@ -15,10 +15,9 @@ from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import FusionRefiner
-from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.errors import ConfigError, RunError
+from ragtrial.errors import RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
 from report_hits import hits_of
@@ -122,11 +121,6 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
     assert found.rankings.scores.tolist() == [[10, 6]]
 
 
-def test_documents_of_equal_score_go_by_their_ids(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    found = fused(library, [candidates(halves, [(0, 1.0)]), candidates(wholes, [(A, 5.0)])])
-    assert [document for document, _, _ in places_of(found)] == ["a", "z"]
-
-
 # Questions that were skipped, or found nothing.
 
 
@@ -193,70 +187,6 @@ def hybrid(tmp_path: Path, **options: object) -> Experiment:
         "hybrid": {"kind": "fusion", "inputs": ["dense", "whole"], "top_k": 3, **options},
     }
     return write_experiment(tmp_path, retrievers=retrievers)
-
-
-WRONG = {
-    "one part": ({"inputs": ["dense"]}, "hybrid.inputs: names dense; it must name at least two retrievers, each once."),
-    "no part": ({"inputs": []}, "hybrid.inputs: names nothing; it must name at least two retrievers, each once."),
-    "a part twice": (
-        {"inputs": ["dense", "whole", "dense"]},
-        "hybrid.inputs: names dense, whole, dense; it must name at least two retrievers, each once.",
-    ),
-    "too few weights": (
-        {"weights": [1]},
-        "hybrid: `weights` has 1 values; it must have one for each of `inputs`.",
-    ),
-    "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
-    "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
-    "weights that float32 cannot add": (
-        {"weights": [1e39, 1]},
-        "hybrid.weights[0]: is 1e+39; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
-    ),
-    "weights that float32 cannot tell from zero": (
-        {"weights": [1, 1e-50]},
-        "hybrid.weights[1]: is 1e-50; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
-    ),
-    "weights of combsum": (
-        {"method": "combsum", "weights": [1, 2]},
-        "hybrid: `weights` is not used by method: combsum; leave it out, or set method: weighted.",
-    ),
-    "a normalisation of ranks": (
-        {"normalisation": "z_score"},
-        "hybrid: `normalisation` is not used by method: rrf; leave it out, or set another method.",
-    ),
-    "a rank constant of scores": (
-        {"method": "weighted", "rank_constant": 60},
-        "hybrid: `rank_constant` is used by method: rrf alone, not by weighted; leave it out.",
-    ),
-    "products of scores below zero": (
-        {"method": "combmnz", "normalisation": "dbsf"},
-        "hybrid: method: combmnz multiplies scores, and normalisation: dbsf makes some of them negative; "
-        "set normalisation: min_max, rank or none.",
-    ),
-    "an unknown method": (
-        {"method": "borda"},
-        "hybrid.method is 'borda'; it must be one of: rrf, combsum, combmnz, weighted.",
-    ),
-    "a negative rank constant": (
-        {"rank_constant": -1},
-        "hybrid.rank_constant is -1; it must be at least 0 (default 60).",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_fused_is_refused_when_the_config_is_read(tmp_path: Path, case: str) -> None:
-    options, message = WRONG[case]
-    file = hybrid(tmp_path, **cast("Mapping[str, object]", options)).file
-    with pytest.raises(ConfigError) as raised:
-        load_config(file)
-    (fault,) = raised.value.faults
-    assert fault.message == f"retrievers.{message}"
-
-
-def test_all_that_is_wrong_with_a_method_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"`rank_constant` is used .* `weights` is not used by method: combsum"):
-        load_config(hybrid(tmp_path, method="combsum", rank_constant=1, weights=[1, 2]).file)
 
 
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])

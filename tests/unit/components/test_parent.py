@@ -16,7 +16,6 @@ from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.parent import holding, neighbourhoods
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.errors import ConfigError
 from ragtrial.rankings import PADDING
 from refining import Bench, candidates, places_of, rows_of, write_bench
 
@@ -158,30 +157,6 @@ def test_later_searches_keep_the_codes_of_earlier_ones(bench: Bench) -> None:
     assert (rows_of(first), rows_of(second)) == ([[0]], [[1]])
     assert places_of(first)[0] == [("b.txt", 0, 23)]
     assert second.units.document_id(0) == "b.txt"
-
-
-def test_chunks_without_a_chunker_are_refused_where_the_config_is_read(bench: Bench) -> None:
-    with pytest.raises(ConfigError) as fault:
-        bench.experiment.config("retrievers.refined.returns=chunk")
-    assert str(fault.value).endswith(
-        "returns: chunk needs the chunker of the larger chunks; add one, such as chunker: {kind: recursive, size: 800, "
-        "overlap: 0}."
-    )
-    assert "retrievers.refined" in str(fault.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [("chunker={kind: recursive, size: 400, overlap: 0}", "chunk"), ("neighbours=2", "neighbours")],
-)
-def test_what_plays_no_part_as_nothing_says_what_is_returned_is_refused(bench: Bench, given: str, wanted: str) -> None:
-    name = given.partition("=")[0]
-    with pytest.raises(ConfigError) as fault:
-        bench.experiment.config(f"retrievers.refined.{given}")
-    assert str(fault.value).endswith(
-        f"retrievers.refined: {name} is not used by default, `returns: document`; add returns: {wanted}."
-    )
-    bench.experiment.config(f"retrievers.refined.{given}", "retrievers.refined.returns=document")
 
 
 # Against the plain definitions, on random places.

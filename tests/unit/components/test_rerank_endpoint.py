@@ -13,7 +13,7 @@ import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
 from ragtrial.components.interfaces import Texts
 from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint
-from ragtrial.errors import ConfigError, EndpointError
+from ragtrial.errors import EndpointError
 from ragtrial.records import Question
 from refining import Bench, candidates, rows_of, write_bench
 
@@ -134,13 +134,6 @@ def test_the_known_pair_is_asked_again_once_and_not_for_each_ranking(double: End
     for row in ([0, 1], [0, 1, 2]):
         opened.refine([Question(text) for text in QUESTIONS], [candidates(units, [row, []])])
     assert [one.texts for one in double.asked[asked:]] == [[DOCUMENTS[name]] for name in ("a.txt", "b.txt", "c.txt")]
-
-
-@pytest.mark.parametrize("option", ["model=a/b", "device=cpu", "precision=bfloat16", "max_length=9"])
-def test_a_reranker_is_local_or_behind_an_endpoint(option: str, double: EndpointDouble, tmp_path: Path) -> None:
-    name = option.partition("=")[0]
-    with pytest.raises(ConfigError, match=f"has an endpoint, and {name}, which is for a local model"):
-        bench_of(tmp_path, double).refiner(f"retrievers.refined.{option}")
 
 
 @pytest.mark.parametrize(

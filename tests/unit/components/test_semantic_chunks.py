@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.meaning import SemanticChunker
 from ragtrial.components.chunkers.sentences import sentences
-from ragtrial.errors import ConfigError, Fault
-from ragtrial.options import validate
 from ragtrial.rankings import Floats
 
 ANGLES = [0.0, 0.1, 0.15, 1.2, 1.25, 1.3, 2.8, 2.85, 2.9]
@@ -163,32 +161,6 @@ def test_tokens_are_counted_only_where_a_length_is_asked_for() -> None:
     assert SemanticChunker(size=9).counted_by == "embedder"
     assert SemanticChunker(target=9).counted_by == "embedder"
     assert SemanticChunker(size=9, unit="characters").counted_by == "characters"
-
-
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({"amount": 101.0}, "amount is 101; as a percentile (percentile) it must be at most 100."),
-        ({"threshold": "gradient", "amount": 150}, "amount is 150; as a percentile (gradient) it must be at most 100."),
-        ({"amount": -1.0}, "amount is -1.0; it must be at least 0.0."),
-        ({"target": 300, "size": 200}, "target is 300; it must be at most size (200)."),
-        ({"target": 30, "amount": 5.0}, "target and amount are both given; target takes the place of amount."),
-        (
-            {"target": 30, "threshold": "gradient"},
-            "target and threshold are both given; target takes the place of threshold.",
-        ),
-        ({"buffer": -1}, "buffer is -1; it must be at least 0 (default 1)."),
-        (
-            {"threshold": "percentil"},
-            "threshold is 'percentil'; it must be one of: percentile, standard_deviation, interquartile, gradient. Did "
-            "you mean 'percentile'?",
-        ),
-    ],
-)
-def test_options_that_cannot_be_are_refused(written: dict[str, object], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS["semantic"], written, ConfigError, lambda _, text: Fault(message=text))
-    assert str(caught.value) == fault
 
 
 def test_sentences_of_one_vector_are_not_cut_by_what_rounding_leaves_of_their_distance() -> None:

@@ -141,23 +141,6 @@ def test_an_index_with_other_bytes_is_made_again_from_what_is_kept(
     assert "other bytes" in str(again.context.resources.workspace.repaired)
 
 
-def test_damaged_token_vectors_are_found_and_made_again(models: dict[str, Path], tmp_path: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
-    experiment = kitchen(tmp_path, models)
-    first = asked(experiment, "late", QUESTIONS)
-    (file,) = (experiment.workspace / "tokens").glob("*.sqlite")
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 2")
-        database.commit()
-    with VectorCache(file) as cache:
-        assert cache.drop_damaged() == 1
-    shutil.rmtree(experiment.workspace / "late")
-    again = asked(experiment, "late", QUESTIONS)
-    np.testing.assert_allclose(again.candidates.rankings.scores, first.candidates.rankings.scores, rtol=1e-5)
-
-
 @KINDS
 def test_texts_that_are_not_read_to_the_end_are_counted(kind: str, experiment: Experiment) -> None:
     found = asked(experiment, kind, QUESTIONS)

@@ -8,7 +8,6 @@ from typing import get_args
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant, evaluate
@@ -123,25 +122,6 @@ def test_a_mean_is_the_mean_of_the_values_that_are_shown_and_n_their_number(
         assert evaluation.mean.n == len(shown)
         assert evaluation.mean.mean == (pytest.approx(sum(shown) / len(shown), abs=1e-12) if shown else None)
         np.testing.assert_array_equal(evaluation.values, scores(evaluation.metric, graded))
-
-
-@given(case=scenarios(), extra=st.integers(1, 3))
-def test_queries_without_relevant_documents_change_no_mean_under_skip_and_only_dilute_it_under_zero(
-    case: Scenario, extra: int
-) -> None:
-    unlabelled = (("d0", "d1"),) * extra
-    more = Scenario((*case.rankings, *unlabelled), (*case.labels, *({},) * extra), (*case.ordered, *(True,) * extra))
-    skip, skip_more = (averaged(evaluate(ALL, each.graded(), "skip")) for each in (case, more))
-    zero, zero_more = (averaged(evaluate(ALL, each.graded(), "zero")) for each in (case, more))
-    for name, evaluation in skip.items():
-        assert skip_more[name].mean.n == evaluation.mean.n
-        assert skip_more[name].mean.mean == pytest.approx(evaluation.mean.mean, abs=1e-12)
-        if evaluation.metric.name in ("unjudged", "rbp_residual"):
-            assert zero_more[name].mean.n == zero[name].mean.n + extra  # and what nobody labelled is all unjudged
-        elif evaluation.metric.definition.needs != "order":
-            assert zero_more[name].mean.n == zero[name].mean.n + extra == len(more)
-            total = (zero[name].mean.mean or 0) * zero[name].mean.n
-            assert zero_more[name].mean.mean == pytest.approx(total / len(more), abs=1e-12)
 
 
 def test_counts_are_summed_over_all_queries_with_or_without_relevant_documents() -> None:

@@ -217,11 +217,6 @@ def test_passages_that_are_whole_chunks_score_as_documents(
             assert value(Metric(name, k), graded) == value(Metric(name, k), documents), name
 
 
-def test_nothing_retrieved_scores_zero_but_for_what_the_chunks_would_allow() -> None:
-    graded = one_query(QUARTERS, [], Label(((0, 0, 10),))).graded()
-    assert [name for name in OF_SPANS if value(spans_metric(name, 3), graded)] == ["span_precision_ceiling"]
-
-
 @pytest.mark.parametrize("name", [name for name in OF_SPANS if METRICS[name].cut != "none"])
 def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
     graded = one_query(QUARTERS, [0], Label(((0, 0, 10),))).graded(depth=3)

@@ -64,9 +64,6 @@ class Journal:
                 )
                 self._hold(row["query"], RetrieverAnswer(hits, row["asked"], row["unlocated"]))
 
-    def __len__(self) -> int:
-        return len(self._answers)
-
     def get(self, text: str, depth: int) -> RetrieverAnswer | None:
         """The kept result of asking ``text`` for ``depth`` hits, None if it is not known."""
         answer = self._answers.get(text)

@@ -62,11 +62,11 @@ class RunFileRetriever(Retriever):
         return [question.id, question.text]
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        run = self.read(context.library, questions)
-        if questions and not run.rows:
+        rows = self.read(context.library, questions)
+        if questions and not rows:
             message = (
                 f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
-                f"It has: {listed(map(repr, run.queries), 3)}; the labels have: "
+                f"It has: {listed(map(repr, self._run(questions).queries), 3)}; the labels have: "
                 f"{listed((repr(_key(question)) for question in questions), 3)}."
             )
             raise RunFileError(Fault(self.path, message=message))
@@ -90,8 +90,11 @@ class RunFileRetriever(Retriever):
         folder = find_report(self.path, path.parent)
         return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
 
-    def read(self, library: Library, questions: Sequence[Question]) -> _RunFile:
-        """The rankings of ``questions``, all of documents of ``library``. Raises RunFileError, ReportError."""
+    def read(self, library: Library, questions: Sequence[Question]) -> dict[str, _RunFileRow]:
+        """The rankings of ``questions``, by their id, or text where they have none; all of documents of ``library``.
+
+        Raises RunFileError and ReportError.
+        """
         from ragtrial.runs.inputs import best_first
 
         run = self._run(questions)
@@ -115,7 +118,7 @@ class RunFileRetriever(Retriever):
                 f"{did_you_mean(next(iter(unknown)), library.ids)}"
             )
             raise RunFileError(Fault(self.path, message=message))
-        return _RunFile(rows, ordered.queries)
+        return rows
 
     def _run(self, questions: Sequence[Question]) -> Run:
         """The run in the file, which has finite scores of documents. Raises RunFileError, ReportError."""
@@ -144,14 +147,6 @@ class _RunFileRow:
     duplicates: int
 
 
-@dataclass(frozen=True)
-class _RunFile:
-    """The rankings of questions, by their id, or text where they have none; and all ``queries`` of the run."""
-
-    rows: Mapping[str, _RunFileRow]
-    queries: tuple[str, ...]
-
-
 class _OpenRunFile:
     def __init__(self, options: RunFileRetriever, context: RetrieverContext) -> None:
         self._options = options
@@ -161,7 +156,7 @@ class _OpenRunFile:
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         if self._rows is None:
-            self._rows = self._options.read(self._library, questions).rows
+            self._rows = self._options.read(self._library, questions)
         rows = [self._rows.get(_key(question), _RunFileRow([], [], 0)) for question in questions]
         missing = [_key(question) for question in questions if _key(question) not in self._rows]
         positions = self._library.positions
