@@ -30,7 +30,6 @@ COMBINATIONS: tuple[tuple[Backend, Precision], ...] = (
     ("torch", "bfloat16"),
     ("openvino", "float32"),
     ("openvino", "bfloat16"),
-    ("openvino", "int8"),
 )
 
 

@@ -12,14 +12,6 @@ from ragtrial.components.embedders.backends import Backend, Precision
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 
-def is_supported(backend: Backend, precision: Precision) -> bool:
-    try:
-        SentenceTransformerEmbedder(backend=backend, precision=precision)
-    except ValueError:
-        return False
-    return True
-
-
 def test_the_options_it_shows_are_valid(root: Path) -> None:
     page = (root / "docs" / "embedding-speed.md").read_text(encoding="utf-8")
     shown, sweep = (
@@ -30,17 +22,9 @@ def test_the_options_it_shows_are_valid(root: Path) -> None:
     ((keys, pairs),) = sweep["sweep"]["matrix"].items()
     names = [key.removeprefix("embedder.") for key in keys.split(", ")]
     assert names == ["backend", "precision"]
-    assert all(is_supported(backend, precision) for backend, precision in pairs)
+    for backend, precision in pairs:
+        assert SentenceTransformerEmbedder(backend=backend, precision=precision).backend == backend
     (comment,) = re.findall(r"backend: \w+ +# (.*)", page)
     assert comment.split(" | ") == list(typing.get_args(Backend))
     (comment,) = re.findall(r"precision: \w+ +# (.*)", page)
     assert comment.split(" | ") == list(typing.get_args(Precision))
-
-
-def test_its_table_of_combinations_says_what_is_refused(root: Path) -> None:
-    page = (root / "docs" / "embedding-speed.md").read_text(encoding="utf-8")
-    for backend in typing.get_args(Backend):
-        (row,) = re.findall(rf"^\| `{backend}` \| (.*) \|$", page, re.MULTILINE)
-        *cells, _ = row.split(" | ")
-        for precision, cell in zip(typing.get_args(Precision), cells, strict=True):
-            assert is_supported(backend, precision) == cell.startswith("yes"), (backend, precision)

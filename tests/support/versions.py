@@ -39,7 +39,7 @@ SHOWN: tuple[str, ...] = (
     "click",
     "faiss-cpu",
 )
-SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "openvino", "nncf", "optuna")
+SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "openvino", "optuna")
 NOT_OF_USERS = ("dev", "docs", "offline-model")
 NEED_TORCH = ("openvino",)
 DEMO = ("demo",)
@@ -73,7 +73,7 @@ chunker: {kind: recursive, size: 200, overlap: 40}
 embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
 store: {kind: exact}
 retrievers:
-  openvino: {kind: dense, embedder: {kind: sentence-transformer, backend: openvino, precision: int8}}
+  openvino: {kind: dense, embedder: {kind: sentence-transformer, backend: openvino}}
 latency: false
 """
 

@@ -13,14 +13,6 @@ from ragtrial.engines.base import lengths_of
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning
 
-Nearness = tuple[float, float] | None
-
-SAMPLED = 32
-"""Texts of which vectors are compared with those in float32."""
-
-_NEAR = 0.99
-"""A mean cosine with vectors in float32 below which rankings differ a lot."""
-
 _EQUAL_LENGTHS = 1.001
 """The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
 
@@ -30,8 +22,6 @@ class VectorHealth:
     """The measurements of a setting's vectors: their number, the number of different texts, and their lengths.
 
     ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
-    ``nearness`` is the cosine with vectors of torch in float32, for a sample of texts: mean and lowest; None where they
-    are made so.
     """
 
     vectors: int
@@ -40,14 +30,6 @@ class VectorHealth:
     zeros: int
     shortest: float
     longest: float
-    nearness: Nearness = None
-
-
-def nearness(vectors: Floats, reference: Floats) -> Nearness:
-    """The cosine of each row with the same row of ``reference``: mean and lowest; None without rows."""
-    lengths = np.maximum(lengths_of(vectors).astype(np.float64) * lengths_of(reference), np.finfo(np.float64).tiny)
-    cosines = np.einsum("ij,ij->i", vectors.astype(np.float64), reference.astype(np.float64)) / lengths
-    return (float(cosines.mean()), float(cosines.min())) if len(cosines) else None
 
 
 class NormStatistics:
@@ -86,14 +68,6 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
             "duplicate-texts",
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; identical "
             "chunks compete for the same ranks.",
-        )
-    if health.nearness is not None and health.nearness[0] < _NEAR:
-        mean, lowest = health.nearness
-        yield ReportWarning(
-            "reduced-precision",
-            f"{name}: vectors in this precision are far from those in float32: their cosine is {mean:.3f} in the mean "
-            f"of {SAMPLED} texts, {lowest:.3f} at the lowest. Set embedder.precision: float32, or compare both in a "
-            "sweep.",
         )
     yield from _space_warnings(name, health, embedder, store)
 

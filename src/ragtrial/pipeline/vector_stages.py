@@ -22,7 +22,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.batching import Spent
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.base import truncated
-from ragtrial.components.vector_checks import SAMPLED, Nearness, NormStatistics, VectorHealth, nearness
+from ragtrial.components.vector_checks import NormStatistics, VectorHealth
 from ragtrial.config.settings import Setting, too_long_warnings
 from ragtrial.engines import Index, Vectors
 from ragtrial.errors import StoreError, StoreServerError
@@ -146,25 +146,13 @@ class EmbeddingStage(VectorStage):
             logger.warning(warning.message)
         with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
             embedded = self._embedder.embed(texts, self._embedder.document_prefix, lengths, progress.advance)
-            near = self._nearness(texts)
-            _write(folder, embedded.blocks(), (len(texts), embedded.dimension), embedded.distinct, near)
+            _write(folder, embedded.blocks(), (len(texts), embedded.dimension), embedded.distinct)
             _write_spent(folder, embedded.spent)
         self.resources.rates.note(self.rate, embedded.amount, embedded.seconds)
         self.resources.note_tokens(self.setting.embedder, embedded.amount, embedded.billed)
 
     def _width(self) -> int | None:
         return self._embedder.dimension()
-
-    def _nearness(self, texts: IndexedTexts) -> Nearness:
-        """The nearness of some vectors to the vectors of the embedder's reference, if it has one."""
-        reference = self._embedder.embedder.reference
-        if reference is None:
-            return None
-        positions = np.unique(np.linspace(0, len(texts) - 1, SAMPLED, dtype=np.int64)) if len(texts) else ()
-        sample = list(texts.indexed_texts([int(position) for position in positions]))
-        exact = self.resources.embedder(reference).embed_documents(sample)
-        self.resources.release(reference)
-        return nearness(self._embedder.embed_documents(sample), exact) if sample else None
 
     def amount(self, kept: KeptArtefacts) -> Amount:
         texts, chunks = kept.get(self.needs[0]), self.needs[0].amount(kept)
@@ -205,20 +193,18 @@ class TruncationStage(VectorStage):
         normalize, dimension = self.setting.embedder.normalize, min(self.dimensions, matrix.shape[1])
         starts = range(0, len(matrix), rows)
         blocks = (truncated(matrix[at : at + rows], self.dimensions, normalize=normalize) for at in starts)
-        health = embeddings.health
-        _write(folder, blocks, (len(matrix), dimension), health.distinct_texts, health.nearness)
+        _write(folder, blocks, (len(matrix), dimension), embeddings.health.distinct_texts)
         _write_spent(folder, embeddings.spent)
 
     def amount(self, kept: KeptArtefacts) -> Amount:
         return replace(self.whole.amount(kept), unit="vectors", seconds=0.0, cost=None)
 
 
-def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int, near: Nearness) -> None:
+def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int) -> None:
     """Write vectors of ``distinct`` texts, and their health."""
     seen = NormStatistics()
     write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
-    health = replace(seen.health(shape[0], distinct, shape[1]), nearness=near)
-    write_text(folder / "health.json", json.dumps(asdict(health)))
+    write_text(folder / "health.json", json.dumps(asdict(seen.health(shape[0], distinct, shape[1]))))
 
 
 def _write_spent(folder: Path, spent: Spent) -> None:

@@ -206,10 +206,6 @@ class HealthPart(Part):
     longest: float
     """The length of the longest vector."""
 
-    nearness: tuple[float, float] | None = None
-    """The cosine with vectors of the model in float32, for a sample of texts: mean and lowest; null where they are made
-    so."""
-
 
 class ContextPart(Part):
     """How much text the first k hits are, mean over queries."""

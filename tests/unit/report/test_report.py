@@ -120,7 +120,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
     graph = written.report["settings"][2]
     assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval", "latency"}
     assert set(graph["timings"]) == {*setting["timings"], "audit"}
-    known = {"vectors", "distinct_texts", "dimension", "zeros", "shortest", "longest", "nearness"}
+    known = {"vectors", "distinct_texts", "dimension", "zeros", "shortest", "longest"}
     assert set(setting["health"]) == known
     assert setting["audit"] is None
     assert set(graph["audit"]) == {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Backend = Literal["torch", "openvino"]
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "bfloat16"]
 
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
 """The packages that models of the library need with every backend."""
@@ -78,18 +78,14 @@ def _convert_module(module: Any, precision: Precision) -> None:
 
 
 def _compiled(transformer: Any, sample: dict[str, Any], precision: Precision) -> Callable[[dict[str, Any]], Any]:
-    # OpenVINO and NNCF report their use over the network on import, unless this package cannot be imported.
+    # OpenVINO reports its use over the network on import, unless this package cannot be imported.
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     import openvino
 
     core = openvino.Core()
     if precision == "bfloat16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        raise EmbedderError("this processor has no bfloat16; set embedder.precision: float32 or int8.")
+        raise EmbedderError("this processor has no bfloat16; set embedder.precision: float32.")
     converted = openvino.convert_model(transformer, example_input=sample)
-    if precision == "int8":
-        import nncf
-
-        converted = nncf.compress_weights(converted, mode=nncf.CompressWeightsMode.INT8_SYM)
     hint = "bf16" if precision == "bfloat16" else "f32"
     compiled = core.compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": hint})
     output = compiled.output(_OUTPUT)

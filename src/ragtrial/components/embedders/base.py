@@ -94,11 +94,6 @@ class Embedder(Options):
         """Raise InputError if it is already clear that the model will not load."""
 
     @property
-    def reference(self) -> Self | None:
-        """The embedder whose vectors these approximate, as in a smaller number format; None if there is none."""
-        return None
-
-    @property
     def calls_at_once(self) -> int:
         """How many batches the model works on at once."""
         return 1
