@@ -1,7 +1,4 @@
-"""A view of a comparison: its option, its computation and all its forms.
-
-Options are looked up for `--help`: files of views import their computation where it is used.
-"""
+"""A view of a comparison: its option, its computation and all its forms."""
 
 from __future__ import annotations
 
@@ -10,16 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons
+from ragtrial.comparison.comparison_input import ComparisonInput, Pair
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.registry import Registry
+from ragtrial.report.schema import Part, WarningPart
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ragtrial.comparison.comparing import ComparisonOptions
-    from ragtrial.comparison.comparison_input import ComparisonInput, Pair
-    from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-    from ragtrial.report.schema import WarningPart
-    from ragtrial.views.table import Table
 
 T = TypeVar("T")
 V = TypeVar("V", bound="View[Any]")
@@ -40,15 +36,11 @@ class AnalysisInput:
     @cached_property
     def close(self) -> Sequence[ComparisonPart]:
         """The comparisons that are looked at closely."""
-        from ragtrial.comparison.comparing import close_comparisons
-
         return close_comparisons(self.comparison)
 
     @property
     def pair(self) -> Pair:
         """The two settings of the first of these."""
-        from ragtrial.comparison.comparison_input import Pair
-
         return Pair(self.contest.place(self.close[0].baseline), self.contest.place(self.close[0].setting))
 
 
@@ -126,8 +118,6 @@ class View(Generic[T]):
 
     def as_json(self, part: T | None) -> dict[str, Any]:
         """The keys that it adds to the JSON of an analysis."""
-        from ragtrial.report.schema import Part
-
         return {self.name: part.model_dump(mode="json") if isinstance(part, Part) else part}
 
     def warnings(self, part: T) -> Sequence[WarningPart]:

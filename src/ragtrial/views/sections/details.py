@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pydantic import JsonValue
+
+from ragtrial.comparison.comparison_parts import JudgePart
+from ragtrial.comparison.judged_rankings import MOST_QUERIES, UnjudgedPart, unjudged_parts
 from ragtrial.comparison.number_text import digits_of, probability, signed, signed_interval
+from ragtrial.comparison.selection import SelectionPart
+from ragtrial.comparison.slices import SlicePart, SlicesPart, compare_slices
+from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart, sweep_effects
+from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart, weigh_costs
+from ragtrial.report.schema import WarningPart
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Column, Table, cells_if_different, mean_number, number
 
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
-    from ragtrial.comparison.comparison_parts import JudgePart
-    from ragtrial.comparison.judged_rankings import UnjudgedPart
-    from ragtrial.comparison.selection import SelectionPart
-    from ragtrial.comparison.slices import SlicePart, SlicesPart
-    from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart
-    from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
-    from ragtrial.report.schema import WarningPart
-
-
-class SelectionView(View["SelectionPart"]):
+class SelectionView(View[SelectionPart]):
     """The winner's luck; nothing where reports are compared name by name."""
 
     name, order = "selection", 10
@@ -42,7 +40,7 @@ class SelectionView(View["SelectionPart"]):
 SELECTION = registered(SelectionView())
 
 
-class JudgeView(View["JudgePart"]):
+class JudgeView(View[JudgePart]):
     """Where a comparison has a judge."""
 
     name, order = "judge", 15
@@ -95,7 +93,7 @@ MOST_LINES = 3
 """Lines about verdicts that depend on unlabelled hits."""
 
 
-class UnjudgedView(View["list[UnjudgedPart]"]):
+class UnjudgedView(View[list[UnjudgedPart]]):
     """Scenarios of comparisons by the primary metric; with many, only comparisons with the best setting.
 
     Comparisons that claim something come first, up to MOST_QUERIES queries in all, or without limit if the option is
@@ -107,8 +105,6 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
-        from ragtrial.comparison.judged_rankings import MOST_QUERIES, unjudged_parts
-
         unclaimed = ("inconclusive", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
         if self.name not in given.options:
@@ -168,7 +164,7 @@ UNJUDGED = registered(UnjudgedView())
 _PAGE_WIDTH = 160
 
 
-class SlicesView(View["SlicesPart"]):
+class SlicesView(View[SlicesPart]):
     """The comparison again, by tag, number of answers, and length."""
 
     name, order = "slices", 30
@@ -176,8 +172,6 @@ class SlicesView(View["SlicesPart"]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> SlicesPart:
-        from ragtrial.comparison.slices import compare_slices
-
         return compare_slices(given.contest, given.close, given.aim.procedure)
 
     def warnings(self, part: SlicesPart) -> Sequence[WarningPart]:
@@ -246,7 +240,7 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
 registered(SlicesView())
 
 
-class EffectsView(View["EffectsPart"]):
+class EffectsView(View[EffectsPart]):
     """The effect of each parameter; nothing where nothing was swept."""
 
     name, order = "axes", 40
@@ -254,8 +248,6 @@ class EffectsView(View["EffectsPart"]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
-        from ragtrial.comparison.sweep_effects import sweep_effects
-
         return sweep_effects(given.contest, given.aim.procedure)
 
     def blocks(self, part: EffectsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
@@ -316,7 +308,7 @@ def level_text(value: JsonValue) -> str:
 registered(EffectsView())
 
 
-class CostsView(View["TradeoffsPart"]):
+class CostsView(View[TradeoffsPart]):
     """Each setting's quality and costs, with those marked that no other one beats."""
 
     name, order = "costs", 50
@@ -324,8 +316,6 @@ class CostsView(View["TradeoffsPart"]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> TradeoffsPart:
-        from ragtrial.comparison.tradeoffs import weigh_costs
-
         return weigh_costs(given.contest)
 
     def warnings(self, part: TradeoffsPart) -> Sequence[WarningPart]:

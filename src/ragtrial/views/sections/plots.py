@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from statistics import mode
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ragtrial.cache.untrusted import plain
+from ragtrial.comparison.comparing import close_comparisons
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.comparison.number_text import percent
 from ragtrial.errors import PlotError
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.views.sections.base import PageSection, View, ViewInput, registered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ragtrial.comparison.comparison_input import ComparisonInput
-    from ragtrial.comparison.comparison_parts import ComparisonPart
 
 
 WIDTH = 3.5
@@ -133,8 +137,6 @@ class CurvesView(View[None]):
         return {}
 
     def page(self, given: ViewInput) -> PageSection:
-        from ragtrial.evaluation.metrics import parse_metric
-
         data = []
         for curve in curves_of(given.contest):
             points = [
@@ -164,8 +166,6 @@ class Curve:
 
 def curves_of(contest: ComparisonInput) -> Iterator[Curve]:
     """One for each metric of the first report that has two cutoffs or more."""
-    from ragtrial.evaluation.metrics import parse_metric
-
     by_name: dict[str, dict[int, str]] = {}
     for name in contest.report.metrics:
         metric = parse_metric(name)
@@ -183,8 +183,6 @@ def curves_of(contest: ComparisonInput) -> Iterator[Curve]:
 
 def curve_plot(given: ViewInput) -> Figure:
     """The primary metric over k, or the first one with several cutoffs. Raises PlotError where none has them."""
-    from ragtrial.evaluation.metrics import parse_metric
-
     contest = given.contest
     found = {curve.metric: curve for curve in curves_of(contest)}
     if not found:
@@ -213,8 +211,6 @@ def curve_plot(given: ViewInput) -> Figure:
 
 def best_first(contest: ComparisonInput) -> Sequence[str]:
     """Names by the mean of the primary metric."""
-    import numpy as np
-
     means = np.nan_to_num(contest.scores(contest.primary).means)
     order = np.argsort(-contest.sign(contest.primary) * means, kind="stable")
     return [contest.names[index] for index in order.tolist()]
@@ -242,9 +238,6 @@ _ROW = 0.165
 
 def difference_plot(given: ViewInput) -> Figure:
     """Each setting against the baseline, or else the best one, with the verdict. Raises PlotError."""
-    from ragtrial.comparison.comparing import close_comparisons
-    from ragtrial.comparison.number_text import percent
-
     analysis, procedure = given.analysis, given.analysis.procedure
     close = [part for part in close_comparisons(analysis) if part.difference is not None]
     if not close:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.side_by_side import (
+    PartRank,
+    QueryDifferences,
+    RankedHit,
+    SharedQueries,
+    SideBySide,
+    query_differences,
+    shared_queries,
+    side_by_side,
+)
 from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
-
-if TYPE_CHECKING:
-    from ragtrial.comparison.side_by_side import PartRank, QueryDifferences, RankedHit, SharedQueries, SideBySide
-
 
 MOST_SHOWN = 10
 
@@ -32,8 +38,6 @@ class QueriesView(View[QueriesPart]):
     help = "Queries won and lost by the first row, and those that none can answer."
 
     def compute(self, given: AnalysisInput) -> QueriesPart:
-        from ragtrial.comparison.side_by_side import query_differences, shared_queries
-
         return QueriesPart(query_differences(given.contest, given.pair), shared_queries(given.contest))
 
     def as_json(self, part: QueriesPart | None) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def _short(text: str, width: int = 56) -> str:
 QUERIES = registered(QueriesView())
 
 
-class QueryView(View["SideBySide"]):
+class QueryView(View[SideBySide]):
     """One query, of the two settings of the first row."""
 
     name, order = "query", 70
@@ -97,8 +101,6 @@ class QueryView(View["SideBySide"]):
     alone = "one query"
 
     def compute(self, given: AnalysisInput) -> SideBySide:
-        from ragtrial.comparison.side_by_side import side_by_side
-
         return side_by_side(given.contest, given.pair, str(given.options[self.name]))
 
     def blocks(self, part: SideBySide | None, width: int, *, everything: bool) -> Iterator[str | Table]:
