@@ -23,17 +23,8 @@ from small_experiment import CONFIG, ragtrial, small_experiment
 Capture = pytest.CaptureFixture[str]
 KEY = "sk-this-is-a-secret-key-0123456789"
 SUBJECTS = (
-    "battery",
-    "charger",
-    "invoice",
-    "parcel",
-    "router",
-    "sensor",
-    "thermostat",
-    "warranty",
-    "window",
-    "heating",
-)
+    "battery", "charger", "invoice", "parcel", "router", "sensor", "thermostat", "warranty", "window", "heating",
+)  # fmt: skip
 DOCUMENTS: Mapping[str, str | bytes] = {
     f"{('home', 'shop')[number % 2]}/{subject}.md": f"The {subject} has article number {number}. Whoever returns one "
     f"within {number + 10} days gets the price back.\n"

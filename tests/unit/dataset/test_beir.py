@@ -173,11 +173,6 @@ def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path
     )
 
 
-def test_a_corpus_that_is_there_is_found(folder: Path) -> None:
-    (folder / "corpus.jsonl").touch()
-    assert beir_corpus(folder) == folder / "corpus.jsonl"
-
-
 @pytest.mark.parametrize(
     ("name", "split", "queries", "judgments"),
     [("scifact", "test", 300, 339), ("cranfield", "test", None, None), ("xquad_en", "test", 1185, 1185)],
@@ -191,29 +186,13 @@ def test_public_data_sets_are_read_whole(
     assert len(labels.queries) == (queries or len({row.split("\t")[0] for row in rows}))
 
 
-def test_a_word_as_grade_in_the_first_line_is_no_header(tmp_path: Path) -> None:
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\thigh\n", encoding="utf-8")
-    with pytest.raises(LabelsError) as caught:
-        beir_labels(tmp_path, "test")
-    assert [fault.message for fault in caught.value.faults] == [
-        "the grade 'high' must be a whole number. If this line is a header, name its columns query-id, corpus-id and "
-        "score."
-    ]
-
-
 HEADERS = {
     "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t2\n",
     "in another order": "query-id\tscore\tcorpus-id\nq1\t2\td1\n",
-    "documents first": "corpus-id\tquery-id\tscore\nd1\tq1\t2\n",
     "after blank lines": "\n \nquery_id\tcorpus_id\tscore\nq1\td1\t2\n",
-    "of data frames": "q_id\tdoc_id\trel\nq1\td1\t2\n",
     "PyTerrier": "qid,docno,label\nq1,d1,2\n",
-    "ir_datasets, with an iteration": "query_id doc_id relevance iteration\nq1 d1 2 0\n",
     "TREC": "topic\titer\tdocno\trel\nq1\t0\td1\t2\n",
-    "MS MARCO": "qid\tpid\trel\nq1\td1\t2.0\n",
     "quoted": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t"2"\n',
-    "quoted texts": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t2\n',
     "semicolons of a spreadsheet": "Query-ID;Document_ID;Grade\nq1;d1;2\n",
     "commas in quotes": '"query","document","relevance"\n"q1","d1","2"\n',
 }

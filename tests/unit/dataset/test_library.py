@@ -38,17 +38,6 @@ def test_documents_come_back_in_their_order_with_normalised_texts_and_titles(row
         assert library.empty == sum(document.text.isspace() or not document.text for document in expected)
 
 
-def test_texts_are_found_in_any_order(tmp_path: Path) -> None:
-    library = library_of(tmp_path, {"a": "ä東", "b": "", "c": "🙂 end"})
-    assert [library.text(position) for position in (2, 0, 1, 2)] == ["🙂 end", "ä東", "", "🙂 end"]
-
-
-def test_a_library_of_empty_documents_can_be_read(tmp_path: Path) -> None:
-    library = library_of(tmp_path, {"a": "", "b": ""})
-    assert list(library) == [Document("a", ""), Document("b", "")]
-    assert library.empty == 2
-
-
 def test_the_order_of_ids_is_by_code_point_whatever_their_order_in_the_file(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"b": "x", "B": "x", "a2": "x", "ä": "x", "a10": "x"})
     assert library.id_order.tolist() == [3, 0, 2, 4, 1]

@@ -236,11 +236,6 @@ def test_pages_without_text_are_counted_and_named() -> None:
     assert list(empty_pages(Document("notes.txt", ""))) == []
 
 
-def test_of_many_empty_pages_the_first_are_named() -> None:
-    (warning,) = empty_pages_of(*[""] * 20)
-    assert "20 of 20 pages have no text (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, and 8 more); " in warning.message
-
-
 # In the library, and in chunks.
 
 

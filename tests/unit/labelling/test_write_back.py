@@ -239,10 +239,10 @@ def test_a_conflict_names_the_refused_changes_and_stays_short(file: Path) -> Non
     [
         ([Grade("7", "x.md", 2_000_000)], "relevance"),
         ([Grade("7", " ", 1)], "is empty"),
-        ([Grade("7", "x.md", 1, start=3)], "comes without end"),
+        ([Grade("7", "x.md", 1, start=3)], "start and end belong together"),
         ([Grade("nobody", "x.md", 1)], "there is no query 'nobody'."),
         ([NewQuery("7", "Again?")], "query '7' is there already."),
-        ([NewQuery("q9", "  ")], "text is empty"),
+        ([NewQuery("q9", "  ")], "text: it is empty"),
     ],
 )
 def test_labels_that_would_be_invalid_are_refused_before_anything_is_written(
